@@ -1,11 +1,33 @@
 //! The chores of this repository: `cargo xtask --help` lists them.
 
+mod generate;
+
+use std::{path::Path, process::ExitCode};
+
 use clap::Parser;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The chores of this repository")]
-enum Chore {}
+enum Chore {
+    /// Write the messages, API keys and error codes anew from Kafka's definitions
+    Generate,
+}
 
-fn main() -> anyhow::Result<()> {
-    match Chore::parse() {}
+fn main() -> ExitCode {
+    let outcome = match Chore::parse() {
+        Chore::Generate => generate::run(root()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
 }
