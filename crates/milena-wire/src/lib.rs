@@ -14,12 +14,14 @@
 )]
 
 pub mod api;
+pub mod compression;
 pub mod decode;
 pub mod encode;
 pub mod errors;
 pub mod frame;
 pub mod message;
 pub mod messages;
+pub mod pool;
 pub mod prefixed;
 pub mod tags;
 mod uuid;
