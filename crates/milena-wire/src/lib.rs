@@ -4,7 +4,7 @@
 //! so no input may panic, overflow, or allocate more than its own size justifies.
 //!
 //! Where to start: [`frame`] for requests and responses as they travel, [`message`] for what every message can do,
-//! [`messages`] for the messages themselves (generated), [`api`] and [`errors`] for the
+//! [`messages`] for the messages themselves (generated), [`records`] for record batches, [`api`] and [`errors`] for the
 //! tables of the protocol.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ pub mod message;
 pub mod messages;
 pub mod pool;
 pub mod prefixed;
+pub mod records;
 pub mod tags;
 mod uuid;
 mod varint;
