@@ -1,6 +1,8 @@
 //! The chores of this repository: `cargo xtask --help` lists them.
 
 mod generate;
+mod golden;
+mod kafka;
 
 use std::{path::Path, process::ExitCode};
 
@@ -11,11 +13,15 @@ use clap::Parser;
 enum Chore {
     /// Write the messages, API keys and error codes anew from Kafka's definitions
     Generate,
+    Golden(golden::Args),
+    Kafka(kafka::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Chore::parse() {
         Chore::Generate => generate::run(root()),
+        Chore::Golden(args) => golden::run(&args),
+        Chore::Kafka(args) => kafka::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,79 @@
+//! `cargo xtask golden`: vectors that Kafka's own classes write, for the tests of `milena-wire`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::kafka;
+
+/// Write the golden vectors of milena-wire with Kafka's own classes. Needs a JDK 17 and Maven.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail if the committed vectors are not what Kafka writes.
+    #[arg(long)]
+    check: bool,
+    /// Let Kafka read record batches instead: lines `case <name> <hex>`; prints what Kafka finds in each.
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    read_batches: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let wire = crate::root().join("crates/milena-wire");
+    let classes = std::env::temp_dir().join(format!("milena-golden-{}", std::process::id()));
+    let result = compile(&wire.join("golden"), &classes).and_then(|()| run_java(args, &wire, &classes));
+    // Removed whether or not the run succeeded; nothing in there is worth keeping.
+    fs::remove_dir_all(&classes).ok();
+    result
+}
+
+fn compile(sources: &Path, classes: &Path) -> Result<()> {
+    let mut javac = Command::new("javac");
+    // Kafka's jars carry annotations of libraries that are not there; warnings about that help nobody.
+    javac.args([
+        "-nowarn",
+        "-Xlint:-classfile",
+        "-proc:none",
+        "-encoding",
+        "UTF-8",
+        "--release",
+        "17",
+    ]);
+    javac.arg("-cp").arg(kafka::classpath()?).arg("-d").arg(classes);
+    for entry in fs::read_dir(sources).with_context(|| format!("cannot read {}", sources.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "java") {
+            javac.arg(path);
+        }
+    }
+    let output = javac
+        .output()
+        .context("cannot run `javac`; on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless")?;
+    if !output.status.success() {
+        bail!(
+            "the Java code in {} does not compile:\n{}",
+            sources.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+fn run_java(args: &Args, wire: &Path, classes: &Path) -> Result<()> {
+    let mut java = Command::new("java");
+    java.arg("-cp")
+        .arg(format!("{}:{}", classes.display(), kafka::classpath()?))
+        .arg("Golden");
+    if let Some(file) = &args.read_batches {
+        java.arg("read-batches").arg(file);
+    } else {
+        java.arg(if args.check { "check" } else { "write" });
+        java.arg(wire.join("definitions")).arg(wire.join("tests/golden"));
+    }
+    let status = java.status().context("cannot run `java`")?;
+    if !status.success() {
+        bail!("the golden chore failed; the reason is above");
+    }
+    Ok(())
+}

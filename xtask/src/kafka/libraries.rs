@@ -1,0 +1,155 @@
+//! Kafka's jars, fetched once by Maven into the user's cache, and the Java that runs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+const VERSION: &str = "4.3.1";
+const JAVA_VERSION_MIN: u32 = 17;
+const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
+
+/// The class path with every jar of Kafka; fetches the jars when they are not in the cache yet.
+pub(crate) fn classpath() -> Result<String> {
+    let libraries = cache_dir()?.join(format!("kafka-{VERSION}"));
+    if !libraries.exists() {
+        fetch(&libraries)?;
+    }
+    let Some(path) = libraries.to_str() else {
+        bail!(
+            "the cache directory {} is not UTF-8; set XDG_CACHE_HOME to one that is",
+            libraries.display()
+        );
+    };
+    Ok(format!("{path}/*"))
+}
+
+/// A `java` command with Kafka's jars on its class path, logging from this level on.
+pub(super) fn java(log_level: LogLevel) -> Result<Command> {
+    check_java()?;
+    let mut command = Command::new("java");
+    let level = match log_level {
+        LogLevel::Info => "info",
+        LogLevel::Warn => "warn",
+    };
+    command.arg(format!("-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"));
+    command.args([
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    ]);
+    command.arg("-cp").arg(classpath()?);
+    Ok(command)
+}
+
+pub(super) enum LogLevel {
+    /// For brokers: their output says what they did.
+    Info,
+    /// For tools: people read their results.
+    Warn,
+}
+
+fn cache_dir() -> Result<PathBuf> {
+    let cache = match (std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir()) {
+        (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
+        (_, Some(home)) => home.join(".cache"),
+        _ => bail!("no place for Kafka's jars: set HOME or XDG_CACHE_HOME"),
+    };
+    Ok(cache.join("milena"))
+}
+
+/// The jars are gathered beside their final place and moved there at once, so that whatever has that name is complete.
+fn fetch(libraries: &Path) -> Result<()> {
+    let gathered = libraries.with_file_name(format!("kafka-{VERSION}.partial-{}", std::process::id()));
+    fs::create_dir_all(&gathered).with_context(|| format!("cannot create {}", gathered.display()))?;
+    let fetched = fetch_into(&gathered);
+    if fetched.is_ok() && fs::rename(&gathered, libraries).is_ok() {
+        return Ok(());
+    }
+    fs::remove_dir_all(&gathered)?;
+    fetched?;
+    // The rename fails when another process was faster, which is fine: its jars are the same.
+    if !libraries.exists() {
+        bail!("cannot move Kafka's jars to {}", libraries.display());
+    }
+    Ok(())
+}
+
+fn fetch_into(directory: &Path) -> Result<()> {
+    eprintln!("fetching Kafka {VERSION} with Maven, once");
+    let pom = directory.join("pom.xml");
+    fs::write(&pom, pom_text())?;
+    let status = Command::new("mvn")
+        .args([
+            "--quiet",
+            "--batch-mode",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+        ])
+        .arg("--file")
+        .arg(&pom)
+        .arg(format!("-DoutputDirectory={}", directory.display()))
+        .status()
+        .with_context(|| format!("cannot run `mvn`, which fetches Kafka's jars; {INSTALL_HINT}"))?;
+    if !status.success() {
+        bail!("Maven could not fetch Kafka {VERSION} ({status}); its messages are above");
+    }
+    Ok(())
+}
+
+fn pom_text() -> String {
+    let dependencies: String = [
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.apache.kafka", "kafka-clients", VERSION),
+        // Kafka names no logger of its own; this one writes to the standard error.
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ]
+    .iter()
+    .map(|(group, artifact, version)| {
+        format!(
+            "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
+             <version>{version}</version></dependency>\n"
+        )
+    })
+    .collect();
+    format!(
+        "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n<modelVersion>4.0.0</modelVersion>\n\
+         <groupId>milena</groupId><artifactId>kafka-libraries</artifactId><version>1</version>\n\
+         <dependencies>\n{dependencies}</dependencies>\n</project>\n"
+    )
+}
+
+fn check_java() -> Result<()> {
+    let output = Command::new("java")
+        .arg("--version")
+        .output()
+        .with_context(|| format!("cannot run `java`, which runs Kafka; {INSTALL_HINT}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match java_major_version(&text) {
+        Some(major) if major >= JAVA_VERSION_MIN => Ok(()),
+        _ => bail!("Kafka {VERSION} needs Java {JAVA_VERSION_MIN} or newer, found: {text}{INSTALL_HINT}"),
+    }
+}
+
+/// Reads 17 from a first line such as `openjdk 17.0.15 2025-04-15`.
+fn java_major_version(text: &str) -> Option<u32> {
+    let version = text.split_whitespace().nth(1)?;
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::java_major_version;
+
+    #[test]
+    fn reads_the_major_version_of_java() {
+        assert_eq!(
+            java_major_version("openjdk 17.0.15 2025-04-15\nOpenJDK Runtime"),
+            Some(17)
+        );
+        assert_eq!(java_major_version("openjdk 25-ea 2025-09-16"), Some(25));
+        assert_eq!(java_major_version(""), None);
+    }
+}
