@@ -3,6 +3,7 @@
 mod generate;
 mod golden;
 mod kafka;
+mod tidy;
 
 use std::{path::Path, process::ExitCode};
 
@@ -15,6 +16,8 @@ enum Chore {
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
+    /// Check the rules of this repository that no compiler checks
+    Tidy,
 }
 
 fn main() -> ExitCode {
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),
+        Chore::Tidy => tidy::run(root()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

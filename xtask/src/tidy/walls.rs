@@ -1,0 +1,168 @@
+//! The walls between the rooms: what each crate may depend on and name.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// A crate of this repository and what its wall lets through.
+struct Room {
+    name: &'static str,
+    /// The crates of ours it may use.
+    rooms: &'static [&'static str],
+    /// The crates of others it may use, each explained in ARCHITECTURE.md; build and test dependencies are free.
+    outside: &'static [&'static str],
+    /// What its sources may never name.
+    never: &'static [&'static str],
+    /// Whether it reads bytes of strangers, and so must have the lints against panics.
+    reads_strangers: bool,
+}
+
+/// No clock, no files, no network, no threads.
+const NO_WORLD: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "tokio",
+    "async fn",
+];
+
+const ROOMS: &[Room] = &[
+    Room {
+        name: "milena-wire",
+        rooms: &[],
+        outside: &[
+            "base64",
+            "bytes",
+            "bytestring",
+            "crc32c",
+            "crc32fast",
+            "flate2",
+            "lz4_flex",
+            "snap",
+            "thiserror",
+            "twox-hash",
+            "zstd-safe",
+        ],
+        never: NO_WORLD,
+        reads_strangers: true,
+    },
+    Room {
+        name: "milena-cli",
+        rooms: &["milena-wire"],
+        outside: &["anyhow", "bytes", "clap"],
+        never: &[],
+        reads_strangers: false,
+    },
+    Room {
+        name: "xtask",
+        rooms: &[],
+        outside: &["anyhow", "clap", "serde", "serde_json"],
+        never: &[],
+        reads_strangers: false,
+    },
+];
+
+/// The lints that keep hostile bytes from ending a process.
+const PANIC_LINTS: &str = "deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// Absent for what the code itself uses.
+    kind: Option<String>,
+}
+
+pub(super) fn check(root: &Path) -> Result<Vec<String>> {
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
+    let mut offences = vec![];
+    for package in read_metadata(root)?.packages {
+        let Some(room) = ROOMS.iter().find(|room| room.name == package.name) else {
+            offences.push(format!("{}: has no room in xtask/src/tidy/walls.rs", package.name));
+            continue;
+        };
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind.is_none())
+        {
+            let name = dependency.name.as_str();
+            if !room.rooms.contains(&name) && !room.outside.contains(&name) {
+                offences.push(format!("{}: may not depend on {name}", room.name));
+            }
+        }
+        for name in room
+            .outside
+            .iter()
+            .filter(|name| !architecture.contains(&format!("`{name}`")))
+        {
+            offences.push(format!("ARCHITECTURE.md: does not say why {} uses `{name}`", room.name));
+        }
+        check_lints(root, room, &mut offences)?;
+    }
+    Ok(offences)
+}
+
+fn check_lints(root: &Path, room: &Room, offences: &mut Vec<String>) -> Result<()> {
+    if room.reads_strangers {
+        let library = root.join("crates").join(room.name).join("src/lib.rs");
+        // However rustfmt breaks the line.
+        let text: String = fs::read_to_string(&library)?.split_whitespace().collect();
+        let lints: String = PANIC_LINTS.split_whitespace().collect();
+        if !text.contains(&lints) {
+            offences.push(format!("{}: lacks `{PANIC_LINTS}`", library.display()));
+        }
+    }
+    Ok(())
+}
+
+/// What a source of a room names although it may not. Tests in the file may do as they like.
+pub(super) fn forbidden_names<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'static str)> + 'a {
+    let room = ROOMS
+        .iter()
+        .find(|room| path.starts_with(format!("crates/{}/src", room.name)));
+    let never = room.map_or(&[][..], |room| room.never);
+    let production = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    production.lines().enumerate().flat_map(move |(line, text)| {
+        let code = text.split("//").next().unwrap_or_default();
+        let named = never.iter().filter(move |name| code.contains(**name));
+        named.map(move |name| (line + 1, *name))
+    })
+}
+
+fn read_metadata(root: &Path) -> Result<Metadata> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cannot run cargo metadata")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_in_the_wire_is_found_and_a_comment_about_one_is_not() {
+        let text = "// no std::time::Instant here\nuse std::time::Instant;\n#[cfg(test)]\nmod tests { use std::fs; }\n";
+        let found = |path: &str| forbidden_names(Path::new(path), text).collect::<Vec<_>>();
+        assert_eq!(found("crates/milena-wire/src/frame.rs"), [(2, "std::time::Instant")]);
+        assert_eq!(found("crates/milena-wire/tests/it/main.rs"), []);
+        assert_eq!(found("xtask/src/main.rs"), []);
+    }
+}
