@@ -11,6 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -93,7 +94,7 @@ fn generate(root: &Path) -> Result<Files> {
 
 /// One run of rustfmt for all files: starting it once for each would take most of the time.
 fn format_all(root: &Path, mut files: Files) -> Result<Files> {
-    let scratch = root.join("target/xtask-generate").join(std::process::id().to_string());
+    let scratch = scratch_folder(root);
     fs::create_dir_all(&scratch)?;
     let places: Vec<PathBuf> = (0..files.len()).map(|i| scratch.join(format!("{i}.rs"))).collect();
     for (place, code) in places.iter().zip(files.values()) {
@@ -112,6 +113,14 @@ fn format_all(root: &Path, mut files: Files) -> Result<Files> {
     }
     fs::remove_dir_all(&scratch)?;
     Ok(files)
+}
+
+/// A folder for this call alone: two tests may generate at once.
+fn scratch_folder(root: &Path) -> PathBuf {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    root.join("target/xtask-generate")
+        .join(format!("{}-{call}", std::process::id()))
 }
 
 #[cfg(test)]
