@@ -1,0 +1,61 @@
+//! Aborted transactions of a segment: what readers of committed records must leave out.
+//!
+//! ```text
+//! .txnindex  34 bytes each: version i16 = 0, producer id i64, first offset i64, last offset i64, last stable offset i64
+//! ```
+
+use std::path::Path;
+
+use bytes::{Buf, BufMut};
+
+use crate::{
+    disk::{self, Disk},
+    error::{Doing, StorageError},
+    producers::AbortedTransaction,
+};
+
+const ENTRY_SIZE: usize = 34;
+const VERSION: i16 = 0;
+
+/// Adds an entry at the end of the file, creating it if there is none.
+pub(crate) fn append(disk: &dyn Disk, path: &Path, aborted: &AbortedTransaction) -> Result<(), StorageError> {
+    let file = match disk.exists(path).doing("look for", path)? {
+        true => disk.open(path).doing("open", path)?,
+        false => disk.create(path).doing("create", path)?,
+    };
+    let end = file.size().doing("measure", path)?;
+    file.write_at(&encode(aborted), &[], end).doing("write", path)?;
+    file.sync().doing("sync", path)
+}
+
+/// All entries; none if there is no file. What is cut short at the end is left out: recovery writes it anew.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<AbortedTransaction>, StorageError> {
+    if !disk.exists(path).doing("look for", path)? {
+        return Ok(vec![]);
+    }
+    let content = disk::read_file(disk, path).doing("read", path)?;
+    content
+        .chunks_exact(ENTRY_SIZE)
+        .map(|entry| decode(entry).ok_or_else(|| StorageError::damaged(path, "an entry has an unknown version")))
+        .collect()
+}
+
+fn encode(aborted: &AbortedTransaction) -> Vec<u8> {
+    let mut entry = Vec::with_capacity(ENTRY_SIZE);
+    entry.put_i16(VERSION);
+    entry.put_i64(aborted.producer_id);
+    entry.put_i64(aborted.first_offset);
+    entry.put_i64(aborted.last_offset);
+    entry.put_i64(aborted.last_stable_offset);
+    entry
+}
+
+fn decode(mut entry: &[u8]) -> Option<AbortedTransaction> {
+    (entry.try_get_i16().ok()? == VERSION).then_some(())?;
+    Some(AbortedTransaction {
+        producer_id: entry.try_get_i64().ok()?,
+        first_offset: entry.try_get_i64().ok()?,
+        last_offset: entry.try_get_i64().ok()?,
+        last_stable_offset: entry.try_get_i64().ok()?,
+    })
+}

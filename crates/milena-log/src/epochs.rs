@@ -1,0 +1,131 @@
+//! Leader epochs: which leader wrote from which offset on.
+
+/// The first offset of each epoch, both growing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LeaderEpochs {
+    starts: Vec<(i32, i64)>,
+}
+
+impl LeaderEpochs {
+    /// Takes what a checkpoint holds. Entries that contradict those before them are dropped.
+    pub(crate) fn from_checkpoint(starts: Vec<(i32, i64)>) -> Self {
+        let mut epochs = Self::default();
+        for (epoch, offset) in starts {
+            epochs.assign(epoch, offset);
+        }
+        epochs
+    }
+
+    pub(crate) fn as_slice(&self) -> &[(i32, i64)] {
+        &self.starts
+    }
+
+    pub(crate) fn latest(&self) -> Option<i32> {
+        self.starts.last().map(|(epoch, _)| *epoch)
+    }
+
+    /// Notes that `epoch` wrote at `offset`; says whether that is news.
+    pub(crate) fn assign(&mut self, epoch: i32, offset: i64) -> bool {
+        let news = epoch >= 0 && self.latest().is_none_or(|latest| epoch > latest);
+        if news {
+            // An epoch that wrote nothing ends where it began.
+            self.starts.retain(|(_, start)| *start < offset);
+            self.starts.push((epoch, offset));
+        }
+        news
+    }
+
+    /// Where the data of `epoch` ends, and the epoch that this is true of: the largest one not above the one asked for.
+    /// `None` if the epoch is newer than any.
+    pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> Option<(i32, i64)> {
+        let latest = self.latest()?;
+        if epoch == latest {
+            return Some((epoch, log_end));
+        }
+        if epoch > latest {
+            return None;
+        }
+        let newer = self.starts.partition_point(|(start, _)| *start <= epoch);
+        let (_, end) = *self.starts.get(newer)?;
+        match newer.checked_sub(1).and_then(|older| self.starts.get(older)) {
+            Some((found, _)) => Some((*found, end)),
+            // Asked for an epoch before the first that is known: all of it lies before the log.
+            None => Some((epoch, end)),
+        }
+    }
+
+    /// The epoch that wrote `offset`.
+    pub(crate) fn epoch_at(&self, offset: i64) -> Option<i32> {
+        let after = self.starts.partition_point(|(_, start)| *start <= offset);
+        let (epoch, _) = after.checked_sub(1).and_then(|place| self.starts.get(place))?;
+        Some(*epoch)
+    }
+
+    /// Forgets what lies at or after `end`.
+    pub(crate) fn truncate_end(&mut self, end: i64) {
+        self.starts.retain(|(_, start)| *start < end);
+    }
+
+    /// Forgets what lies before `start`; the epoch that is in force there now begins there.
+    pub(crate) fn truncate_start(&mut self, start: i64) {
+        let Some(epoch) = self.epoch_at(start) else {
+            return;
+        };
+        self.starts.retain(|(_, first)| *first > start);
+        self.starts.insert(0, (epoch, start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epochs() -> LeaderEpochs {
+        LeaderEpochs::from_checkpoint(vec![(1, 10), (3, 20), (5, 30)])
+    }
+
+    #[test]
+    fn the_end_of_an_epoch_is_the_start_of_the_next() {
+        let ends = [
+            (0, Some((0, 10))),
+            (1, Some((1, 20))),
+            (2, Some((1, 20))),
+            (3, Some((3, 30))),
+            (4, Some((3, 30))),
+        ];
+        for (epoch, expected) in ends {
+            assert_eq!(epochs().end_offset(epoch, 40), expected, "epoch {epoch}");
+        }
+        assert_eq!(epochs().end_offset(5, 40), Some((5, 40)));
+        assert_eq!(epochs().end_offset(6, 40), None);
+        assert_eq!(LeaderEpochs::default().end_offset(0, 40), None);
+    }
+
+    #[test]
+    fn epochs_only_grow() {
+        let mut epochs = epochs();
+        assert!(!epochs.assign(5, 35));
+        assert!(!epochs.assign(4, 35));
+        assert!(!epochs.assign(-1, 35));
+        assert!(epochs.assign(6, 30));
+        assert_eq!(epochs.as_slice(), [(1, 10), (3, 20), (6, 30)], "epoch 5 wrote nothing");
+    }
+
+    #[test]
+    fn truncation_keeps_what_is_left_right() {
+        let mut cut = epochs();
+        cut.truncate_end(20);
+        assert_eq!(cut.as_slice(), [(1, 10)]);
+        let mut cut = epochs();
+        cut.truncate_start(25);
+        assert_eq!(cut.as_slice(), [(3, 25), (5, 30)]);
+        let mut cut = epochs();
+        cut.truncate_start(30);
+        assert_eq!(cut.as_slice(), [(5, 30)]);
+        let mut cut = epochs();
+        cut.truncate_start(5);
+        assert_eq!(cut.as_slice(), epochs().as_slice());
+        assert_eq!(epochs().epoch_at(29), Some(3));
+        assert_eq!(epochs().epoch_at(9), None);
+    }
+}

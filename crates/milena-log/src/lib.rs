@@ -1,0 +1,34 @@
+//! Records on disk: the log of a partition in Kafka's own files.
+//!
+//! This room touches files, through [`disk`] and nothing else; it knows no network, no groups and no clock: the time is
+//! an argument. Where to start: [`Log`] for appending and keeping, [`LogView`] for reading, `load` for what happens when
+//! a log is opened after a crash.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+)]
+
+mod aborted;
+pub mod checkpoint;
+mod config;
+pub mod disk;
+mod epochs;
+mod error;
+mod index;
+mod load;
+mod log;
+mod producers;
+mod segment;
+mod snapshot;
+mod validate;
+mod view;
+
+pub use config::{Durability, LogConfig};
+pub use error::StorageError;
+pub use log::{AppendError, Appended, DeleteRecordsError, Log, Opening};
+pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers};
+pub use segment::FileSlice;
+pub use validate::InvalidBatch;
+pub use view::{Isolation, LogView, OffsetAndTime, ReadError};

@@ -1,0 +1,412 @@
+//! The log of one partition: one writer, many readers.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use bytes::Bytes;
+use milena_wire::{
+    errors::ErrorCode,
+    records::{BatchHeader, TimestampType},
+};
+
+use crate::{
+    checkpoint,
+    config::{Durability, LogConfig},
+    disk::Disk,
+    epochs::LeaderEpochs,
+    error::{Doing, StorageError},
+    load,
+    producers::{Duplicate, ProducerError, Producers},
+    segment::{Segment, file_name},
+    snapshot,
+    validate::{self, InvalidBatch, Validated},
+    view::LogView,
+};
+
+/// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
+#[derive(Debug)]
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    config: RwLock<Arc<LogConfig>>,
+    writer: Mutex<Writer>,
+    /// Published anew after every change.
+    view: RwLock<Arc<LogView>>,
+}
+
+/// What only the writer touches.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) producers: Producers,
+    pub(crate) epochs: LeaderEpochs,
+    pub(crate) log_start_offset: i64,
+    pub(crate) end_offset: i64,
+    /// What lies below survives a power cut.
+    pub(crate) synced_offset: i64,
+    /// Whether the folder has names that a power cut could take back.
+    pub(crate) new_names: bool,
+}
+
+/// How the process before this one left a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// Whether it ended cleanly; then files are trusted without reading them.
+    pub clean: bool,
+    /// What lies below was synced, and is trusted in any case.
+    pub recovery_point: i64,
+    pub log_start_offset: i64,
+}
+
+/// A batch that is in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    pub base_offset: i64,
+    pub last_offset: i64,
+    /// The broker's time, if that is the topic's choice; else -1.
+    pub log_append_time_ms: i64,
+    pub log_start_offset: i64,
+    /// Whether it was there before, from an earlier try.
+    pub duplicate: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidBatch),
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl AppendError {
+    /// What Kafka answers.
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::Invalid(invalid) => invalid.error_code(),
+            Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
+            Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
+            Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
+            Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
+            Self::Storage(_) => ErrorCode::KafkaStorageError,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteRecordsError {
+    #[error("offset {offset} is above the high watermark {high_watermark}")]
+    OutOfRange { offset: i64, high_watermark: i64 },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl Log {
+    /// Opens the log in `dir`, mending what a crash has left. A folder that does not exist is an empty log; the first
+    /// append creates it.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
+        let writer = load::load(&disk, dir, &config, opening)?;
+        let view = Arc::new(writer.view(&disk, config.durability));
+        Ok(Self {
+            disk,
+            dir: dir.to_owned(),
+            config: RwLock::new(Arc::new(config)),
+            writer: Mutex::new(writer),
+            view: RwLock::new(view),
+        })
+    }
+
+    /// The log as it is now.
+    pub fn view(&self) -> Arc<LogView> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn config(&self) -> Arc<LogConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn set_config(&self, config: LogConfig) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    /// Appends the one batch that a client sent for this partition.
+    pub fn append(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        let config = self.config();
+        // Checksums are the costly part, so they are done before the lock.
+        let Validated { batch, mut header } = validate::validate(records, &config, now_ms)?;
+        let mut writer = self.writer();
+        if let Some(duplicate) = writer.producers.check(&header)? {
+            return Ok(writer.was_there(&duplicate, &config));
+        }
+        header.base_offset = writer.end_offset;
+        header.partition_leader_epoch = leader_epoch;
+        self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
+        writer.producers.apply(&header);
+        self.publish(&writer, config.durability);
+        Ok(Appended {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time_ms: log_append_time(&header),
+            log_start_offset: writer.log_start_offset,
+            duplicate: false,
+        })
+    }
+
+    fn write(
+        &self,
+        writer: &mut Writer,
+        config: &LogConfig,
+        header: &BatchHeader,
+        batch: &[u8],
+        now_ms: i64,
+    ) -> Result<(), StorageError> {
+        let mut segment = self.active(writer)?;
+        if segment.should_roll(config, header, batch.len(), now_ms) {
+            segment = self.roll(writer)?;
+        }
+        segment.append(config, header, batch)?;
+        writer.end_offset = header.last_offset() + 1;
+        if writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
+            self.write_epochs(writer)?;
+        }
+        Ok(())
+    }
+
+    /// The segment to write to. The folder is made with the first.
+    fn active(&self, writer: &mut Writer) -> Result<Arc<Segment>, StorageError> {
+        if let Some(segment) = writer.segments.last().filter(|segment| segment.size() > 0) {
+            return Ok(Arc::clone(segment));
+        }
+        self.disk.create_dir(&self.dir).doing("create", &self.dir)?;
+        writer.new_names = true;
+        match writer.segments.last() {
+            Some(segment) => Ok(Arc::clone(segment)),
+            None => Ok(self.start_segment(writer)),
+        }
+    }
+
+    fn start_segment(&self, writer: &mut Writer) -> Arc<Segment> {
+        let segment = Arc::new(Segment::new(Arc::clone(&self.disk), &self.dir, writer.end_offset));
+        writer.segments.push(Arc::clone(&segment));
+        writer.new_names = true;
+        segment
+    }
+
+    /// Closes the segment that is written to and starts the next.
+    fn roll(&self, writer: &mut Writer) -> Result<Arc<Segment>, StorageError> {
+        if let Some(segment) = writer.segments.last() {
+            segment.write_indexes()?;
+        }
+        self.write_snapshot(writer)?;
+        Ok(self.start_segment(writer))
+    }
+
+    /// Makes all that is written now survive a power cut; gives the offset up to which it does.
+    ///
+    /// Writers go on meanwhile, so whoever waits for the same call shares one sync.
+    pub fn sync(&self) -> Result<i64, StorageError> {
+        let (segments, end_offset, new_names) = {
+            let mut writer = self.writer();
+            let dirty = writer.segments_from(writer.synced_offset);
+            (dirty, writer.end_offset, std::mem::take(&mut writer.new_names))
+        };
+        for segment in &segments {
+            segment.sync()?;
+        }
+        if new_names {
+            self.disk.sync_dir(&self.dir).doing("sync", &self.dir)?;
+        }
+        let mut writer = self.writer();
+        writer.synced_offset = writer.synced_offset.max(end_offset);
+        self.publish(&writer, self.config().durability);
+        Ok(writer.synced_offset)
+    }
+
+    /// Bytes and offsets that a power cut could take: `None` if there are none.
+    pub fn is_dirty(&self) -> bool {
+        let writer = self.writer();
+        writer.synced_offset < writer.end_offset
+    }
+
+    /// Moves the start of the log up to `offset`; what lies before is no longer read, and goes when a whole segment can.
+    pub fn delete_records(&self, offset: i64) -> Result<i64, DeleteRecordsError> {
+        let mut writer = self.writer();
+        let high_watermark = self.view().high_watermark;
+        let offset = if offset == -1 { high_watermark } else { offset };
+        if !(0..=high_watermark).contains(&offset) {
+            return Err(DeleteRecordsError::OutOfRange { offset, high_watermark });
+        }
+        if offset > writer.log_start_offset {
+            writer.log_start_offset = offset;
+            self.after_start_moved(&mut writer)?;
+        }
+        Ok(writer.log_start_offset)
+    }
+
+    /// Removes the segments that the topic's settings no longer keep; says how many.
+    pub fn apply_retention(&self, now_ms: i64) -> Result<usize, StorageError> {
+        let config = self.config();
+        let mut writer = self.writer();
+        let high_watermark = self.view().high_watermark;
+        let mut total: u64 = writer.segments.iter().map(|segment| u64::from(segment.size())).sum();
+        let mut expired = 0;
+        for (place, segment) in writer.segments.iter().enumerate() {
+            let next = writer
+                .segments
+                .get(place + 1)
+                .map_or(writer.end_offset, |next| next.base_offset);
+            if segment.size() == 0 || next > high_watermark {
+                break;
+            }
+            let size = u64::from(segment.size());
+            let age = segment.largest_timestamp().map(|latest| now_ms.saturating_sub(latest));
+            let too_old = config.retention_ms >= 0 && age.is_some_and(|age| age > config.retention_ms);
+            let too_much = u64::try_from(config.retention_bytes).is_ok_and(|limit| total - size >= limit);
+            if !(config.delete && (too_old || too_much)) && next > writer.log_start_offset {
+                break;
+            }
+            total -= size;
+            expired = place + 1;
+        }
+        if expired > 0 {
+            if expired == writer.segments.len() {
+                // All of it goes. The name of an empty segment is then what remembers the offset to go on from, so it
+                // must be there before the others are not.
+                self.roll(&mut writer)?.create()?;
+                self.disk.sync_dir(&self.dir).doing("sync", &self.dir)?;
+            }
+            let start = writer
+                .segments
+                .get(expired)
+                .map_or(writer.end_offset, |segment| segment.base_offset);
+            writer.log_start_offset = writer.log_start_offset.max(start);
+            self.after_start_moved(&mut writer)?;
+        }
+        Ok(expired)
+    }
+
+    /// Forgets producers that have been idle for long.
+    pub fn expire_producers(&self, now_ms: i64, expiration_ms: i64) {
+        self.writer().producers.expire(now_ms, expiration_ms);
+    }
+
+    pub fn producers(&self) -> Producers {
+        self.writer().producers.clone()
+    }
+
+    /// Where the data of a leader epoch ends; `None` if the epoch is newer than any here.
+    pub fn end_of_epoch(&self, epoch: i32) -> Option<(i32, i64)> {
+        let writer = self.writer();
+        writer.epochs.end_offset(epoch, writer.end_offset)
+    }
+
+    /// The leader epoch that wrote an offset.
+    pub fn epoch_at(&self, offset: i64) -> Option<i32> {
+        self.writer().epochs.epoch_at(offset)
+    }
+
+    /// What lies below this offset need not be read again after a crash.
+    pub fn recovery_point(&self) -> i64 {
+        self.writer().synced_offset
+    }
+
+    /// Leaves everything on disk so that the next start trusts it unread.
+    pub fn close(&self) -> Result<(), StorageError> {
+        let writer = self.writer();
+        if let Some(segment) = writer.segments.last().filter(|segment| segment.size() > 0) {
+            segment.write_indexes()?;
+            self.write_snapshot(&writer)?;
+        }
+        drop(writer);
+        self.sync().map(drop)
+    }
+
+    /// Drops the segments that lie wholly before the start of the log.
+    fn after_start_moved(&self, writer: &mut Writer) -> Result<(), StorageError> {
+        let start = writer.log_start_offset;
+        let gone = writer
+            .segments
+            .iter()
+            .skip(1)
+            .take_while(|next| next.base_offset <= start)
+            .count();
+        for segment in writer.segments.drain(..gone) {
+            load::remove_segment(&*self.disk, &segment)?;
+        }
+        writer.epochs.truncate_start(start);
+        if !writer.epochs.as_slice().is_empty() {
+            self.write_epochs(writer)?;
+        }
+        self.publish(writer, self.config().durability);
+        Ok(())
+    }
+
+    fn write_epochs(&self, writer: &Writer) -> Result<(), StorageError> {
+        let path = self.dir.join(load::EPOCHS);
+        checkpoint::write_epochs(&*self.disk, &path, writer.epochs.as_slice())
+    }
+
+    /// Writes what is known of producers at the end of the log.
+    fn write_snapshot(&self, writer: &Writer) -> Result<(), StorageError> {
+        let path = self.dir.join(file_name(writer.end_offset, "snapshot"));
+        snapshot::write(&*self.disk, &path, &writer.producers)
+    }
+
+    fn publish(&self, writer: &Writer, durability: Durability) {
+        let view = Arc::new(writer.view(&self.disk, durability));
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    fn view(&self, disk: &Arc<dyn Disk>, durability: Durability) -> LogView {
+        let high_watermark = match durability {
+            // What a power cut could take back, nobody sees.
+            Durability::Fsync => self.synced_offset,
+            Durability::Memory | Durability::Os => self.end_offset,
+        };
+        let unstable = self.producers.first_unstable_offset();
+        LogView {
+            disk: Arc::clone(disk),
+            segments: self.segments.clone().into(),
+            log_start_offset: self.log_start_offset,
+            high_watermark,
+            last_stable_offset: unstable.map_or(high_watermark, |offset| offset.min(high_watermark)),
+            log_end_offset: self.end_offset,
+            active_size: self.segments.last().map_or(0, |segment| segment.size()),
+        }
+    }
+
+    fn was_there(&self, duplicate: &Duplicate, config: &LogConfig) -> Appended {
+        Appended {
+            base_offset: duplicate.base_offset,
+            last_offset: duplicate.last_offset,
+            log_append_time_ms: match config.timestamp_type {
+                TimestampType::LogAppendTime => duplicate.timestamp,
+                _ => -1,
+            },
+            log_start_offset: self.log_start_offset,
+            duplicate: true,
+        }
+    }
+
+    /// The segments that hold offsets from `offset` on.
+    fn segments_from(&self, offset: i64) -> Vec<Arc<Segment>> {
+        let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
+        self.segments.iter().skip(after.saturating_sub(1)).cloned().collect()
+    }
+}
+
+fn log_append_time(header: &BatchHeader) -> i64 {
+    match header.attributes.timestamp_type() {
+        TimestampType::LogAppendTime => header.max_timestamp,
+        _ => -1,
+    }
+}

@@ -1,0 +1,403 @@
+//! One segment: a file of batches, with its indexes.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use bytes::Bytes;
+use milena_wire::records::{BATCH_OVERHEAD, Batch, BatchHeader, Batches, HEADER_SIZE};
+
+use crate::{
+    config::LogConfig,
+    disk::{self, Disk, DiskFile},
+    error::{Doing, StorageError},
+    index::{OffsetIndex, TimeIndex},
+};
+
+/// How much is read at once to find a batch between two index entries.
+const SCAN_SIZE: usize = 8 << 10;
+
+/// A segment that one writer appends to while others read.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) base_offset: i64,
+    disk: Arc<dyn Disk>,
+    /// The path of the `.log` file; the others differ in their ending.
+    path: PathBuf,
+    file: OnceLock<Arc<dyn DiskFile>>,
+    state: RwLock<State>,
+}
+
+/// What changes as batches are appended.
+#[derive(Debug, Clone, Default)]
+struct State {
+    size: u32,
+    offsets: OffsetIndex,
+    times: TimeIndex,
+    unindexed_bytes: u32,
+    /// The largest timestamp, and the last offset of the batch that has it.
+    latest: Option<(i64, i64)>,
+    /// The largest timestamp of the first batch: the segment's age counts from there.
+    first_timestamp: Option<i64>,
+}
+
+/// A stretch of whole batches in a file, or one that ends with a batch cut short.
+#[derive(Debug, Clone)]
+pub struct FileSlice {
+    pub file: Arc<dyn DiskFile>,
+    pub position: u64,
+    pub len: usize,
+}
+
+impl FileSlice {
+    /// The bytes themselves.
+    pub fn read(&self) -> std::io::Result<Bytes> {
+        let mut bytes = vec![0; self.len];
+        let read = self.file.read_at(&mut bytes, self.position)?;
+        bytes.truncate(read);
+        Ok(Bytes::from(bytes))
+    }
+}
+
+/// A batch found in a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) position: u32,
+    pub(crate) batch: Batch,
+}
+
+impl Segment {
+    /// A segment without a file yet; the first append creates it.
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, base_offset: i64) -> Self {
+        Self {
+            base_offset,
+            disk,
+            path: dir.join(file_name(base_offset, "log")),
+            file: OnceLock::new(),
+            state: RwLock::default(),
+        }
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.state().size
+    }
+
+    /// The largest timestamp; `None` for a segment without records.
+    pub(crate) fn largest_timestamp(&self) -> Option<i64> {
+        self.state().latest.map(|(timestamp, _)| timestamp)
+    }
+
+    /// The largest timestamp, and the last offset of the batch that has it.
+    pub(crate) fn latest(&self) -> Option<(i64, i64)> {
+        self.state().latest
+    }
+
+    /// Whether a batch belongs into the next segment.
+    pub(crate) fn should_roll(&self, config: &LogConfig, header: &BatchHeader, batch_size: usize, now_ms: i64) -> bool {
+        let state = self.state();
+        if state.size == 0 {
+            return false;
+        }
+        let too_large = u64::from(state.size) + batch_size as u64 > u64::from(config.segment_bytes);
+        let age = match state.first_timestamp {
+            Some(first) if first >= 0 => header.max_timestamp.saturating_sub(first),
+            _ => now_ms.saturating_sub(state.first_timestamp.unwrap_or(now_ms)),
+        };
+        let entries_max = config.segment_index_bytes as usize / TimeIndex::ENTRY_SIZE;
+        let index_full = state.offsets.len() >= config.segment_index_bytes as usize / OffsetIndex::ENTRY_SIZE
+            || state.times.len() + 1 >= entries_max;
+        too_large || age > config.segment_ms || index_full || self.relative(header.last_offset()).is_none()
+    }
+
+    /// Writes a batch at the end: `header` as it shall be, then what follows it in `batch`.
+    pub(crate) fn append(&self, config: &LogConfig, header: &BatchHeader, batch: &[u8]) -> Result<(), StorageError> {
+        let file = self.file()?;
+        let position = self.size();
+        let records = batch.get(HEADER_SIZE..).unwrap_or_default();
+        file.write_at(&header.to_bytes(), records, u64::from(position))
+            .doing("write", &self.path)?;
+        let last_offset = header.last_offset();
+        self.note(config, last_offset, header.max_timestamp, batch.len() as u32);
+        Ok(())
+    }
+
+    /// Brings indexes and times up to date with a batch that is in the file now.
+    pub(crate) fn note(&self, config: &LogConfig, last_offset: i64, max_timestamp: i64, size: u32) {
+        let relative = self.relative(last_offset);
+        let mut state = self.state_mut();
+        if state.latest.is_none_or(|(latest, _)| max_timestamp > latest) {
+            state.latest = Some((max_timestamp, last_offset));
+        }
+        if state.first_timestamp.is_none() {
+            state.first_timestamp = Some(max_timestamp);
+        }
+        if state.unindexed_bytes > config.index_interval_bytes
+            && let Some(relative) = relative
+        {
+            let position = state.size;
+            state.offsets.push(relative, position);
+            self.note_time(&mut state);
+            state.unindexed_bytes = 0;
+        }
+        state.unindexed_bytes += size;
+        state.size += size;
+    }
+
+    fn note_time(&self, state: &mut State) {
+        let latest = state
+            .latest
+            .and_then(|(timestamp, offset)| Some((timestamp, self.relative(offset)?)));
+        if let Some((timestamp, relative)) = latest {
+            state.times.push(timestamp, relative);
+        }
+    }
+
+    /// The first batch from `offset` on, as far as `end`; `None` if all batches there end before it.
+    pub(crate) fn find(&self, offset: i64, end: u32) -> Result<Option<Found>, StorageError> {
+        let start = match self.relative(offset) {
+            Some(relative) => self.state().offsets.position(relative),
+            // An offset below the segment: from its start.
+            None if offset < self.base_offset => 0,
+            None => return Ok(None),
+        };
+        self.scan(start, end, |batch| batch.last_offset() >= offset)
+    }
+
+    /// The first batch from `start` on, as far as `end`, that `wanted` accepts.
+    pub(crate) fn scan(
+        &self,
+        start: u32,
+        end: u32,
+        wanted: impl FnMut(&Batch) -> bool,
+    ) -> Result<Option<Found>, StorageError> {
+        self.scan_by(SCAN_SIZE, start, end, wanted)
+    }
+
+    /// As [`Segment::scan`], reading `window` bytes at once.
+    pub(crate) fn scan_by(
+        &self,
+        window: usize,
+        start: u32,
+        end: u32,
+        mut wanted: impl FnMut(&Batch) -> bool,
+    ) -> Result<Option<Found>, StorageError> {
+        let mut position = start;
+        while position < end {
+            let bytes = self.read(position, window.min((end - position) as usize))?;
+            let before = position;
+            for batch in Batches::new(bytes) {
+                let batch = batch.map_err(|error| StorageError::damaged(&self.path, error.to_string()))?;
+                if wanted(&batch) {
+                    return Ok(Some(Found { position, batch }));
+                }
+                position += batch.size() as u32;
+            }
+            if position == before {
+                // A batch larger than the window.
+                let Some(found) = self.read_batch(position, end)? else {
+                    return Ok(None);
+                };
+                if wanted(&found.batch) {
+                    return Ok(Some(found));
+                }
+                position += found.batch.size() as u32;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole batch at `position`; `None` if it does not end by `end`.
+    pub(crate) fn read_batch(&self, position: u32, end: u32) -> Result<Option<Found>, StorageError> {
+        let start = self.read(position, BATCH_OVERHEAD)?;
+        let Some(length) = start
+            .last_chunk()
+            .copied()
+            .map(i32::from_be_bytes)
+            .filter(|_| start.len() == BATCH_OVERHEAD)
+        else {
+            return Ok(None);
+        };
+        let left = u64::from(end).saturating_sub(u64::from(position));
+        let Some(size) = u64::try_from(length)
+            .ok()
+            .map(|length| length + BATCH_OVERHEAD as u64)
+            .filter(|s| *s <= left)
+        else {
+            return Ok(None);
+        };
+        let bytes = self.read(position, size as usize)?;
+        match Batches::new(bytes).next() {
+            None => Ok(None),
+            Some(Ok(batch)) => Ok(Some(Found { position, batch })),
+            Some(Err(error)) => Err(StorageError::damaged(&self.path, error.to_string())),
+        }
+    }
+
+    /// Batches from the one at `found` on, at most `len_max` bytes of them but at least that one, as far as `end`.
+    pub(crate) fn slice(&self, found: &Found, len_max: usize, end: u32) -> Result<FileSlice, StorageError> {
+        let available = (end - found.position) as usize;
+        let first = found.batch.size();
+        let len = if available <= len_max {
+            available
+        } else if len_max <= first {
+            first
+        } else {
+            // Cut where a batch is known to begin, so that no part of one is sent in vain.
+            let limit = u64::from(found.position) + len_max as u64;
+            let boundary = self.state().offsets.boundary(u32::try_from(limit).unwrap_or(u32::MAX));
+            (boundary.saturating_sub(found.position) as usize).max(first)
+        };
+        Ok(FileSlice {
+            file: self.file()?,
+            position: u64::from(found.position),
+            len,
+        })
+    }
+
+    /// A position at or before the first batch that may hold a record as late as `timestamp`.
+    pub(crate) fn position_of_time(&self, timestamp: i64) -> u32 {
+        let state = self.state();
+        state.offsets.position(state.times.relative_offset(timestamp))
+    }
+
+    /// Where the next batch would be written if the tail after the last index entry were lost: recovery scans from here.
+    pub(crate) fn last_indexed_position(&self) -> u32 {
+        self.state().offsets.last_position()
+    }
+
+    pub(crate) fn read(&self, position: u32, len: usize) -> Result<Bytes, StorageError> {
+        let mut bytes = vec![0; len];
+        let read = self
+            .file()?
+            .read_at(&mut bytes, u64::from(position))
+            .doing("read", &self.path)?;
+        bytes.truncate(read);
+        Ok(Bytes::from(bytes))
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), StorageError> {
+        match self.file.get() {
+            Some(file) => file.sync().doing("sync", &self.path),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the indexes beside the log, so that the next start need not build them. They are synced, because a start
+    /// after a power cut trusts those of synced segments.
+    pub(crate) fn write_indexes(&self) -> Result<(), StorageError> {
+        let mut state = self.state_mut();
+        self.note_time(&mut state);
+        let (offsets, times) = (state.offsets.encode(), state.times.encode());
+        drop(state);
+        for (ending, content) in [("index", offsets), ("timeindex", times)] {
+            let path = self.path_of(ending);
+            let file = self.disk.create(&path).doing("create", &path)?;
+            file.write_at(&content, &[], 0).doing("write", &path)?;
+            file.sync().doing("sync", &path)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the file and forgets all that was known of it.
+    pub(crate) fn truncate(&self, size: u32) -> Result<(), StorageError> {
+        self.file()?.truncate(u64::from(size)).doing("truncate", &self.path)
+    }
+
+    /// Starts anew with what is known of the batches, before they are noted one by one.
+    pub(crate) fn reset(&self) {
+        *self.state_mut() = State::default();
+    }
+
+    /// Takes over indexes from files, if they are whole; says whether they are.
+    pub(crate) fn load_indexes(&self, size: u32) -> Result<bool, StorageError> {
+        let read = |ending| -> Result<Option<Vec<u8>>, StorageError> {
+            let path = self.path_of(ending);
+            if !self.disk.exists(&path).doing("look for", &path)? {
+                return Ok(None);
+            }
+            disk::read_file(&*self.disk, &path).map(Some).doing("read", &path)
+        };
+        let offsets = read("index")?.and_then(|bytes| OffsetIndex::decode(&bytes, u64::from(size)));
+        let times = read("timeindex")?.and_then(|bytes| TimeIndex::decode(&bytes));
+        let (Some(offsets), Some(times)) = (offsets, times) else {
+            return Ok(false);
+        };
+        let latest = times
+            .last()
+            .map(|(timestamp, relative)| (timestamp, self.base_offset + i64::from(relative)));
+        *self.state_mut() = State {
+            size: offsets.last_position(),
+            offsets,
+            times,
+            latest,
+            ..State::default()
+        };
+        Ok(true)
+    }
+
+    /// Makes the file, so that the base offset is remembered although there is no record.
+    pub(crate) fn create(&self) -> Result<(), StorageError> {
+        self.file().map(drop)
+    }
+
+    /// Opens the file, creating it if there is none.
+    fn file(&self) -> Result<Arc<dyn DiskFile>, StorageError> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file));
+        }
+        let file = if self.disk.exists(&self.path).doing("look for", &self.path)? {
+            self.disk.open(&self.path).doing("open", &self.path)?
+        } else {
+            self.disk.create(&self.path).doing("create", &self.path)?
+        };
+        Ok(Arc::clone(self.file.get_or_init(|| file)))
+    }
+
+    pub(crate) fn file_size(&self) -> Result<u32, StorageError> {
+        let size = self.file()?.size().doing("measure", &self.path)?;
+        u32::try_from(size).map_err(|_| StorageError::damaged(&self.path, "it is larger than 4 GiB"))
+    }
+
+    pub(crate) fn set_first_timestamp(&self, timestamp: i64) {
+        self.state_mut().first_timestamp = Some(timestamp);
+    }
+
+    /// The paths of all files that belong to the segment, whether they exist or not.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        ["log", "index", "timeindex", "txnindex", "snapshot"]
+            .map(|ending| self.path_of(ending))
+            .into()
+    }
+
+    pub(crate) fn path_of(&self, ending: &str) -> PathBuf {
+        self.path.with_extension(ending)
+    }
+
+    /// The distance from the base offset, if it fits the indexes.
+    fn relative(&self, offset: i64) -> Option<u32> {
+        let distance = offset.checked_sub(self.base_offset)?;
+        i32::try_from(distance)
+            .ok()
+            .and_then(|distance| u32::try_from(distance).ok())
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Kafka's name of a file of a segment.
+pub(crate) fn file_name(base_offset: i64, ending: &str) -> String {
+    format!("{base_offset:020}.{ending}")
+}
+
+/// The base offset in a file name of this ending.
+pub(crate) fn base_offset_of(name: &str, ending: &str) -> Option<i64> {
+    let digits = name.strip_suffix(ending)?.strip_suffix('.')?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}

@@ -1,0 +1,152 @@
+//! What a client may append: the checks that come before an offset is given out.
+
+use bytes::Bytes;
+use milena_wire::{
+    errors::ErrorCode,
+    pool::BufferPool,
+    records::{
+        Batch, BatchError, BatchHeader, BatchProblem, Batches, RecordBatch, RecordDecoder, RecordSet, TimestampType,
+    },
+};
+
+use crate::config::LogConfig;
+
+/// A batch that is fit for the log, with the header it shall have there but for its offset and epoch.
+#[derive(Debug)]
+pub(crate) struct Validated {
+    pub(crate) batch: RecordBatch,
+    pub(crate) header: BatchHeader,
+}
+
+/// Why a batch cannot be appended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidBatch {
+    #[error("a partition takes exactly one batch of format 2 at a time")]
+    NotOneBatch,
+    #[error("the batch has {size} bytes, more than max.message.bytes={size_max}")]
+    TooLarge { size: usize, size_max: u32 },
+    #[error("the batch has {size} bytes, more than segment.bytes={size_max}")]
+    LargerThanSegment { size: usize, size_max: u32 },
+    #[error(transparent)]
+    Damaged(BatchError),
+    #[error("{0}")]
+    Malformed(&'static str),
+    #[error("timestamp {timestamp} is not within the limits of the topic at {now_ms}")]
+    Timestamp { timestamp: i64, now_ms: i64 },
+    #[error("record {record} has no key, which a compacted topic needs")]
+    NoKey { record: usize },
+}
+
+impl InvalidBatch {
+    /// What Kafka answers.
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::NotOneBatch | Self::Malformed(_) | Self::NoKey { .. } => ErrorCode::InvalidRecord,
+            Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            Self::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
+            Self::Damaged(_) => ErrorCode::CorruptMessage,
+            Self::Timestamp { .. } => ErrorCode::InvalidTimestamp,
+        }
+    }
+}
+
+/// Checks the records of one partition in a request. Nothing is decompressed unless the topic's settings demand it.
+pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Result<Validated, InvalidBatch> {
+    let mut batches = Batches::new(records.clone());
+    let batch = match batches.next() {
+        Some(Ok(Batch::V2(batch))) if batches.leftover() == 0 => batch,
+        Some(Err(error)) => return Err(InvalidBatch::Damaged(error)),
+        _ => return Err(InvalidBatch::NotOneBatch),
+    };
+    let size = batch.bytes().len();
+    if size > config.max_message_bytes as usize {
+        let size_max = config.max_message_bytes;
+        return Err(InvalidBatch::TooLarge { size, size_max });
+    }
+    if size > config.segment_bytes as usize {
+        let size_max = config.segment_bytes;
+        return Err(InvalidBatch::LargerThanSegment { size, size_max });
+    }
+    batch.verify().map_err(InvalidBatch::Damaged)?;
+    check_header(batch.header())?;
+    let mut header = *batch.header();
+    match config.timestamp_type {
+        TimestampType::LogAppendTime => {
+            header.attributes = header.attributes.with_timestamp_type(TimestampType::LogAppendTime);
+            header.max_timestamp = now_ms;
+            header.crc = header.compute_crc(records_of(&batch));
+        }
+        _ => check_latest(header.max_timestamp, config, now_ms)?,
+    }
+    let checks_records = config.compact
+        || (config.timestamp_type == TimestampType::CreateTime && config.timestamp_before_max_ms != i64::MAX);
+    if checks_records {
+        check_records(&batch, config, now_ms)?;
+    }
+    Ok(Validated { batch, header })
+}
+
+fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
+    let malformed = |reason| Err(InvalidBatch::Malformed(reason));
+    if header.record_count <= 0 || header.last_offset_delta != header.record_count - 1 {
+        return malformed("the batch does not have as many records as offsets");
+    }
+    if header.base_offset != 0 {
+        return malformed("the base offset of a new batch must be 0");
+    }
+    if header.attributes.is_control() {
+        return malformed("clients may not write control records");
+    }
+    if header.attributes.timestamp_type() == TimestampType::LogAppendTime {
+        return Err(InvalidBatch::Timestamp {
+            timestamp: header.max_timestamp,
+            now_ms: -1,
+        });
+    }
+    if header.producer_id >= 0 && header.base_sequence < 0 {
+        return malformed("a batch of an idempotent producer needs a sequence");
+    }
+    if header.attributes.codec().is_err() {
+        return malformed("the codec of the batch is unknown");
+    }
+    Ok(())
+}
+
+/// The header tells the latest timestamp, so what lies too far ahead is found without looking at records.
+fn check_latest(timestamp: i64, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
+    if timestamp.saturating_sub(now_ms) > config.timestamp_after_max_ms {
+        return Err(InvalidBatch::Timestamp { timestamp, now_ms });
+    }
+    Ok(())
+}
+
+fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
+    // Nothing larger than a request can decompress to in good faith.
+    const DECOMPRESSED_MAX: usize = 1 << 30;
+    let mut decoder = RecordDecoder::new(BufferPool::new(0), DECOMPRESSED_MAX);
+    let mut set = RecordSet::default();
+    batch
+        .decode_into(&mut decoder, &mut set)
+        .map_err(|error| match error.problem {
+            BatchProblem::BadRecord { reason, .. } => InvalidBatch::Malformed(reason),
+            _ => InvalidBatch::Damaged(error),
+        })?;
+    for (record, read) in set.iter().enumerate() {
+        if config.compact && read.key().is_none() {
+            return Err(InvalidBatch::NoKey { record });
+        }
+        let timestamp = read.timestamp();
+        let too_old = timestamp >= 0 && now_ms.saturating_sub(timestamp) > config.timestamp_before_max_ms;
+        if config.timestamp_type == TimestampType::CreateTime && too_old {
+            return Err(InvalidBatch::Timestamp { timestamp, now_ms });
+        }
+    }
+    Ok(())
+}
+
+fn records_of(batch: &RecordBatch) -> &[u8] {
+    batch
+        .bytes()
+        .get(milena_wire::records::HEADER_SIZE..)
+        .unwrap_or_default()
+}

@@ -1,0 +1,207 @@
+//! The rules of Produce that concern the log, each test named after its rule.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
+use milena_wire::{
+    errors::ErrorCode,
+    records::{Attributes, BatchBuilder, BatchOptions, NewRecord, TimestampType, patch_header},
+};
+
+use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
+
+fn log(config: LogConfig) -> Log {
+    let disk: Arc<dyn milena_log::disk::Disk> = Arc::new(MemoryDisk::new());
+    open(&disk, &config, FRESH)
+}
+
+fn refused(log: &Log, records: &Bytes) -> ErrorCode {
+    log.append(records, 0, 1_000).unwrap_err().error_code()
+}
+
+fn good() -> Bytes {
+    batch(&[Plain::new(1, "a"), Plain::new(2, "b")])
+}
+
+fn patched(change: impl FnOnce(&mut milena_wire::records::BatchHeader)) -> Bytes {
+    let mut bytes = good().to_vec();
+    patch_header(&mut bytes, change);
+    bytes.into()
+}
+
+#[test]
+fn a_partition_takes_exactly_one_batch() {
+    let log = log(LogConfig::default());
+    let two = Bytes::from([&good()[..], &good()[..]].concat());
+    assert_eq!(refused(&log, &two), ErrorCode::InvalidRecord);
+    assert_eq!(refused(&log, &Bytes::new()), ErrorCode::InvalidRecord);
+    let cut = good().slice(..good().len() - 1);
+    assert_eq!(refused(&log, &cut), ErrorCode::InvalidRecord);
+}
+
+#[test]
+fn a_batch_is_no_larger_than_the_topic_allows() {
+    let size = good().len() as u32;
+    let limits = |max_message_bytes, segment_bytes| {
+        let config = LogConfig {
+            max_message_bytes,
+            segment_bytes,
+            ..LogConfig::default()
+        };
+        log(config)
+            .append(&good(), 0, 1_000)
+            .map_err(|error| error.error_code())
+    };
+    assert!(limits(size, size).is_ok());
+    assert_eq!(limits(size - 1, size).unwrap_err(), ErrorCode::MessageTooLarge);
+    assert_eq!(limits(size, size - 1).unwrap_err(), ErrorCode::RecordListTooLarge);
+}
+
+#[test]
+fn a_wrong_checksum_is_a_corrupt_message() {
+    let mut bytes = good().to_vec();
+    *bytes.last_mut().unwrap() ^= 1;
+    assert_eq!(
+        refused(&log(LogConfig::default()), &bytes.into()),
+        ErrorCode::CorruptMessage
+    );
+}
+
+#[test]
+fn a_header_that_a_producer_may_not_write_is_an_invalid_record() {
+    let log = log(LogConfig::default());
+    let bad = [
+        patched(|header| header.base_offset = 5),
+        patched(|header| header.last_offset_delta = 7),
+        patched(|header| header.record_count = 0),
+        patched(|header| header.attributes = Attributes::default().with_control(true)),
+        patched(|header| header.producer_id = 3),
+        patched(|header| header.attributes = Attributes(7)),
+    ];
+    for records in &bad {
+        assert_eq!(refused(&log, records), ErrorCode::InvalidRecord);
+    }
+    let appended_time = patched(|header| {
+        header.attributes = Attributes::default().with_timestamp_type(TimestampType::LogAppendTime);
+    });
+    assert_eq!(refused(&log, &appended_time), ErrorCode::InvalidTimestamp);
+}
+
+#[test]
+fn a_timestamp_too_far_ahead_or_behind_is_refused() {
+    let config = LogConfig {
+        timestamp_after_max_ms: 10,
+        timestamp_before_max_ms: 100,
+        ..LogConfig::default()
+    };
+    let log = log(config);
+    let at = |timestamp| {
+        log.append(&batch(&[Plain::new(timestamp, "a")]), 0, 1_000)
+            .map_err(|error| error.error_code())
+    };
+    assert_eq!(at(1_011).unwrap_err(), ErrorCode::InvalidTimestamp);
+    assert!(at(1_010).is_ok());
+    assert!(at(900).is_ok());
+    assert_eq!(at(899).unwrap_err(), ErrorCode::InvalidTimestamp);
+}
+
+#[test]
+fn a_compacted_topic_needs_keys() {
+    let log = log(LogConfig {
+        compact: true,
+        ..LogConfig::default()
+    });
+    assert!(log.append(&good(), 0, 1_000).is_ok());
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder
+        .append(&NewRecord {
+            key: Some(b"k"),
+            ..NewRecord::default()
+        })
+        .unwrap();
+    builder
+        .append(&NewRecord {
+            key: None,
+            ..NewRecord::default()
+        })
+        .unwrap();
+    let error = log.append(&builder.finish(), 0, 1_000).unwrap_err();
+    assert!(
+        matches!(error, AppendError::Invalid(InvalidBatch::NoKey { record: 1 })),
+        "{error}"
+    );
+}
+
+#[test]
+fn log_append_time_is_the_brokers_for_every_record() {
+    let log = log(LogConfig {
+        timestamp_type: TimestampType::LogAppendTime,
+        ..LogConfig::default()
+    });
+    let appended = log.append(&good(), 0, 777).unwrap();
+    assert_eq!(appended.log_append_time_ms, 777);
+    assert!(
+        read_all(&log.view(), 0, 1 << 20)
+            .iter()
+            .all(|(_, record)| record.timestamp == 777)
+    );
+    let times = log.view().offset_for_time(777).unwrap().unwrap();
+    assert_eq!((times.offset, times.timestamp), (0, 777));
+}
+
+#[test]
+fn offsets_and_epoch_are_the_brokers_and_nothing_else_changes() {
+    let log = log(LogConfig::default());
+    log.append(&good(), 5, 1_000).unwrap();
+    log.append(&good(), 5, 1_000).unwrap();
+    let slice = log
+        .view()
+        .read(2, 1 << 20, milena_log::Isolation::ReadUncommitted)
+        .unwrap()
+        .unwrap();
+    let mut expected = good().to_vec();
+    patch_header(&mut expected, |header| {
+        header.base_offset = 2;
+        header.partition_leader_epoch = 5;
+    });
+    assert_eq!(slice.read().unwrap(), expected);
+}
+
+#[test]
+fn a_refused_batch_leaves_no_trace() {
+    let log = log(LogConfig::default());
+    log.append(&sequenced(&[Plain::new(1, "a")], 7, 0), 0, 0).unwrap();
+    let error = log.append(&sequenced(&[Plain::new(1, "a")], 7, 5), 0, 0).unwrap_err();
+    assert_eq!(error.error_code(), ErrorCode::OutOfOrderSequenceNumber);
+    assert_eq!(log.view().log_end_offset, 1);
+    assert_eq!(log.producers().get(7).unwrap().last_sequence(), Some(0));
+}
+
+#[test]
+fn an_open_transaction_hides_what_follows_from_readers_of_committed_records() {
+    let log = log(LogConfig::default());
+    log.append(&good(), 0, 0).unwrap();
+    let transactional = BatchOptions {
+        attributes: Attributes::default().with_transactional(true),
+        producer_id: 7,
+        producer_epoch: 0,
+        base_sequence: 0,
+        ..BatchOptions::default()
+    };
+    log.append(&batch_with(&[Plain::new(1, "a")], transactional), 0, 0)
+        .unwrap();
+    log.append(&good(), 0, 0).unwrap();
+    let view = log.view();
+    assert_eq!((view.last_stable_offset, view.high_watermark), (2, 5));
+    let slice = view
+        .read(0, 1 << 20, milena_log::Isolation::ReadCommitted)
+        .unwrap()
+        .unwrap();
+    assert_eq!(slice.len, good().len());
+    assert!(
+        view.read(2, 1 << 20, milena_log::Isolation::ReadCommitted)
+            .unwrap()
+            .is_none()
+    );
+}
