@@ -50,6 +50,13 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-broker",
+        rooms: &["milena-wire", "milena-log"],
+        outside: &["thiserror", "toml"],
+        never: &[],
+        reads_strangers: true,
+    },
+    Room {
         name: "milena-cli",
         rooms: &["milena-wire"],
         outside: &["anyhow", "bytes", "clap"],
