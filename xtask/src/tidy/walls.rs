@@ -54,6 +54,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-broker",
+        rooms: &["milena-wire", "milena-log"],
+        outside: &["thiserror", "toml"],
+        never: &[],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
         name: "milena-cli",
         rooms: &["milena-wire"],
         outside: &["anyhow", "bytes", "clap"],

@@ -1,0 +1,150 @@
+//! Changes at run time, as AlterConfigs and IncrementalAlterConfigs ask for them.
+
+use std::{collections::BTreeSet, fmt};
+
+use super::{
+    BrokerConfig, BrokerOverrides, ConfigError, ConfigType, Definition, RawConfig, Scope, TopicConfig, TopicOverrides,
+    UpdateMode, lookup::definition_of, value::split_list,
+};
+
+/// One change to one key. AlterConfigs, which replaces everything, is a `Set` for each of its keys on nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterOp {
+    pub name: String,
+    pub kind: AlterOpKind,
+    /// `Delete` needs none.
+    pub value: Option<String>,
+}
+
+/// What to do with a key, with the ids of IncrementalAlterConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlterOpKind {
+    Set = 0,
+    Delete = 1,
+    /// Adds to a list what is not yet in it.
+    Append = 2,
+    /// Takes out of a list what is in it.
+    Subtract = 3,
+}
+
+/// Which brokers a change is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokerLayer {
+    This,
+    All,
+}
+
+/// Changes a topic's overrides: all of the changes, or none if the result would be wrong.
+pub fn alter_topic(
+    overrides: &TopicOverrides,
+    ops: Vec<AlterOp>,
+    broker: &BrokerConfig,
+) -> Result<TopicOverrides, ConfigError> {
+    check_duplicates(&ops)?;
+    let mut altered = overrides.clone();
+    for op in ops {
+        alter(&mut altered.0, op, |name| definition_of(Scope::Topic, name))?;
+    }
+    TopicConfig::resolve(&altered, broker)?;
+    Ok(altered)
+}
+
+/// Changes the broker's settings: all of the changes, or none if the result would be wrong.
+pub fn alter_broker(
+    overrides: &BrokerOverrides,
+    ops: Vec<AlterOp>,
+    layer: BrokerLayer,
+) -> Result<BrokerOverrides, ConfigError> {
+    check_duplicates(&ops)?;
+    let mut altered = overrides.clone();
+    let raw = match layer {
+        BrokerLayer::This => &mut altered.dynamic,
+        BrokerLayer::All => &mut altered.dynamic_default,
+    };
+    for op in ops {
+        alter(raw, op, |name| dynamic_definition(name, layer))?;
+    }
+    BrokerConfig::resolve(altered.clone())?;
+    Ok(altered)
+}
+
+impl AlterOpKind {
+    pub fn from_id(id: i8) -> Option<Self> {
+        [Self::Set, Self::Delete, Self::Append, Self::Subtract]
+            .into_iter()
+            .find(|kind| *kind as i8 == id)
+    }
+}
+
+impl fmt::Display for AlterOpKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Set => "SET",
+            Self::Delete => "DELETE",
+            Self::Append => "APPEND",
+            Self::Subtract => "SUBTRACT",
+        })
+    }
+}
+
+fn check_duplicates(ops: &[AlterOp]) -> Result<(), ConfigError> {
+    let mut names = BTreeSet::new();
+    match ops.iter().find(|op| !names.insert(&op.name)) {
+        Some(AlterOp { name, .. }) => Err(ConfigError::DuplicateInRequest { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn dynamic_definition(name: &str, layer: BrokerLayer) -> Result<&'static Definition, ConfigError> {
+    let definition = definition_of(Scope::Broker, name)?;
+    let name = definition.name;
+    match (definition.update, layer) {
+        (UpdateMode::ReadOnly, _) => Err(ConfigError::NotDynamic { name }),
+        (UpdateMode::PerBroker, BrokerLayer::All) => Err(ConfigError::NotClusterWide { name }),
+        _ => Ok(definition),
+    }
+}
+
+fn alter(
+    raw: &mut RawConfig,
+    op: AlterOp,
+    define: impl Fn(&str) -> Result<&'static Definition, ConfigError>,
+) -> Result<(), ConfigError> {
+    let AlterOp { name, kind, value } = op;
+    if kind == AlterOpKind::Delete {
+        // Whatever the name is: an override that a newer version does not know must be possible to get rid of.
+        raw.remove(&name);
+        return Ok(());
+    }
+    let definition = define(&name)?;
+    let Some(value) = value else {
+        return Err(ConfigError::NoValueInRequest { name });
+    };
+    let value = match kind {
+        AlterOpKind::Append | AlterOpKind::Subtract if definition.config_type != ConfigType::List => {
+            return Err(ConfigError::NotAList { name, op: kind });
+        }
+        AlterOpKind::Append | AlterOpKind::Subtract => {
+            // As in Kafka, a list that is not set counts as Kafka's default, not as the broker's.
+            let current = raw.get(&name).map(String::as_str).or(definition.default);
+            edit_list(kind, current.unwrap_or_default(), &value)
+        }
+        AlterOpKind::Set | AlterOpKind::Delete => value,
+    };
+    raw.insert(name, value);
+    Ok(())
+}
+
+fn edit_list(kind: AlterOpKind, current: &str, change: &str) -> String {
+    let mut elements = split_list(current);
+    let change = split_list(change);
+    elements.retain(|element| kind == AlterOpKind::Append || !change.contains(element));
+    if kind == AlterOpKind::Append {
+        let new: Vec<String> = change
+            .into_iter()
+            .filter(|element| !elements.contains(element))
+            .collect();
+        elements.extend(new);
+    }
+    elements.join(",")
+}

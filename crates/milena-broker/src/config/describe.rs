@@ -1,0 +1,184 @@
+//! What DescribeConfigs tells: every key with its value, and where the value comes from.
+//!
+//! The order of the synonyms, and which of them are left out, is Kafka's.
+
+use super::{
+    BrokerConfig, BrokerOverrides, ConfigType, Definition, RawConfig, Scope, TopicOverrides,
+    lookup::{broker_definitions, broker_family, find, topic_definitions},
+    topic::TopicSettings,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribedConfig {
+    pub name: &'static str,
+    /// `None` for a secret, and for a key that is not set and has no default.
+    pub value: Option<String>,
+    pub read_only: bool,
+    pub source: ConfigSource,
+    pub is_sensitive: bool,
+    /// Every setting that could give the value, the one that does first.
+    pub synonyms: Vec<DescribedSynonym>,
+    pub config_type: ConfigType,
+    pub documentation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribedSynonym {
+    pub name: &'static str,
+    pub value: Option<String>,
+    pub source: ConfigSource,
+}
+
+/// Where a value comes from, with the ids of DescribeConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigSource {
+    DynamicTopic = 1,
+    DynamicBroker = 2,
+    DynamicDefaultBroker = 3,
+    StaticBroker = 4,
+    Default = 5,
+}
+
+/// Every config of a topic. The overrides were checked when they were set; one that no longer passes is shown as it is.
+pub fn describe_topic(overrides: &TopicOverrides, broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let set = |definition: &Definition| overrides.0.contains_key(definition.name);
+    let shown = topic_definitions()
+        .iter()
+        .filter(|definition| !definition.hidden || set(definition));
+    shown
+        .map(|definition| describe_topic_key(definition, overrides, broker))
+        .collect()
+}
+
+/// Every config of the broker.
+pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let raw = &broker.overrides;
+    let set = |definition: &Definition| raw.text(definition.name).is_some();
+    let shown = broker_definitions()
+        .iter()
+        .filter(|definition| !definition.hidden || set(definition));
+    shown
+        .map(|definition| {
+            let value = match raw.value(definition.name) {
+                Ok(value) => value.map(|value| value.to_string()),
+                Err(_) => raw.text(definition.name).map(str::to_owned),
+            };
+            described(
+                definition,
+                value,
+                synonyms_of(definition.name, raw),
+                !definition.is_dynamic(),
+            )
+        })
+        .collect()
+}
+
+/// What is set at run time for all brokers, and nothing else.
+pub fn describe_broker_defaults(broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let only_these = BrokerOverrides {
+        dynamic_default: broker.overrides.dynamic_default.clone(),
+        ..BrokerOverrides::default()
+    };
+    let known = only_these
+        .dynamic_default
+        .iter()
+        .filter_map(|(name, text)| Some((find(Scope::Broker, name)?, text)));
+    known
+        .map(|(definition, text)| {
+            let mut synonyms = synonyms_of(definition.name, &only_these);
+            synonyms.retain(|synonym| synonym.source == ConfigSource::DynamicDefaultBroker);
+            described(definition, Some(text.clone()), synonyms, !definition.is_dynamic())
+        })
+        .collect()
+}
+
+fn describe_topic_key(
+    definition: &'static Definition,
+    overrides: &TopicOverrides,
+    broker: &BrokerConfig,
+) -> DescribedConfig {
+    let raw = &broker.overrides;
+    let settings = TopicSettings { overrides, broker: raw };
+    let overridden = overrides.0.get(definition.name);
+    let value = match settings.value(definition) {
+        Ok(value) => value.map(|value| value.to_string()),
+        Err(_) => overridden.cloned(),
+    };
+    let mut synonyms = Vec::new();
+    if overridden.is_some() {
+        synonyms.push(DescribedSynonym {
+            name: definition.name,
+            value: value.clone(),
+            source: ConfigSource::DynamicTopic,
+        });
+    }
+    if let Some(strongest) = definition.synonyms.first() {
+        synonyms.extend(synonyms_of(strongest.name, raw));
+    }
+    let read_only = definition.support != super::Support::Honoured;
+    described(definition, value, synonyms, read_only)
+}
+
+fn described(
+    definition: &'static Definition,
+    value: Option<String>,
+    mut synonyms: Vec<DescribedSynonym>,
+    read_only: bool,
+) -> DescribedConfig {
+    let is_sensitive = definition.is_sensitive();
+    if is_sensitive {
+        for synonym in &mut synonyms {
+            synonym.value = None;
+        }
+    }
+    DescribedConfig {
+        name: definition.name,
+        value: value.filter(|_| !is_sensitive),
+        read_only,
+        source: synonyms
+            .first()
+            .map_or(ConfigSource::Default, |strongest| strongest.source),
+        is_sensitive,
+        synonyms,
+        config_type: definition.config_type,
+        documentation: definition.documentation,
+    }
+}
+
+/// The settings of a broker's key and of those that mean the same, layer by layer.
+fn synonyms_of(name: &'static str, raw: &BrokerOverrides) -> Vec<DescribedSynonym> {
+    let family = broker_family(name);
+    let defaults: RawConfig = family
+        .iter()
+        .filter_map(|name| Some((*name, find(Scope::Broker, name)?.default?)))
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .collect();
+    let layers = [
+        (&raw.dynamic, ConfigSource::DynamicBroker),
+        (&raw.dynamic_default, ConfigSource::DynamicDefaultBroker),
+        (&raw.fixed, ConfigSource::StaticBroker),
+        (&defaults, ConfigSource::Default),
+    ];
+    let mut synonyms = Vec::new();
+    for (layer, source) in layers {
+        for name in &family {
+            let set = layer.get(*name);
+            synonyms.extend(set.map(|value| DescribedSynonym {
+                name,
+                value: Some(value.clone()),
+                source,
+            }));
+        }
+    }
+    // Kafka leaves out what stands before the key itself, and so everything where the key is nowhere set: without
+    // `log.retention.ms` there is no synonym, whatever `log.retention.hours` says.
+    let first = synonyms.iter().position(|synonym| synonym.name == name);
+    synonyms.split_off(first.unwrap_or(synonyms.len()))
+}
+
+impl ConfigSource {
+    /// The number that stands for it in DescribeConfigs.
+    pub const fn id(self) -> i8 {
+        self as i8
+    }
+}

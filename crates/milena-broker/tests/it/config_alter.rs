@@ -1,0 +1,197 @@
+//! Changes at run time. What passes, and with which kind of error the rest fails, is what Kafka 4.3.1 answered, but for
+//! keys that cannot change on this broker.
+
+use milena_broker::config::{
+    AlterOp,
+    AlterOpKind::{self, Append, Delete, Set, Subtract},
+    BrokerLayer, BrokerOverrides, Fault, RawConfig, Scope, alter_broker, alter_topic,
+};
+
+use crate::{broker, overrides, raw};
+
+fn op(name: &str, kind: AlterOpKind, value: &str) -> AlterOp {
+    AlterOp {
+        name: name.to_owned(),
+        kind,
+        value: (kind != Delete).then(|| value.to_owned()),
+    }
+}
+
+/// What becomes of a topic with this setting.
+fn altered(before: &[(&str, &str)], ops: Vec<AlterOp>) -> Result<RawConfig, (Fault, String)> {
+    let after = alter_topic(&overrides(before), ops, &broker(&[]).unwrap());
+    after
+        .map(|after| after.0)
+        .map_err(|error| (error.fault(Scope::Topic), error.to_string()))
+}
+
+#[test]
+fn changes_of_a_topic() {
+    let policy = |value| vec![("cleanup.policy", value)];
+    for (before, change, after) in [
+        (vec![], op("retention.ms", Set, " 77 "), vec![("retention.ms", " 77 ")]),
+        (vec![("retention.ms", "1")], op("retention.ms", Delete, ""), vec![]),
+        (vec![], op("retention.ms", Delete, ""), vec![]),
+        (vec![], op("nope", Delete, ""), vec![]),
+        (
+            vec![],
+            op("cleanup.policy", Append, "compact"),
+            policy("delete,compact"),
+        ),
+        (
+            policy("compact"),
+            op("cleanup.policy", Append, " compact, delete"),
+            policy("compact,delete"),
+        ),
+        (
+            policy("delete,compact"),
+            op("cleanup.policy", Subtract, "delete"),
+            policy("compact"),
+        ),
+        (
+            policy("compact"),
+            op("cleanup.policy", Subtract, "nope"),
+            policy("compact"),
+        ),
+        (policy("compact"), op("cleanup.policy", Subtract, "compact"), policy("")),
+        (
+            vec![],
+            op("min.insync.replicas", Set, "2"),
+            vec![("min.insync.replicas", "2")],
+        ),
+    ] {
+        assert_eq!(altered(&before, vec![change.clone()]), Ok(raw(&after)), "{change:?}");
+    }
+}
+
+#[test]
+fn changes_of_a_topic_that_fail() {
+    let lag = [("min.compaction.lag.ms", "100")];
+    for (ops, fault, message) in [
+        (
+            vec![op("retention.ms", Append, "1")],
+            Fault::Config,
+            "retention.ms cannot be changed by APPEND: it is not a list",
+        ),
+        (
+            vec![op("nope", Set, "1")],
+            Fault::Config,
+            "there is no topic config \"nope\"",
+        ),
+        (
+            vec![op("nope", Append, "1")],
+            Fault::Config,
+            "there is no topic config \"nope\"",
+        ),
+        (
+            vec![op("segment.bytes", Set, "5")],
+            Fault::Config,
+            "segment.bytes is \"5\", but must be at least 1048576",
+        ),
+        (
+            vec![op("cleanup.policy", Append, "x")],
+            Fault::Config,
+            "cleanup.policy is \"delete,x\", but must be a list of compact, delete",
+        ),
+        (
+            vec![op("max.compaction.lag.ms", Set, "5")],
+            Fault::Config,
+            "min.compaction.lag.ms is 100, which does not go with max.compaction.lag.ms = 5",
+        ),
+        (
+            vec![op("flush.ms", Set, "1"), op("flush.ms", Delete, "")],
+            Fault::Request,
+            "flush.ms appears twice in the request",
+        ),
+        (
+            vec![AlterOp {
+                value: None,
+                ..op("flush.ms", Set, "")
+            }],
+            Fault::Request,
+            "flush.ms has no value in the request",
+        ),
+    ] {
+        assert_eq!(altered(&lag, ops), Err((fault, message.to_owned())));
+    }
+}
+
+#[test]
+fn changes_of_the_broker() {
+    let before = BrokerOverrides::fixed(raw(&[("log.retention.hours", "1")]));
+    let ops = vec![
+        op("log.cleanup.policy", Append, "compact"),
+        op("log.retention.ms", Set, "99"),
+    ];
+    let after = alter_broker(&before, ops.clone(), BrokerLayer::This).unwrap();
+    let expected = raw(&[("log.cleanup.policy", "delete,compact"), ("log.retention.ms", "99")]);
+    assert_eq!((&after.dynamic, &after.fixed), (&expected, &before.fixed));
+    let after = alter_broker(&before, ops, BrokerLayer::All).unwrap();
+    assert_eq!(after.dynamic_default, expected);
+    assert!(alter_broker(&before, vec![op("log.dirs", Delete, "")], BrokerLayer::This).is_ok());
+}
+
+#[test]
+fn changes_of_the_broker_that_fail() {
+    for (change, layer, fault, message) in [
+        (
+            op("log.retention.hours", Set, "3"),
+            BrokerLayer::This,
+            Fault::Request,
+            "log.retention.hours cannot be changed while the broker runs",
+        ),
+        (
+            op("listeners", Set, "PLAINTEXT://:1"),
+            BrokerLayer::This,
+            Fault::Request,
+            "listeners cannot be changed while the broker runs",
+        ),
+        (
+            op("ssl.keystore.location", Set, "/x"),
+            BrokerLayer::All,
+            Fault::Request,
+            "ssl.keystore.location can be changed for one broker only, not for all",
+        ),
+        (
+            op("log.cleaner.backoff.ms", Set, "x"),
+            BrokerLayer::This,
+            Fault::Request,
+            "log.cleaner.backoff.ms is \"x\", but must be a whole number of 64 bits",
+        ),
+        (
+            op("log.segment.bytes", Append, "1"),
+            BrokerLayer::This,
+            Fault::Config,
+            "log.segment.bytes cannot be changed by APPEND: it is not a list",
+        ),
+        (
+            op("log.cleaner.threads", Set, "2"),
+            BrokerLayer::All,
+            Fault::Request,
+            "log.cleaner.threads cannot be changed on this broker: its runtime decides how many threads there are",
+        ),
+    ] {
+        let error = alter_broker(&BrokerOverrides::default(), vec![change], layer).unwrap_err();
+        assert_eq!(
+            (error.fault(Scope::Broker), error.to_string()),
+            (fault, message.to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_list_that_is_not_set_counts_as_kafkas_default() {
+    let broker = broker(&[("log.cleanup.policy", "compact")]).unwrap();
+    let ops = vec![op("cleanup.policy", Append, "compact")];
+    let after = alter_topic(&overrides(&[]), ops, &broker).unwrap();
+    assert_eq!(after, overrides(&[("cleanup.policy", "delete,compact")]));
+}
+
+#[test]
+fn operations_have_kafkas_ids() {
+    let kinds = [Set, Delete, Append, Subtract];
+    for (id, kind) in (0..).zip(kinds) {
+        assert_eq!(AlterOpKind::from_id(id), Some(kind));
+    }
+    assert_eq!(AlterOpKind::from_id(4), None);
+}

@@ -1,0 +1,172 @@
+//! What the broker's settings mean.
+
+use milena_broker::config::{BrokerConfig, BrokerOverrides, Listener, SecurityProtocol};
+
+use crate::{broker, raw};
+
+#[test]
+fn a_broker_without_settings_works() {
+    let config = broker(&[]).unwrap();
+    assert_eq!(
+        (config.node_id, config.num_partitions, config.default_replication_factor),
+        (1, 1, 1)
+    );
+    assert!(config.auto_create_topics_enable && config.delete_topic_enable && !config.strict_replication_factor);
+    assert_eq!(
+        (config.socket_request_max_bytes, config.fetch_max_bytes),
+        (104_857_600, 57_671_680)
+    );
+    assert_eq!((config.rack, config.log_dirs), (None, vec![]));
+    let expected = Listener {
+        name: "PLAINTEXT".to_owned(),
+        protocol: SecurityProtocol::Plaintext,
+        host: String::new(),
+        port: 9092,
+    };
+    assert_eq!(config.advertised_listeners, config.listeners);
+    assert_eq!(config.listeners, [expected]);
+}
+
+#[test]
+fn settings_reach_their_fields() {
+    let config = broker(&[
+        ("broker.id", " 7"),
+        ("broker.rack", "r1"),
+        ("log.dir", "/a,/b"),
+        ("listeners", "IN://:19092, PLAINTEXT://127.0.0.1:0"),
+        ("advertised.listeners", "IN://example.org:1"),
+        ("listener.security.protocol.map", "IN:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
+        ("log.cleaner.io.max.bytes.per.second", "1e6"),
+        ("group.max.size", "5"),
+        ("max.connections.per.ip.overrides", "localhost:7, ::1:8"),
+        ("milena.strict.replication.factor", "TRUE"),
+    ])
+    .unwrap();
+    assert_eq!((config.node_id, config.rack.as_deref()), (7, Some("r1")));
+    assert_eq!(config.log_dirs, ["/a", "/b"]);
+    assert_eq!(
+        config
+            .listeners
+            .iter()
+            .map(|listener| listener.port)
+            .collect::<Vec<_>>(),
+        [19092, 0]
+    );
+    assert_eq!(config.advertised_listeners[0].host, "example.org");
+    assert_eq!(config.cleaner.io_max_bytes_per_second, 1e6);
+    assert!(config.strict_replication_factor);
+    let limits = [("localhost".to_owned(), 7), ("::1".to_owned(), 8)];
+    assert_eq!(config.max_connections_per_ip_overrides, limits);
+    assert_eq!(config.get::<i32>("group.max.size"), Ok(5));
+    assert_eq!(
+        config.get::<String>("group.consumer.migration.policy").as_deref(),
+        Ok("bidirectional")
+    );
+}
+
+#[test]
+fn what_is_set_at_run_time_wins() {
+    let mut overrides = BrokerOverrides::fixed(raw(&[("log.retention.ms", "1"), ("max.connections", "1")]));
+    overrides.dynamic_default = raw(&[("log.retention.ms", "2")]);
+    let config = BrokerConfig::resolve(overrides.clone()).unwrap();
+    assert_eq!((config.topic_defaults.retention_ms, config.max_connections), (2, 1));
+    overrides.dynamic = raw(&[("log.retention.ms", "3")]);
+    assert_eq!(BrokerConfig::resolve(overrides).unwrap().topic_defaults.retention_ms, 3);
+}
+
+#[test]
+fn what_is_wrong_with_one_key_is_said() {
+    for (settings, message) in [
+        (
+            &[("num.partition", "1")][..],
+            "there is no broker config \"num.partition\"; did you mean num.partitions?",
+        ),
+        (
+            &[("process.roles", "broker")],
+            "process.roles is not supported by this broker: it is the only node and needs no quorum of controllers",
+        ),
+        (
+            &[("num.io.threads", "9")],
+            "num.io.threads cannot be changed on this broker: its runtime decides how many threads there are",
+        ),
+        (
+            &[("num.partitions", "0")],
+            "num.partitions is \"0\", but must be at least 1",
+        ),
+        (
+            &[("log.retention.hours", "0")],
+            "log.retention.hours is \"0\": it must be at least 1, or -1 for without end",
+        ),
+        (&[("log.roll.ms", "0")], "log.roll.ms is \"0\", but must be at least 1"),
+        (
+            &[("group.coordinator.rebalance.protocols", "consumer")],
+            "group.coordinator.rebalance.protocols is \"consumer\": classic cannot be left out",
+        ),
+        (
+            &[("offsets.topic.compression.codec", "9")],
+            "offsets.topic.compression.codec is \"9\": it must be a codec from 0 to 4",
+        ),
+        (
+            &[("max.connections.per.ip.overrides", "x")],
+            "max.connections.per.ip.overrides is \"x\": host:limit is expected, separated by commas",
+        ),
+        (
+            &[("log.dirs", "/a,,/b")],
+            "log.dirs is \"/a,,/b\", but must be a list separated by commas, without empty elements",
+        ),
+        (
+            &[("group.consumer.migration.policy", "never")],
+            "group.consumer.migration.policy is \"never\", but must be \
+             one of disabled, downgrade, upgrade, bidirectional",
+        ),
+        (
+            &[("ssl.keystore.password", "secret")],
+            "ssl.keystore.password cannot be changed on this broker: it does not speak TLS",
+        ),
+    ] {
+        assert_eq!(broker(settings).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_several_keys_or_with_a_listener_is_said() {
+    for (settings, message) in [
+        (
+            &[("node.id", "1"), ("broker.id", "2")][..],
+            "node.id is 1, which does not go with broker.id = 2",
+        ),
+        (
+            &[("log.dirs", "/a"), ("log.dir", "/b")],
+            "log.dirs is /a, which does not go with log.dir = /b",
+        ),
+        (
+            &[("group.consumer.session.timeout.ms", "1000")],
+            "group.consumer.session.timeout.ms is 1000, which does not go with \
+             group.consumer.min.session.timeout.ms = 45000",
+        ),
+        (
+            &[("group.share.record.lock.duration.ms", "70000")],
+            "group.share.record.lock.duration.ms is 70000, which does not go with \
+             group.share.max.record.lock.duration.ms = 60000",
+        ),
+        (
+            &[("queued.max.request.bytes", "5")],
+            "queued.max.request.bytes is 5, which does not go with socket.request.max.bytes = 104857600",
+        ),
+        (&[("listeners", "")], "listeners is \"\": at least one is needed"),
+        (
+            &[("listeners", "PLAINTEXT://0.0.0.0:9092")],
+            "advertised.listeners is \"PLAINTEXT://0.0.0.0:9092\": no client can reach this address",
+        ),
+        (
+            &[("advertised.listeners", "PLAINTEXT://0.0.0.0:9092")],
+            "advertised.listeners is \"PLAINTEXT://0.0.0.0:9092\": no client can reach this address",
+        ),
+        (
+            &[("advertised.listeners", "SSL://localhost:9092")],
+            "advertised.listeners is \"SSL://localhost:9092\": no listener has this name",
+        ),
+    ] {
+        assert_eq!(broker(settings).unwrap_err().to_string(), message);
+    }
+}

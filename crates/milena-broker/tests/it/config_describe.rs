@@ -1,0 +1,173 @@
+//! What is described is what Kafka 4.3.1 describes. The expected lines were taken from one, but for our own keys and
+//! where a comment says so.
+
+use milena_broker::config::{
+    BrokerConfig, BrokerOverrides, DescribedConfig, describe_broker, describe_broker_defaults, describe_topic,
+};
+
+use crate::{broker, overrides, raw};
+
+fn line(configs: &[DescribedConfig], name: &str) -> String {
+    let config = configs.iter().find(|config| config.name == name).unwrap();
+    let synonyms: Vec<String> = config
+        .synonyms
+        .iter()
+        .map(|synonym| {
+            let value = synonym.value.as_deref().unwrap_or("null");
+            format!(" {:?}:{}={value}", synonym.source, synonym.name)
+        })
+        .collect();
+    let value = config.value.as_deref().unwrap_or("null");
+    format!("{value} {:?} |{}", config.source, synonyms.concat())
+}
+
+/// The state of the Kafka that was asked.
+fn state() -> BrokerConfig {
+    BrokerConfig::resolve(BrokerOverrides {
+        dynamic: raw(&[
+            ("log.segment.bytes", "3145728"),
+            ("log.retention.ms", "99"),
+            ("log.cleanup.policy", "delete,compact"),
+        ]),
+        dynamic_default: raw(&[("log.segment.bytes", "4194304"), ("log.retention.ms", "98")]),
+        fixed: raw(&[
+            ("log.retention.hours", "1"),
+            ("log.segment.bytes", "2097152"),
+            ("log.roll.jitter.hours", "1"),
+        ]),
+    })
+    .unwrap()
+}
+
+#[test]
+fn an_empty_topic_has_kafkas_defaults() {
+    let described = describe_topic(&overrides(&[]), &broker(&[]).unwrap());
+    let mut shown = 0;
+    for row in include_str!("../golden/configs.txt")
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+    {
+        if row[0] != "topic" || row[5] == "hidden" {
+            continue;
+        }
+        let config = described.iter().find(|config| config.name == row[1]).expect(row[1]);
+        assert_eq!(config.value.as_deref(), Some(row[3].trim_matches('"')), "{}", row[1]);
+        assert_eq!(format!("{:?}", config.config_type).to_uppercase(), row[2], "{}", row[1]);
+        assert_eq!(config.source.id(), 5, "{}", row[1]);
+        assert!(!config.documentation.is_empty() && !config.is_sensitive, "{}", row[1]);
+        shown += 1;
+    }
+    // One more is our own.
+    assert_eq!(described.len(), shown + 1);
+    assert_eq!(
+        line(&described, "cleanup.policy"),
+        "delete Default | Default:log.cleanup.policy=delete"
+    );
+    assert_eq!(line(&described, "flush.ms"), "9223372036854775807 Default |");
+    assert_eq!(line(&described, "retention.ms"), "604800000 Default |");
+    assert_eq!(line(&described, "remote.storage.enable"), "false Default |");
+}
+
+#[test]
+fn synonyms_of_a_topic_stand_in_kafkas_order() {
+    let settings = [
+        ("cleanup.policy", ""),
+        ("retention.ms", " 77 "),
+        ("preallocate", "TRUE"),
+    ];
+    let described = describe_topic(&overrides(&settings), &state());
+    for (name, expected) in [
+        (
+            "cleanup.policy",
+            " DynamicTopic | DynamicTopic:cleanup.policy= DynamicBroker:log.cleanup.policy=delete,compact \
+             Default:log.cleanup.policy=delete",
+        ),
+        (
+            "preallocate",
+            "true DynamicTopic | DynamicTopic:preallocate=true Default:log.preallocate=false",
+        ),
+        (
+            "retention.ms",
+            "77 DynamicTopic | DynamicTopic:retention.ms=77 DynamicBroker:log.retention.ms=99 \
+             DynamicDefaultBroker:log.retention.ms=98 StaticBroker:log.retention.hours=1 \
+             Default:log.retention.hours=168",
+        ),
+        (
+            "segment.bytes",
+            "3145728 DynamicBroker | DynamicBroker:log.segment.bytes=3145728 \
+             DynamicDefaultBroker:log.segment.bytes=4194304 StaticBroker:log.segment.bytes=2097152 \
+             Default:log.segment.bytes=1073741824",
+        ),
+        ("segment.jitter.ms", "3600000 Default |"),
+    ] {
+        assert_eq!(line(&described, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_broker_is_described_as_kafka_does() {
+    let described = describe_broker(&state());
+    for (name, expected) in [
+        (
+            "log.cleanup.policy",
+            "delete,compact DynamicBroker | DynamicBroker:log.cleanup.policy=delete,compact Default:log.cleanup.policy=delete",
+        ),
+        ("log.flush.interval.ms", "null Default |"),
+        // Kafka showed 1 before the changes at run time, and after them 168 beside the same source.
+        (
+            "log.retention.hours",
+            "1 StaticBroker | StaticBroker:log.retention.hours=1 Default:log.retention.hours=168",
+        ),
+        ("log.retention.minutes", "null Default |"),
+        (
+            "log.retention.ms",
+            "99 DynamicBroker | DynamicBroker:log.retention.ms=99 DynamicDefaultBroker:log.retention.ms=98 \
+             StaticBroker:log.retention.hours=1 Default:log.retention.hours=168",
+        ),
+        (
+            "log.cleaner.io.max.bytes.per.second",
+            "1.7976931348623157E308 Default | Default:log.cleaner.io.max.bytes.per.second=1.7976931348623157E308",
+        ),
+        ("sasl.jaas.config", "null Default |"),
+    ] {
+        assert_eq!(line(&described, name), expected, "{name}");
+    }
+    let defaults = describe_broker_defaults(&state());
+    assert_eq!(defaults.len(), 2);
+    assert_eq!(
+        line(&defaults, "log.retention.ms"),
+        "98 DynamicDefaultBroker | DynamicDefaultBroker:log.retention.ms=98"
+    );
+}
+
+#[test]
+fn both_names_of_the_node_are_described() {
+    let described = describe_broker(&broker(&[("node.id", "5")]).unwrap());
+    assert_eq!(
+        line(&described, "broker.id"),
+        "5 StaticBroker | StaticBroker:broker.id=5 Default:broker.id=1"
+    );
+}
+
+#[test]
+fn a_hidden_key_is_described_where_it_is_set() {
+    let tiny = overrides(&[("internal.segment.bytes", "512")]);
+    let described = describe_topic(&tiny, &broker(&[]).unwrap());
+    let expected = "512 DynamicTopic | DynamicTopic:internal.segment.bytes=512";
+    assert_eq!(line(&described, "internal.segment.bytes"), expected);
+}
+
+#[test]
+fn secrets_are_marked_and_what_cannot_change_is_read_only() {
+    let described = describe_broker(&broker(&[]).unwrap());
+    let find = |name: &str| described.iter().find(|config| config.name == name).unwrap();
+    assert!(find("ssl.keystore.password").is_sensitive);
+    assert!(!find("log.retention.ms").read_only);
+    assert!(find("log.retention.hours").read_only);
+    assert!(find("num.io.threads").read_only);
+    assert!(
+        described
+            .iter()
+            .all(|config| config.name != "producer.id.expiration.check.interval.ms")
+    );
+}

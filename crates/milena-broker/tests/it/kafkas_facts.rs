@@ -1,0 +1,150 @@
+//! The tables against Kafka's own definitions, which `golden/Configs.java` writes.
+
+use std::collections::BTreeMap;
+
+use milena_broker::config::{
+    Allowed, BrokerSynonym, ConfigError, ConfigType, Definition, Support, Unit, UpdateMode, broker_definitions,
+    topic_definitions,
+};
+
+use crate::{broker, topic};
+
+/// What we do otherwise on purpose; the tables say why.
+const OUR_DEFAULTS: &[&str] = &["broker.id", "log.dir", "node.id"];
+const OUR_UPDATE_MODES: &[&str] = &["listener.security.protocol.map", "listeners"];
+const OUR_RANGES: &[&str] = &[
+    "internal.segment.bytes",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+];
+
+struct Fact {
+    config_type: &'static str,
+    default: Option<&'static str>,
+    allowed: &'static str,
+    hidden: bool,
+    /// The synonyms of a topic's key, the update mode of a broker's.
+    last: &'static str,
+}
+
+fn facts(kind: &str) -> BTreeMap<&'static str, Fact> {
+    let rows = include_str!("../golden/configs.txt").lines();
+    let rows = rows.map(|line| line.split('\t').collect::<Vec<_>>());
+    let facts: BTreeMap<_, _> = rows
+        .filter(|row| row[0] == kind)
+        .map(|row| {
+            let fact = Fact {
+                config_type: row[2],
+                default: (row[3] != "null").then(|| row[3].trim_matches('"')),
+                allowed: row[4],
+                hidden: row[5] == "hidden",
+                last: row[6],
+            };
+            (row[1], fact)
+        })
+        .collect();
+    assert!(facts.len() > 30, "{} facts of {kind}", facts.len());
+    facts
+}
+
+fn ours(definition: &Definition) -> bool {
+    definition.name.starts_with("milena.")
+}
+
+#[test]
+fn topic_configs_are_kafkas() {
+    let mut facts = facts("topic");
+    for definition in topic_definitions().iter().filter(|definition| !ours(definition)) {
+        let fact = facts.remove(definition.name).expect(definition.name);
+        check(definition, &fact);
+        let synonyms: Vec<String> = definition.synonyms.iter().map(written_synonym).collect();
+        assert_eq!(synonyms.join(","), fact.last, "{}", definition.name);
+    }
+    assert!(facts.is_empty(), "{:?}", facts.keys());
+}
+
+#[test]
+fn broker_configs_are_kafkas() {
+    let facts = facts("broker");
+    for definition in broker_definitions().iter().filter(|definition| !ours(definition)) {
+        let fact = facts.get(definition.name).expect(definition.name);
+        check(definition, fact);
+        let update = match definition.update {
+            UpdateMode::ReadOnly => "read-only",
+            UpdateMode::PerBroker => "per-broker",
+            UpdateMode::ClusterWide => "cluster-wide",
+        };
+        if !OUR_UPDATE_MODES.contains(&definition.name) {
+            assert_eq!(update, fact.last, "{}", definition.name);
+        }
+    }
+}
+
+/// A key of Kafka is known, or refused with a reason; it is never taken for a slip of the pen.
+#[test]
+fn every_key_of_kafka_is_known_or_refused_with_a_reason() {
+    for (name, _) in facts("broker").iter().filter(|(_, fact)| !fact.hidden) {
+        if broker_definitions().iter().any(|definition| definition.name == *name) {
+            continue;
+        }
+        let error = broker(&[(name, "1")]).unwrap_err();
+        assert!(matches!(error, ConfigError::Unsupported { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
+    for definition in topic_definitions() {
+        let name = definition.name;
+        if let Some(default) = definition.default {
+            topic(&[(name, default)]).expect(name);
+        }
+        if let Support::DefaultOnly { reason } = definition.support {
+            let other = if definition.config_type == ConfigType::Boolean {
+                "true"
+            } else {
+                "1"
+            };
+            assert_eq!(topic(&[(name, other)]), Err(ConfigError::CannotChange { name, reason }));
+        }
+    }
+    for definition in broker_definitions() {
+        if let Some(default) = definition.default {
+            broker(&[(definition.name, default)]).expect(definition.name);
+        }
+    }
+}
+
+fn check(definition: &Definition, fact: &Fact) {
+    let name = definition.name;
+    let config_type = format!("{:?}", definition.config_type).to_uppercase();
+    assert_eq!(config_type, fact.config_type, "{name}");
+    assert_eq!(definition.hidden, fact.hidden, "{name}");
+    if !OUR_DEFAULTS.contains(&name) {
+        assert_eq!(definition.default, fact.default, "{name}");
+    }
+    if !OUR_RANGES.contains(&name) {
+        let allowed = fact.allowed.replace("non-null string", "");
+        assert_eq!(written_range(definition.allowed), allowed, "{name}");
+    }
+}
+
+/// As Kafka writes it.
+fn written_range(allowed: Allowed) -> String {
+    match allowed {
+        Allowed::Any => String::new(),
+        Allowed::AtLeast(least) => format!("[{least},...]"),
+        Allowed::Between(least, most) => format!("[{least},...,{most}]"),
+        Allowed::BetweenOr(least, most, other) => format!("[{least},...,{most}] or {other}"),
+        Allowed::OneOf(names) | Allowed::Each(names) => format!("[{}]", names.join(", ")),
+        Allowed::OneOfInAnyCase(names) => format!("(case insensitive) [{}]", names.join(", ")),
+    }
+}
+
+fn written_synonym(synonym: &BrokerSynonym) -> String {
+    match synonym.unit {
+        Unit::Same => synonym.name.to_owned(),
+        Unit::Minutes => format!("{} minutes", synonym.name),
+        Unit::Hours => format!("{} hours", synonym.name),
+    }
+}

@@ -1,0 +1,31 @@
+//! The tests of the crate's public face, in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
+mod config_alter;
+mod config_broker;
+mod config_describe;
+mod config_topic;
+mod kafkas_facts;
+
+use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
+
+fn raw(pairs: &[(&str, &str)]) -> RawConfig {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn broker(pairs: &[(&str, &str)]) -> Result<BrokerConfig, ConfigError> {
+    BrokerConfig::resolve(BrokerOverrides::fixed(raw(pairs)))
+}
+
+fn overrides(pairs: &[(&str, &str)]) -> TopicOverrides {
+    TopicOverrides(raw(pairs))
+}
+
+/// A topic with these settings on a broker without any.
+fn topic(pairs: &[(&str, &str)]) -> Result<TopicConfig, ConfigError> {
+    TopicConfig::resolve(&overrides(pairs), &broker(&[]).unwrap())
+}
