@@ -1,6 +1,10 @@
-//! A Kafka broker of one node.
+//! A Kafka broker of one node, inside your process or as `milena broker`.
 //!
-//! Where to start: [`config`] for the settings of topics and of the broker, under Kafka's names.
+//! This room touches sockets, threads and the clock, and files only through `milena-log`. What it reads may come from
+//! anyone, so no request may end the process.
+//!
+//! Where to start: [`Broker`] to run one; [`config`] for the settings of topics and of the broker, under Kafka's names;
+//! `handlers` for what each API does; `net` for connections; `node` for what they share.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -8,4 +12,18 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+mod broker;
 pub mod config;
+mod data_dir;
+mod handlers;
+mod metadata_log;
+mod net;
+mod node;
+mod partition;
+mod syncer;
+mod topics;
+mod waiters;
+
+pub use broker::{Broker, StartError};
+pub use data_dir::DataDirError;
+pub use metadata_log::MetadataError;

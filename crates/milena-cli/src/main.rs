@@ -1,5 +1,6 @@
 //! The binary `milena`: arguments in, exit code out. What is worth testing on its own lives in the other crates.
 
+mod broker;
 mod protocol;
 
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a broker: one node, durable, for Kafka's own clients
+    Broker(broker::Arguments),
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
@@ -27,6 +30,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Broker(arguments) => broker::run(arguments),
         Command::Protocol(command) => protocol::run(&command),
     };
     match outcome {

@@ -1,0 +1,219 @@
+//! Starting and stopping a broker.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use milena_log::disk::RealDisk;
+use tokio::{sync::watch, task::JoinHandle as Task};
+
+use crate::{
+    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol},
+    data_dir::{DataDir, DataDirError},
+    metadata_log::{MetadataError, MetadataLog},
+    net,
+    node::{Node, Place},
+    syncer::Syncer,
+};
+
+/// A broker that runs until it is shut down. Nothing about it is global: a process may have a hundred.
+///
+/// Dropping it without [`Broker::shutdown`] is like killing it: what was acknowledged is safe, but the next start has to
+/// look at the logs again.
+#[derive(Debug)]
+pub struct Broker {
+    address: SocketAddr,
+    node: Arc<Node>,
+    stop: watch::Sender<bool>,
+    serving: Task<()>,
+    maintenance: Task<()>,
+    syncer: JoinHandle<()>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("listener {listener} cannot be served: only PLAINTEXT is, so far")]
+    Protocol { listener: String },
+    #[error("log.dirs must name exactly one directory")]
+    NoDirectory,
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: String, source: io::Error },
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    #[error("cannot open the topics: {0}")]
+    Topics(String),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl Broker {
+    /// Starts a broker with Kafka's settings, from a map, a file or arguments. `log.dirs` is the one that must be there;
+    /// a port of 0 lets the system choose.
+    pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
+        let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
+        let listener = config.listeners.first().cloned().ok_or(StartError::NoDirectory)?;
+        if let Some(other) = config
+            .listeners
+            .iter()
+            .find(|other| other.protocol != SecurityProtocol::Plaintext)
+        {
+            return Err(StartError::Protocol {
+                listener: other.name.clone(),
+            });
+        }
+        let [dir] = &config.log_dirs[..] else {
+            return Err(StartError::NoDirectory);
+        };
+        let data_dir = DataDir::open(Arc::new(RealDisk), Path::new(dir))?;
+        let listening = net::bind(&listener.host, listener.port)
+            .await
+            .map_err(|source| StartError::Listen {
+                address: format!("{}:{}", listener.host, listener.port),
+                source,
+            })?;
+        let address = listening.address;
+        let (host, port) = advertised(&config, address);
+        let metadata = MetadataLog::open(data_dir.disk(), data_dir.path())?;
+        let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
+        let place = Place { data_dir, host, port };
+        let node =
+            Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
+        let node = Arc::new(node);
+        let (stop, stopped) = watch::channel(false);
+        Ok(Self {
+            address,
+            serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
+            maintenance: tokio::spawn(maintain(Arc::clone(&node))),
+            node,
+            stop,
+            syncer: syncer_thread,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where its files are.
+    pub fn data_dir(&self) -> PathBuf {
+        self.node.data_dir.path().to_owned()
+    }
+
+    /// Ends all connections, closes all logs, and leaves the directory so that the next start is quick.
+    pub async fn shutdown(self) {
+        self.stop.send_replace(true);
+        let _ = self.serving.await;
+        self.maintenance.abort();
+        let _ = self.maintenance.await;
+        self.node.syncer.stop();
+        let closed = tokio::task::spawn_blocking(move || {
+            let _ = self.syncer.join();
+            close(&self.node);
+        });
+        let _ = closed.await;
+    }
+}
+
+/// What clients are told to connect to.
+fn advertised(config: &BrokerConfig, address: SocketAddr) -> (String, u16) {
+    let told = config.advertised_listeners.first();
+    let host = told
+        .map(|listener| listener.host.clone())
+        .filter(|host| !host.is_empty());
+    let port = told.map(|listener| listener.port).filter(|port| *port != 0);
+    // An address that means every interface is none that a client could use.
+    let own = if address.ip().is_unspecified() {
+        "127.0.0.1".to_owned()
+    } else {
+        address.ip().to_string()
+    };
+    (host.unwrap_or(own), port.unwrap_or_else(|| address.port()))
+}
+
+fn close(node: &Node) {
+    let mut all_closed = true;
+    for topic in node.topics().iter() {
+        for partition in &topic.partitions {
+            if let Err(error) = partition.log.close() {
+                all_closed = false;
+                tracing::error!(topic = %topic.name, partition = partition.index, %error, "cannot close a log");
+            }
+        }
+    }
+    write_checkpoints(node);
+    if all_closed && let Err(error) = node.data_dir.mark_clean() {
+        tracing::error!(%error, "cannot mark the directory as clean");
+    }
+}
+
+/// What must happen from time to time.
+async fn maintain(node: Arc<Node>) {
+    let config = node.config();
+    let millis = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1));
+    let mut retention = tokio::time::interval(millis(config.log_retention_check_interval_ms));
+    let mut checkpoints = tokio::time::interval(millis(i64::from(config.log_flush_offset_checkpoint_interval_ms)));
+    let mut producers = tokio::time::interval(millis(i64::from(config.producer_id_expiration_check_interval_ms)));
+    // The first tick of each comes at once, when there is nothing to do yet.
+    retention.tick().await;
+    checkpoints.tick().await;
+    producers.tick().await;
+    loop {
+        let chore: fn(&Node) = tokio::select! {
+            _ = retention.tick() => apply_retention,
+            _ = checkpoints.tick() => write_checkpoints,
+            _ = producers.tick() => expire_producers,
+        };
+        let node = Arc::clone(&node);
+        let _ = tokio::task::spawn_blocking(move || chore(&node)).await;
+    }
+}
+
+fn apply_retention(node: &Node) {
+    let now_ms = node.now_ms();
+    let topics: Vec<_> = node.topics().iter().cloned().collect();
+    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
+        if let Err(error) = partition.log.apply_retention(now_ms) {
+            tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot apply retention");
+        }
+    }
+    write_checkpoints(node);
+}
+
+fn expire_producers(node: &Node) {
+    let (now_ms, expiration_ms) = (node.now_ms(), i64::from(node.config().producer_id_expiration_ms));
+    let topics: Vec<_> = node.topics().iter().cloned().collect();
+    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
+        partition.log.expire_producers(now_ms, expiration_ms);
+    }
+}
+
+/// Writes down where recovery and reading would begin, for partitions that are not all in memory.
+fn write_checkpoints(node: &Node) {
+    let mut recovery_points = BTreeMap::new();
+    let mut log_starts = BTreeMap::new();
+    for topic in node.topics().iter() {
+        for partition in &topic.partitions {
+            let view = partition.log.view();
+            if view.log_end_offset == 0 {
+                continue;
+            }
+            let name = (topic.name.to_string(), partition.index);
+            recovery_points.insert(name.clone(), partition.log.recovery_point());
+            log_starts.insert(name, view.log_start_offset);
+        }
+    }
+    if let Err(error) = node.data_dir.write_checkpoints(&recovery_points, &log_starts) {
+        tracing::error!(%error, "cannot write the checkpoints");
+    }
+}

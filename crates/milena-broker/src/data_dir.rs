@@ -1,0 +1,108 @@
+//! The data directory: who holds it, how it was left, and the checkpoints in it.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use milena_log::{
+    Opening, StorageError,
+    checkpoint::{self, LOG_STARTS, PartitionName, RECOVERY_POINTS},
+    disk::{self, Disk},
+};
+
+const LOCK: &str = ".lock";
+/// Kafka's name of the file that a clean end leaves behind.
+const CLEAN: &str = ".kafka_cleanshutdown";
+
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    clean: bool,
+    recovery_points: BTreeMap<PartitionName, i64>,
+    log_starts: BTreeMap<PartitionName, i64>,
+    _lock: Box<dyn Debug + Send + Sync>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("{} is used by another broker; stop that one, or choose another directory", path.display())]
+    InUse { path: PathBuf },
+    #[error("cannot use {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl DataDir {
+    /// Takes the directory, creating it if it does not exist.
+    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, DataDirError> {
+        let failed = |source| DataDirError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        disk.create_dir(path).map_err(failed)?;
+        let lock = disk.lock(&path.join(LOCK)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => DataDirError::InUse { path: path.to_owned() },
+            _ => failed(error),
+        })?;
+        let marker = path.join(CLEAN);
+        let fresh = !disk.list(path).map_err(failed)?.iter().any(|entry| entry.is_dir);
+        let clean = disk.exists(&marker).map_err(failed)?;
+        if clean {
+            // From here on a crash is possible again.
+            disk.remove(&marker).map_err(failed)?;
+            disk.sync_dir(path).map_err(failed)?;
+        }
+        Ok(Self {
+            recovery_points: checkpoint::read_offsets(&*disk, &path.join(RECOVERY_POINTS))?,
+            log_starts: checkpoint::read_offsets(&*disk, &path.join(LOG_STARTS))?,
+            disk,
+            path: path.to_owned(),
+            clean: clean || fresh,
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// Whether the broker before this one ended as it should, or there was none.
+    pub(crate) fn was_clean(&self) -> bool {
+        self.clean
+    }
+
+    /// How the log of a partition was left.
+    pub(crate) fn opening_of(&self, topic: &str, index: i32) -> Opening {
+        let name = (topic.to_owned(), index);
+        Opening {
+            clean: self.clean,
+            recovery_point: self.recovery_points.get(&name).copied().unwrap_or(0),
+            log_start_offset: self.log_starts.get(&name).copied().unwrap_or(0),
+        }
+    }
+
+    /// Writes down where recovery and reading would begin.
+    pub(crate) fn write_checkpoints(
+        &self,
+        recovery_points: &BTreeMap<PartitionName, i64>,
+        log_starts: &BTreeMap<PartitionName, i64>,
+    ) -> Result<(), StorageError> {
+        checkpoint::write_offsets(&*self.disk, &self.path.join(RECOVERY_POINTS), recovery_points)?;
+        checkpoint::write_offsets(&*self.disk, &self.path.join(LOG_STARTS), log_starts)
+    }
+
+    /// Says to the next broker that all is as it should be.
+    pub(crate) fn mark_clean(&self) -> io::Result<()> {
+        disk::replace_file(&*self.disk, &self.path.join(CLEAN), b"")
+    }
+}

@@ -1,0 +1,122 @@
+//! CreateTopics 2–7. Replicas may be assigned by hand to this one broker only.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        CreateTopicsRequest, CreateTopicsResponse,
+        create_topics_request::CreatableTopic,
+        create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
+    },
+};
+
+use crate::{
+    config::{TopicOverrides, describe_topic},
+    node::{NewTopic, Node, Refusal},
+};
+
+pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -> CreateTopicsResponse {
+    let mut times_named: BTreeMap<ByteString, usize> = BTreeMap::new();
+    for topic in &request.topics {
+        *times_named.entry(topic.name.clone()).or_default() += 1;
+    }
+    let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.name.clone();
+        let outcome = match times_named.get(&name) {
+            Some(1) => create(node, topic, request.validate_only),
+            _ => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names the topic more than once",
+            )),
+        };
+        outcome.unwrap_or_else(|refusal| CreatableTopicResult {
+            name,
+            error_code: refusal.code.code(),
+            error_message: Some(refusal.reason.into()),
+            ..Default::default()
+        })
+    });
+    CreateTopicsResponse {
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn create(node: &Node, topic: CreatableTopic, validate_only: bool) -> Result<CreatableTopicResult, Refusal> {
+    let (partitions, replication_factor) = shape(node, &topic)?;
+    let configs = topic.configs.into_iter().map(|config| match config.value {
+        Some(value) => Ok((config.name.to_string(), value.to_string())),
+        None => Err(Refusal::new(
+            ErrorCode::InvalidConfig,
+            format!("{} has no value", config.name),
+        )),
+    });
+    let new = NewTopic {
+        name: topic.name,
+        partitions,
+        replication_factor,
+        overrides: TopicOverrides(configs.collect::<Result<_, _>>()?),
+    };
+    let (new, topic_id) = if validate_only {
+        (node.check_new_topic(&new)?, Default::default())
+    } else {
+        let topic = node.create_topic(&new)?;
+        let made = NewTopic {
+            partitions: topic.partitions.len() as i32,
+            replication_factor: topic.replication_factor,
+            ..new
+        };
+        (made, topic.id)
+    };
+    Ok(CreatableTopicResult {
+        topic_id,
+        num_partitions: new.partitions,
+        replication_factor: new.replication_factor,
+        configs: Some(describe(node, &new.overrides)),
+        name: new.name,
+        ..Default::default()
+    })
+}
+
+/// Partitions and replication factor, as given or as the assignment by hand implies.
+fn shape(node: &Node, topic: &CreatableTopic) -> Result<(i32, i16), Refusal> {
+    if topic.assignments.is_empty() {
+        return Ok((topic.num_partitions, topic.replication_factor));
+    }
+    let refuse = |reason: &str| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, reason));
+    if topic.num_partitions != -1 || topic.replication_factor != -1 {
+        return Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "give numbers or an assignment, not both",
+        ));
+    }
+    let id = node.config().node_id;
+    if topic.assignments.iter().any(|assignment| assignment.broker_ids != [id]) {
+        return refuse("every partition must be assigned to this one broker");
+    }
+    let mut indexes: Vec<i32> = topic
+        .assignments
+        .iter()
+        .map(|assignment| assignment.partition_index)
+        .collect();
+    indexes.sort_unstable();
+    if !indexes.iter().copied().eq(0..indexes.len() as i32) {
+        return refuse("partitions must be numbered from 0 without gaps");
+    }
+    Ok((indexes.len() as i32, 1))
+}
+
+fn describe(node: &Node, overrides: &TopicOverrides) -> Vec<CreatableTopicConfigs> {
+    let described = describe_topic(overrides, &node.config());
+    let configs = described.into_iter().map(|config| CreatableTopicConfigs {
+        name: config.name.into(),
+        value: config.value.map(ByteString::from),
+        read_only: config.read_only,
+        config_source: config.source.id(),
+        is_sensitive: config.is_sensitive,
+        ..Default::default()
+    });
+    configs.collect()
+}

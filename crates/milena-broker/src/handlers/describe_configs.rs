@@ -1,0 +1,95 @@
+//! DescribeConfigs 1–4, of topics and of this broker.
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeConfigsRequest, DescribeConfigsResponse,
+        describe_configs_request::DescribeConfigsResource,
+        describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym},
+    },
+};
+
+use crate::{
+    config::{DescribedConfig, describe_broker, describe_broker_defaults, describe_topic},
+    node::{Node, Refusal},
+};
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let results = request.resources.into_iter().map(|resource| {
+        let described = describe(node, &resource);
+        let (error, described) = match described {
+            Ok(described) => (Refusal::new(ErrorCode::None, ""), described),
+            Err(refusal) => (refusal, vec![]),
+        };
+        let wanted = |config: &DescribedConfig| match &resource.configuration_keys {
+            Some(keys) => keys.iter().any(|key| *key == config.name),
+            None => true,
+        };
+        let configs = described.into_iter().filter(wanted);
+        let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
+        DescribeConfigsResult {
+            error_code: error.code.code(),
+            error_message: Some(error.reason)
+                .filter(|reason| !reason.is_empty())
+                .map(ByteString::from),
+            resource_type: resource.resource_type,
+            configs: configs.collect(),
+            resource_name: resource.resource_name,
+            ..Default::default()
+        }
+    });
+    DescribeConfigsResponse {
+        results: results.collect(),
+        ..Default::default()
+    }
+}
+
+fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<DescribedConfig>, Refusal> {
+    let config = node.config();
+    let name = &resource.resource_name;
+    match resource.resource_type {
+        TOPIC => {
+            let topic = node.topics().by_name(name).cloned();
+            let missing = || Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"));
+            Ok(describe_topic(&topic.ok_or_else(missing)?.overrides, &config))
+        }
+        BROKER if name.is_empty() => Ok(describe_broker_defaults(&config)),
+        BROKER if **name == config.node_id.to_string() => Ok(describe_broker(&config)),
+        BROKER => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("there is no broker {name}"),
+        )),
+        other => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("resources of type {other} have no settings here"),
+        )),
+    }
+}
+
+fn result(config: DescribedConfig, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult {
+    let listed = config
+        .synonyms
+        .into_iter()
+        .filter(|_| synonyms)
+        .map(|synonym| DescribeConfigsSynonym {
+            name: synonym.name.into(),
+            value: synonym.value.map(ByteString::from),
+            source: synonym.source.id(),
+            ..Default::default()
+        });
+    DescribeConfigsResourceResult {
+        name: config.name.into(),
+        value: config.value.map(ByteString::from),
+        read_only: config.read_only,
+        config_source: config.source.id(),
+        is_sensitive: config.is_sensitive,
+        synonyms: listed.collect(),
+        config_type: config.config_type.id(),
+        documentation: documentation.then(|| config.documentation.into()),
+        ..Default::default()
+    }
+}

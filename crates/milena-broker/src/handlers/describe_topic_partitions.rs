@@ -1,0 +1,94 @@
+//! DescribeTopicPartitions 0: topics in the order of their names, as many partitions as the limit allows.
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+        describe_topic_partitions_response::{
+            Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+        },
+    },
+};
+
+use crate::{node::Node, topics::Topic};
+
+const PARTITIONS_MAX: i32 = 2_000;
+
+pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+    let mut names: Vec<ByteString> = request.topics.into_iter().map(|topic| topic.name).collect();
+    if names.is_empty() {
+        names = node.topics().iter().map(|topic| topic.name.clone()).collect();
+    }
+    names.sort();
+    names.dedup();
+    let (start, mut first) = match request.cursor {
+        Some(cursor) => (cursor.topic_name, cursor.partition_index.max(0)),
+        None => (ByteString::new(), 0),
+    };
+    let mut room = request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize;
+    let mut response = DescribeTopicPartitionsResponse::default();
+    for name in names.into_iter().filter(|name| *name >= start) {
+        if room == 0 {
+            response.next_cursor = Some(Cursor {
+                topic_name: name,
+                partition_index: 0,
+                ..Default::default()
+            });
+            break;
+        }
+        let skip = if name == start {
+            std::mem::take(&mut first) as usize
+        } else {
+            0
+        };
+        let topic = node.topics().by_name(&name).cloned();
+        let Some(topic) = topic else {
+            response.topics.push(DescribeTopicPartitionsResponseTopic {
+                error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                name: Some(name),
+                topic_authorized_operations: i32::MIN,
+                ..Default::default()
+            });
+            continue;
+        };
+        let described = describe(node, &topic, skip, room);
+        let next = skip + described.partitions.len();
+        room -= described.partitions.len();
+        response.topics.push(described);
+        if next < topic.partitions.len() {
+            response.next_cursor = Some(Cursor {
+                topic_name: name,
+                partition_index: next as i32,
+                ..Default::default()
+            });
+            break;
+        }
+    }
+    response
+}
+
+fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTopicPartitionsResponseTopic {
+    let id = node.config().node_id;
+    let partitions = topic.partitions.iter().skip(skip).take(room).map(|partition| {
+        DescribeTopicPartitionsResponsePartition {
+            partition_index: partition.index,
+            leader_id: id,
+            leader_epoch: node.leader_epoch,
+            replica_nodes: vec![id],
+            isr_nodes: vec![id],
+            // Null is allowed by the protocol, but Kafka's admin client does not expect it.
+            eligible_leader_replicas: Some(vec![]),
+            last_known_elr: Some(vec![]),
+            ..Default::default()
+        }
+    });
+    DescribeTopicPartitionsResponseTopic {
+        name: Some(topic.name.clone()),
+        topic_id: topic.id,
+        is_internal: topic.is_internal(),
+        partitions: partitions.collect(),
+        topic_authorized_operations: i32::MIN,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,127 @@
+//! ListOffsets 1–11.
+
+use std::sync::Arc;
+
+use milena_log::{Isolation, LogView, OffsetAndTime};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        ListOffsetsRequest, ListOffsetsResponse,
+        list_offsets_request::ListOffsetsPartition,
+        list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
+    },
+};
+
+use crate::{node::Node, partition::Partition, topics::Topic};
+
+/// What a timestamp can stand for, and the first version in which it does.
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+const UNKNOWN: OffsetAndTime = OffsetAndTime {
+    offset: -1,
+    timestamp: -1,
+};
+
+pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let isolation = match request.isolation_level {
+        1 => Isolation::ReadCommitted,
+        _ => Isolation::ReadUncommitted,
+    };
+    let topics = request.topics.into_iter().map(|wanted| {
+        let topic = node.topics().by_name(&wanted.name).cloned();
+        let partitions = wanted.partitions.iter().map(|partition| {
+            let repeated = wanted
+                .partitions
+                .iter()
+                .filter(|other| other.partition_index == partition.partition_index);
+            let found = match repeated.count() {
+                1 => look_up(node, version, isolation, topic.as_ref(), partition),
+                _ => Err(ErrorCode::InvalidRequest),
+            };
+            answer(partition.partition_index, found)
+        });
+        ListOffsetsTopicResponse {
+            partitions: partitions.collect(),
+            name: wanted.name,
+            ..Default::default()
+        }
+    });
+    ListOffsetsResponse {
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn look_up(
+    node: &Node,
+    version: i16,
+    isolation: Isolation,
+    topic: Option<&Arc<Topic>>,
+    wanted: &ListOffsetsPartition,
+) -> Result<(OffsetAndTime, i32), ErrorCode> {
+    let partition = topic.and_then(|topic| topic.partition(wanted.partition_index));
+    let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    match wanted.current_leader_epoch {
+        -1 => {}
+        epoch if epoch < node.leader_epoch => return Err(ErrorCode::FencedLeaderEpoch),
+        epoch if epoch > node.leader_epoch => return Err(ErrorCode::UnknownLeaderEpoch),
+        _ => {}
+    }
+    let found = find(&partition.log.view(), version, isolation, wanted.timestamp)?;
+    // Versions before 4 have no place for it.
+    let leader_epoch = if version < 4 {
+        -1
+    } else {
+        epoch_of(partition, found.offset)
+    };
+    Ok((found, leader_epoch))
+}
+
+fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> Result<OffsetAndTime, ErrorCode> {
+    let at = |offset| OffsetAndTime { offset, timestamp: -1 };
+    let storage = |error: milena_log::StorageError| {
+        tracing::error!(%error, "offsets cannot be looked up");
+        ErrorCode::KafkaStorageError
+    };
+    match timestamp {
+        LATEST => Ok(at(view.end_for(isolation))),
+        EARLIEST => Ok(at(view.log_start_offset)),
+        MAX_TIMESTAMP if version >= 7 => Ok(view.latest_record().map_err(storage)?.unwrap_or(UNKNOWN)),
+        // There is no other tier, so what is local is all.
+        EARLIEST_LOCAL if version >= 8 => Ok(at(view.log_start_offset)),
+        LATEST_TIERED if version >= 9 => Ok(UNKNOWN),
+        EARLIEST_PENDING_UPLOAD if version >= 11 => Ok(UNKNOWN),
+        ..0 => Err(ErrorCode::UnsupportedVersion),
+        timestamp => {
+            let found = view.offset_for_time(timestamp).map_err(storage)?;
+            let visible = found.filter(|found| found.offset < view.end_for(isolation));
+            Ok(visible.unwrap_or(UNKNOWN))
+        }
+    }
+}
+
+fn epoch_of(partition: &Partition, offset: i64) -> i32 {
+    partition.log.epoch_at(offset).unwrap_or(-1)
+}
+
+fn answer(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {
+    match found {
+        Ok((found, leader_epoch)) => ListOffsetsPartitionResponse {
+            partition_index,
+            offset: found.offset,
+            timestamp: found.timestamp,
+            leader_epoch,
+            ..Default::default()
+        },
+        Err(error) => ListOffsetsPartitionResponse {
+            partition_index,
+            error_code: error.code(),
+            ..Default::default()
+        },
+    }
+}

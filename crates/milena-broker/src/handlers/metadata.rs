@@ -1,0 +1,102 @@
+//! Metadata 0–13. A missing topic that may be created is created at once, so the first answer has it.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        MetadataRequest, MetadataResponse,
+        metadata_request::MetadataRequestTopic,
+        metadata_response::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic},
+    },
+};
+
+use crate::{
+    node::Node,
+    topics::{Topic, name_problem},
+};
+
+/// Kafka's sign that the operations a client may do were not asked for.
+const NOT_ASKED: i32 = i32::MIN;
+
+pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> MetadataResponse {
+    // In version 0 an empty list meant all; later that is what null means.
+    let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
+    let may_create = request.allow_auto_topic_creation || version < 4;
+    let topics = match wanted {
+        None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
+        Some(wanted) => wanted
+            .into_iter()
+            .map(|wanted| find(node, wanted, may_create))
+            .collect(),
+    };
+    let config = node.config();
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker {
+            node_id: config.node_id,
+            host: node.host.clone().into(),
+            port: i32::from(node.port),
+            rack: config.rack.clone().map(ByteString::from),
+            ..Default::default()
+        }],
+        cluster_id: Some(node.cluster_id.clone().into()),
+        controller_id: config.node_id,
+        topics,
+        ..Default::default()
+    }
+}
+
+fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+    let Some(name) = wanted.name else {
+        let found = node.topics().by_id(wanted.topic_id).cloned();
+        return match found {
+            Some(topic) => describe(node, &topic),
+            None => MetadataResponseTopic {
+                error_code: ErrorCode::UnknownTopicId.code(),
+                name: None,
+                topic_id: wanted.topic_id,
+                ..unknown(None, ErrorCode::UnknownTopicId)
+            },
+        };
+    };
+    let found = node.topics().by_name(&name).cloned();
+    match found {
+        Some(topic) => describe(node, &topic),
+        None if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
+        None if may_create => match node.auto_create_topic(&name) {
+            Ok(topic) => describe(node, &topic),
+            Err(refusal) => unknown(Some(name), refusal.code),
+        },
+        None => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn unknown(name: Option<ByteString>, error: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic {
+        error_code: error.code(),
+        name,
+        topic_authorized_operations: NOT_ASKED,
+        ..Default::default()
+    }
+}
+
+fn describe(node: &Node, topic: &Arc<Topic>) -> MetadataResponseTopic {
+    let id = node.config().node_id;
+    let partitions = topic.partitions.iter().map(|partition| MetadataResponsePartition {
+        partition_index: partition.index,
+        leader_id: id,
+        leader_epoch: node.leader_epoch,
+        replica_nodes: vec![id],
+        isr_nodes: vec![id],
+        ..Default::default()
+    });
+    MetadataResponseTopic {
+        name: Some(topic.name.clone()),
+        topic_id: topic.id,
+        is_internal: topic.is_internal(),
+        partitions: partitions.collect(),
+        topic_authorized_operations: NOT_ASKED,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,91 @@
+//! One connection: requests are begun in the order they come, and answered in that order too.
+//!
+//! A request that must wait, as a fetch for records or a produce for a sync, does not keep the ones behind it from being
+//! begun; their answers wait their turn.
+
+use std::{collections::VecDeque, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use milena_wire::frame::RequestFrame;
+use tokio::net::{TcpStream, tcp::OwnedWriteHalf};
+
+use super::{
+    frames::{FrameReader, ReadFrameError},
+    outgoing::Outgoing,
+};
+use crate::{
+    handlers::{self, Handled},
+    node::Node,
+};
+
+/// Answers that may wait at once; then no more requests are read.
+const WAITING_MAX: usize = 64;
+
+type Later = Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>;
+
+pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, node: Arc<Node>) {
+    if let Err(reason) = run(stream, &node).await {
+        tracing::debug!(%peer, %reason, "connection closed");
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Closed {
+    #[error(transparent)]
+    Read(#[from] ReadFrameError),
+    #[error("cannot write: {0}")]
+    Write(#[from] std::io::Error),
+    #[error("{0}")]
+    Refused(String),
+    #[error("nothing was said for {0:?}")]
+    Idle(Duration),
+}
+
+async fn run(stream: TcpStream, node: &Arc<Node>) -> Result<(), Closed> {
+    let config = node.config();
+    let length_max = usize::try_from(config.socket_request_max_bytes).unwrap_or(0);
+    let idle = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
+    let (reader, mut writer) = stream.into_split();
+    let mut frames = FrameReader::new(reader, length_max);
+    let mut waiting: VecDeque<Later> = VecDeque::new();
+    loop {
+        tokio::select! {
+            frame = frames.next(), if waiting.len() < WAITING_MAX => {
+                let Some(frame) = frame? else { return Ok(()) };
+                begin(node, frame, &mut waiting, &mut writer).await?;
+            }
+            answer = first(&mut waiting), if !waiting.is_empty() => {
+                waiting.pop_front();
+                let answer = answer.ok_or_else(|| Closed::Refused("a request could not be answered".to_owned()))?;
+                answer.send(&mut writer).await?;
+            }
+            () = tokio::time::sleep(idle), if waiting.is_empty() => return Err(Closed::Idle(idle)),
+        }
+    }
+}
+
+/// Begins a request, and answers it if nothing before it waits.
+async fn begin(
+    node: &Arc<Node>,
+    frame: Bytes,
+    waiting: &mut VecDeque<Later>,
+    writer: &mut OwnedWriteHalf,
+) -> Result<(), Closed> {
+    let request = RequestFrame::parse(frame).map_err(|error| Closed::Refused(error.to_string()))?;
+    match handlers::handle(node, &request) {
+        Handled::Reply(answer) if waiting.is_empty() => answer.send(writer).await?,
+        Handled::Reply(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
+        Handled::Later(answer) => waiting.push_back(answer),
+        Handled::NoReply => {}
+        Handled::Close(reason) => return Err(Closed::Refused(reason)),
+    }
+    Ok(())
+}
+
+/// The answer that is next in order.
+async fn first(waiting: &mut VecDeque<Later>) -> Option<Outgoing> {
+    match waiting.front_mut() {
+        Some(answer) => answer.await,
+        None => std::future::pending().await,
+    }
+}

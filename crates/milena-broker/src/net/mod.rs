@@ -1,0 +1,9 @@
+//! Sockets: connections, frames, answers in their order.
+
+mod connection;
+mod frames;
+mod listener;
+mod outgoing;
+
+pub(crate) use listener::{bind, serve};
+pub(crate) use outgoing::{Outgoing, placeholder, placeholder_len_max};

@@ -1,0 +1,383 @@
+//! The one node: what all connections share.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytestring::ByteString;
+use milena_log::{
+    Durability, Log, LogConfig, Opening, StorageError,
+    disk::{Disk, MemoryDisk},
+};
+use milena_wire::{Uuid, errors::ErrorCode};
+
+use crate::{
+    config::{self, BrokerConfig, ConfigError, TopicConfig, TopicOverrides},
+    data_dir::DataDir,
+    metadata_log::{Change, MetadataError, MetadataLog},
+    partition::Partition,
+    syncer::Syncer,
+    topics::{Topic, Topics, is_internal, name_problem},
+};
+
+/// How many producer ids are written down at once: after a crash the rest of them are skipped.
+const PRODUCER_ID_BLOCK: i64 = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    config: RwLock<Arc<BrokerConfig>>,
+    pub(crate) cluster_id: String,
+    pub(crate) leader_epoch: i32,
+    /// What clients are told to connect to.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) data_dir: DataDir,
+    /// For topics that promise nothing.
+    memory: Arc<dyn Disk>,
+    topics: RwLock<Topics>,
+    metadata: Mutex<MetadataLog>,
+    producer_ids: Mutex<ProducerIds>,
+    pub(crate) syncer: Syncer,
+}
+
+#[derive(Debug, Default)]
+struct ProducerIds {
+    next: i64,
+    /// Written down as given out.
+    end: i64,
+}
+
+/// A topic to be created.
+#[derive(Debug, Clone)]
+pub(crate) struct NewTopic {
+    pub(crate) name: ByteString,
+    /// -1 for the broker's default, as is the replication factor.
+    pub(crate) partitions: i32,
+    pub(crate) replication_factor: i16,
+    pub(crate) overrides: TopicOverrides,
+}
+
+/// Why the broker cannot do what was asked, in Kafka's terms.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{code}: {reason}")]
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { code, reason }
+    }
+}
+
+impl From<ConfigError> for Refusal {
+    fn from(error: ConfigError) -> Self {
+        Self::new(ErrorCode::InvalidConfig, error.to_string())
+    }
+}
+
+impl From<MetadataError> for Refusal {
+    fn from(error: MetadataError) -> Self {
+        tracing::error!(%error, "metadata cannot be written");
+        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+    }
+}
+
+impl From<StorageError> for Refusal {
+    fn from(error: StorageError) -> Self {
+        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+    }
+}
+
+/// Where a node lives and is reached.
+pub(crate) struct Place {
+    pub(crate) data_dir: DataDir,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Node {
+    /// Opens all topics, mending what a crash has left.
+    pub(crate) fn open(
+        config: BrokerConfig,
+        place: Place,
+        mut metadata: MetadataLog,
+        syncer: Syncer,
+    ) -> Result<Self, Refusal> {
+        let Place { data_dir, host, port } = place;
+        let mut changes = vec![];
+        let cluster_id = metadata
+            .metadata()
+            .cluster_id
+            .clone()
+            .unwrap_or_else(|| random_uuid().to_string());
+        changes.push(Change::Cluster { id: cluster_id.clone() });
+        // Clients then check their positions again, for what a power cut may have taken.
+        let leader_epoch = metadata.metadata().leader_epoch + i32::from(!data_dir.was_clean());
+        changes.push(Change::LeaderEpoch { epoch: leader_epoch });
+        metadata.append(changes)?;
+        let next = metadata.metadata().next_producer_id;
+        let records = metadata.metadata().topics.clone();
+        let node = Self {
+            config: RwLock::new(Arc::new(config)),
+            cluster_id,
+            leader_epoch,
+            host,
+            port,
+            data_dir,
+            memory: Arc::new(MemoryDisk::new()),
+            topics: RwLock::default(),
+            metadata: Mutex::new(metadata),
+            producer_ids: Mutex::new(ProducerIds { next, end: next }),
+            syncer,
+        };
+        for (name, record) in records {
+            let id = record
+                .id
+                .parse()
+                .map_err(|error| Refusal::new(ErrorCode::KafkaStorageError, format!("topic {name}: {error}")))?;
+            let new = NewTopic {
+                name: name.into(),
+                partitions: record.partitions,
+                replication_factor: record.replication_factor,
+                overrides: TopicOverrides(record.configs),
+            };
+            let topic = node.open_topic(&new, id)?;
+            node.topics_mut().insert(topic);
+        }
+        Ok(node)
+    }
+
+    pub(crate) fn config(&self) -> Arc<BrokerConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn topics(&self) -> RwLockReadGuard<'_, Topics> {
+        self.topics.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn topics_mut(&self) -> std::sync::RwLockWriteGuard<'_, Topics> {
+        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
+        self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks a topic that is to be created, and fills in the defaults.
+    pub(crate) fn check_new_topic(&self, new: &NewTopic) -> Result<NewTopic, Refusal> {
+        let config = self.config();
+        if let Some(problem) = name_problem(&new.name) {
+            return Err(Refusal::new(ErrorCode::InvalidTopicException, problem));
+        }
+        {
+            let topics = self.topics();
+            if topics.by_name(&new.name).is_some() {
+                let reason = format!("topic {} exists already", new.name);
+                return Err(Refusal::new(ErrorCode::TopicAlreadyExists, reason));
+            }
+            if let Some(other) = topics.colliding(&new.name) {
+                let reason = format!("topic {} differs from {other} only by '.' and '_'", new.name);
+                return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
+            }
+        }
+        let partitions = if new.partitions == -1 {
+            config.num_partitions
+        } else {
+            new.partitions
+        };
+        if partitions < 1 {
+            return Err(Refusal::new(
+                ErrorCode::InvalidPartitions,
+                "a topic has at least one partition",
+            ));
+        }
+        let replication_factor = match new.replication_factor {
+            -1 => config.default_replication_factor as i16,
+            factor => factor,
+        };
+        if replication_factor < 1 || (replication_factor > 1 && config.strict_replication_factor) {
+            let reason = format!("replication factor {replication_factor} is not possible with one broker");
+            return Err(Refusal::new(ErrorCode::InvalidReplicationFactor, reason));
+        }
+        TopicConfig::resolve(&new.overrides, &config)?;
+        Ok(NewTopic {
+            partitions,
+            replication_factor,
+            ..new.clone()
+        })
+    }
+
+    /// Creates a topic; when this returns it survives a power cut.
+    pub(crate) fn create_topic(&self, new: &NewTopic) -> Result<Arc<Topic>, Refusal> {
+        // One at a time, so that two cannot have the same name.
+        let mut metadata = self.metadata();
+        let new = self.check_new_topic(new)?;
+        if new.replication_factor > 1 {
+            tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+        }
+        let id = random_uuid();
+        metadata.append(vec![Change::Topic {
+            name: new.name.to_string(),
+            id: id.to_string(),
+            partitions: new.partitions,
+            replication_factor: new.replication_factor,
+            configs: new.overrides.0.clone(),
+        }])?;
+        let topic = self.open_topic(&new, id)?;
+        Ok(self.topics_mut().insert(topic))
+    }
+
+    /// Gives a topic for use, creating it if clients may do that.
+    pub(crate) fn auto_create_topic(&self, name: &ByteString) -> Result<Arc<Topic>, Refusal> {
+        if !self.config().auto_create_topics_enable || is_internal(name) {
+            let reason = format!("there is no topic {name}");
+            return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, reason));
+        }
+        let new = NewTopic {
+            name: name.clone(),
+            partitions: -1,
+            replication_factor: -1,
+            overrides: TopicOverrides::default(),
+        };
+        match self.create_topic(&new) {
+            // Somebody else was faster.
+            Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {
+                self.topics().by_name(name).cloned().ok_or(refusal)
+            }
+            outcome => outcome,
+        }
+    }
+
+    pub(crate) fn delete_topic(&self, name: &str) -> Result<(), Refusal> {
+        if !self.config().delete_topic_enable {
+            return Err(Refusal::new(
+                ErrorCode::TopicDeletionDisabled,
+                "delete.topic.enable is false",
+            ));
+        }
+        let mut metadata = self.metadata();
+        let known = self.topics().by_name(name).is_some();
+        if !known {
+            return Err(Refusal::new(
+                ErrorCode::UnknownTopicOrPartition,
+                format!("there is no topic {name}"),
+            ));
+        }
+        metadata.append(vec![Change::TopicDeleted { name: name.to_owned() }])?;
+        let Some(topic) = self.topics_mut().remove(name) else {
+            return Ok(());
+        };
+        for partition in &topic.partitions {
+            partition.waiters.wake_all();
+            let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
+            if let Err(error) = disk
+                .exists(&dir)
+                .and_then(|there| if there { disk.remove_dir(&dir) } else { Ok(()) })
+            {
+                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a deleted topic");
+            }
+        }
+        Ok(())
+    }
+
+    /// A producer id that nobody has had.
+    pub(crate) fn new_producer_id(&self) -> Result<i64, Refusal> {
+        let mut ids = self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.next >= ids.end {
+            let end = ids.next + PRODUCER_ID_BLOCK;
+            self.metadata().append(vec![Change::ProducerIds { next: end }])?;
+            ids.end = end;
+        }
+        ids.next += 1;
+        Ok(ids.next - 1)
+    }
+
+    fn open_topic(&self, new: &NewTopic, id: Uuid) -> Result<Topic, Refusal> {
+        let config = TopicConfig::resolve(&new.overrides, &self.config())?;
+        let log_config = log_config(&config);
+        let mut partitions = vec![];
+        for index in 0..new.partitions {
+            let (disk, dir) = self.place_of(&new.name, index, log_config.durability);
+            let opening = self.opening_of(&new.name, index, log_config.durability);
+            let log = Log::open(disk, &dir, log_config.clone(), opening)?;
+            partitions.push(Arc::new(Partition::new(new.name.clone(), index, log)));
+        }
+        Ok(Topic {
+            name: new.name.clone(),
+            id,
+            replication_factor: new.replication_factor,
+            overrides: new.overrides.clone(),
+            partitions,
+        })
+    }
+
+    fn place_of(&self, topic: &str, index: i32, durability: Durability) -> (Arc<dyn Disk>, PathBuf) {
+        let dir = format!("{topic}-{index}");
+        match durability {
+            Durability::Memory => (Arc::clone(&self.memory), Path::new("/memory").join(dir)),
+            Durability::Os | Durability::Fsync => (self.data_dir.disk(), self.data_dir.path().join(dir)),
+        }
+    }
+
+    fn opening_of(&self, topic: &str, index: i32, durability: Durability) -> Opening {
+        match durability {
+            Durability::Memory => Opening {
+                clean: true,
+                recovery_point: 0,
+                log_start_offset: 0,
+            },
+            Durability::Os | Durability::Fsync => self.data_dir.opening_of(topic, index),
+        }
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+fn log_config(config: &TopicConfig) -> LogConfig {
+    let unsigned = |number: i32| u32::try_from(number).unwrap_or(0);
+    LogConfig {
+        segment_bytes: unsigned(config.segment_bytes),
+        segment_ms: config.segment_ms,
+        segment_index_bytes: unsigned(config.segment_index_bytes),
+        index_interval_bytes: unsigned(config.index_interval_bytes),
+        retention_ms: config.retention_ms,
+        retention_bytes: config.retention_bytes,
+        delete: config.cleanup_policy.delete,
+        compact: config.cleanup_policy.compact,
+        max_message_bytes: unsigned(config.max_message_bytes),
+        timestamp_type: match config.message_timestamp_type {
+            config::TimestampType::CreateTime => milena_wire::records::TimestampType::CreateTime,
+            config::TimestampType::LogAppendTime => milena_wire::records::TimestampType::LogAppendTime,
+        },
+        timestamp_before_max_ms: config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+        durability: match config.durability {
+            config::Durability::Memory => Durability::Memory,
+            config::Durability::Os => Durability::Os,
+            config::Durability::Fsync => Durability::Fsync,
+        },
+    }
+}
+
+/// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that
+/// start with a dash would look like options on a command line.
+fn random_uuid() -> Uuid {
+    loop {
+        let mut bytes = [0; 16];
+        if rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) != Ok(bytes.len()) {
+            continue;
+        }
+        let id = Uuid::from_bytes(bytes);
+        if !id.is_zero() && !id.to_string().starts_with('-') {
+            return id;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A partition: its log, who waits for it, and what must be synced.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_log::{AppendError, Appended, Durability, Log, StorageError};
+use tokio::sync::watch;
+
+use crate::{syncer::Syncer, waiters::Waiters};
+
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) topic: ByteString,
+    pub(crate) index: i32,
+    pub(crate) log: Log,
+    pub(crate) waiters: Waiters,
+    /// Whether the syncer knows that there is something to sync.
+    pub(crate) dirty: AtomicBool,
+    /// Up to where records survive a power cut; writers that were promised that wait here.
+    synced: watch::Sender<i64>,
+}
+
+impl Partition {
+    pub(crate) fn new(topic: ByteString, index: i32, log: Log) -> Self {
+        let synced = watch::Sender::new(log.recovery_point());
+        Self {
+            topic,
+            index,
+            log,
+            waiters: Waiters::default(),
+            dirty: AtomicBool::new(false),
+            synced,
+        }
+    }
+
+    /// Appends a batch and wakes those who wait for it, if they may see it already.
+    pub(crate) fn append(
+        self: &Arc<Self>,
+        records: &Bytes,
+        leader_epoch: i32,
+        now_ms: i64,
+        syncer: &Syncer,
+    ) -> Result<Appended, AppendError> {
+        let appended = self.log.append(records, leader_epoch, now_ms)?;
+        match self.durability() {
+            Durability::Memory => self.waiters.arrived(records.len()),
+            Durability::Os => {
+                self.waiters.arrived(records.len());
+                syncer.written(self, records.len());
+            }
+            Durability::Fsync => syncer.request(self),
+        }
+        Ok(appended)
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.log.config().durability
+    }
+
+    /// Completes when all records up to `offset` survive a power cut.
+    pub(crate) async fn wait_synced(&self, offset: i64) {
+        // The sender lives as long as this partition, so waiting cannot fail.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced > offset).await;
+    }
+
+    /// Syncs the log, then tells writers and readers. Called by the syncer only.
+    pub(crate) fn sync(&self) -> Result<(), StorageError> {
+        let before = self.log.view().high_watermark;
+        let synced = self.log.sync()?;
+        self.synced.send_replace(synced);
+        if self.log.view().high_watermark > before {
+            // How many bytes became visible is not known; the fetches look.
+            self.waiters.wake_all();
+        }
+        Ok(())
+    }
+}

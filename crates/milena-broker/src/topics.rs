@@ -1,0 +1,113 @@
+//! The topics there are, by name and by id.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytestring::ByteString;
+use milena_wire::Uuid;
+
+use crate::{config::TopicOverrides, partition::Partition};
+
+/// A topic. It is not changed but replaced, so whoever holds one sees a whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Topic {
+    pub(crate) name: ByteString,
+    pub(crate) id: Uuid,
+    /// As it was asked for; there is one replica, whatever it says.
+    pub(crate) replication_factor: i16,
+    pub(crate) overrides: TopicOverrides,
+    pub(crate) partitions: Vec<Arc<Partition>>,
+}
+
+impl Topic {
+    pub(crate) fn partition(&self, index: i32) -> Option<&Arc<Partition>> {
+        self.partitions.get(usize::try_from(index).ok()?)
+    }
+
+    /// Topics that the broker keeps for itself.
+    pub(crate) fn is_internal(&self) -> bool {
+        is_internal(&self.name)
+    }
+}
+
+pub(crate) fn is_internal(name: &str) -> bool {
+    matches!(
+        name,
+        "__consumer_offsets" | "__transaction_state" | "__share_group_state"
+    )
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    by_name: BTreeMap<ByteString, Arc<Topic>>,
+    by_id: BTreeMap<Uuid, Arc<Topic>>,
+}
+
+impl Topics {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn by_id(&self, id: Uuid) -> Option<&Arc<Topic>> {
+        self.by_id.get(&id)
+    }
+
+    /// All topics, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.by_name.values()
+    }
+
+    /// Adds a topic, or replaces the one of the same name.
+    pub(crate) fn insert(&mut self, topic: Topic) -> Arc<Topic> {
+        let topic = Arc::new(topic);
+        if let Some(old) = self.by_name.insert(topic.name.clone(), Arc::clone(&topic)) {
+            self.by_id.remove(&old.id);
+        }
+        self.by_id.insert(topic.id, Arc::clone(&topic));
+        topic
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
+        let topic = self.by_name.remove(name)?;
+        self.by_id.remove(&topic.id);
+        Some(topic)
+    }
+
+    /// A topic whose name could not be told apart in metric names, where `.` and `_` are the same.
+    pub(crate) fn colliding(&self, name: &str) -> Option<&ByteString> {
+        let flat = |name: &str| name.replace('.', "_");
+        let wanted = flat(name);
+        self.by_name
+            .keys()
+            .find(|other| **other != *name && flat(other) == wanted)
+    }
+}
+
+/// Why a name cannot be that of a topic; `None` if it can.
+pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
+    const LENGTH_MAX: usize = 249;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match name {
+        "" => Some("the name is empty"),
+        "." | ".." => Some("the name cannot be '.' or '..'"),
+        _ if name.len() > LENGTH_MAX => Some("the name is longer than 249 characters"),
+        _ if !name.chars().all(allowed) => {
+            Some("the name has a character other than letters, digits, '.', '_' and '-'")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_kafkas_rules() {
+        for good in ["a", "A-1_b.c", &"x".repeat(249)] {
+            assert_eq!(name_problem(good), None, "{good}");
+        }
+        for bad in ["", ".", "..", "a b", "a/b", "é", &"x".repeat(250)] {
+            assert!(name_problem(bad).is_some(), "{bad}");
+        }
+    }
+}

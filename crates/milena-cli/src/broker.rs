@@ -1,0 +1,75 @@
+//! `milena broker`: a broker until a signal ends it.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use milena_broker::{
+    Broker,
+    config::{RawConfig, parse_arguments, parse_properties, parse_toml},
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to listen; port 0 lets the system choose
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    listen: String,
+    /// Where to keep records
+    #[arg(long, value_name = "DIR", default_value = "milena-data")]
+    data_dir: PathBuf,
+    /// What an acknowledgement promises: memory (nothing), os (survives a crash of the process), fsync (and a power cut)
+    #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"])]
+    durability: Option<String>,
+    /// Settings under Kafka's names, from a .properties or a .toml file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting under Kafka's name; may be repeated, and wins over the file
+    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    let settings = settings(&arguments)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(settings))
+}
+
+/// Flags, then the file, then `-X`: the later wins.
+fn settings(arguments: &Arguments) -> Result<RawConfig> {
+    let mut settings = RawConfig::new();
+    settings.insert("listeners".to_owned(), format!("PLAINTEXT://{}", arguments.listen));
+    settings.insert("log.dirs".to_owned(), arguments.data_dir.to_string_lossy().into_owned());
+    if let Some(durability) = &arguments.durability {
+        settings.insert("milena.durability".to_owned(), durability.clone());
+    }
+    if let Some(file) = &arguments.config {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let is_toml = file.extension().is_some_and(|extension| extension == "toml");
+        let read = if is_toml {
+            parse_toml(&text)
+        } else {
+            parse_properties(&text)
+        };
+        settings.extend(read.with_context(|| format!("in {}", file.display()))?);
+    }
+    settings.extend(parse_arguments(&arguments.settings)?);
+    Ok(settings)
+}
+
+async fn serve(settings: RawConfig) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let broker = Broker::start(settings).await?;
+    // One line that scripts can wait for and read.
+    println!("BOOTSTRAP={}", broker.address());
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    broker.shutdown().await;
+    Ok(())
+}
