@@ -31,6 +31,12 @@ pub struct Broker {
     address: SocketAddr,
     node: Arc<Node>,
     stop: watch::Sender<bool>,
+    /// `None` once it is shut down.
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
     serving: Task<()>,
     maintenance: Task<()>,
     syncer: JoinHandle<()>,
@@ -90,13 +96,16 @@ impl Broker {
             Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);
         let (stop, stopped) = watch::channel(false);
-        Ok(Self {
-            address,
+        let running = Running {
             serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintain(Arc::clone(&node))),
+            syncer: syncer_thread,
+        };
+        Ok(Self {
+            address,
             node,
             stop,
-            syncer: syncer_thread,
+            running: Some(running),
         })
     }
 
@@ -111,17 +120,31 @@ impl Broker {
     }
 
     /// Ends all connections, closes all logs, and leaves the directory so that the next start is quick.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
         self.stop.send_replace(true);
-        let _ = self.serving.await;
-        self.maintenance.abort();
-        let _ = self.maintenance.await;
+        let _ = running.serving.await;
+        running.maintenance.abort();
+        let _ = running.maintenance.await;
         self.node.syncer.stop();
+        let node = Arc::clone(&self.node);
         let closed = tokio::task::spawn_blocking(move || {
-            let _ = self.syncer.join();
-            close(&self.node);
+            let _ = running.syncer.join();
+            close(&node);
         });
         let _ = closed.await;
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.stop.send_replace(true);
+            running.maintenance.abort();
+            self.node.syncer.stop();
+        }
     }
 }
 

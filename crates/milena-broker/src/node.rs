@@ -305,6 +305,10 @@ impl Node {
             let (disk, dir) = self.place_of(&new.name, index, log_config.durability);
             let opening = self.opening_of(&new.name, index, log_config.durability);
             let log = Log::open(disk, &dir, log_config.clone(), opening)?;
+            if log.is_dirty() {
+                // What a crash has left is there, but only synced records may be seen where that is the promise.
+                log.sync()?;
+            }
             partitions.push(Arc::new(Partition::new(new.name.clone(), index, log)));
         }
         Ok(Topic {

@@ -1,12 +1,17 @@
 //! The tests of the crate's public face, in one binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+#![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod client;
 mod config_alter;
 mod config_broker;
 mod config_describe;
 mod config_topic;
+mod data_path;
 mod kafkas_facts;
+mod running;
+mod serving;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
 

@@ -1,0 +1,206 @@
+//! A broker in this process, and a client of it that knows nothing but frames.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use milena_wire::{
+    Uuid,
+    compression::{Codec, Compression, Compressor},
+    frame::{self, Frame},
+    message::{Message, Request},
+    messages::*,
+    pool::BufferPool,
+    records::{BatchBuilder, BatchOptions, Batches, NewRecord, RecordDecoder, RecordSet},
+};
+
+pub struct Client {
+    stream: TcpStream,
+    correlation_id: i32,
+}
+
+impl Client {
+    pub fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Self {
+            stream,
+            correlation_id: 0,
+        }
+    }
+
+    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+        self.send(request, version);
+        self.receive::<R>(version)
+    }
+
+    /// As `call`; `None` if the broker is gone.
+    pub fn try_call<R: Request>(&mut self, request: &R, version: i16) -> Option<R::Response> {
+        self.correlation_id += 1;
+        let frame = frame::encode_request(request, version, self.correlation_id, None).unwrap();
+        self.stream.write_all(&frame.into_bytes()).ok()?;
+        let answer = self.receive_frame()?;
+        Some(frame::decode_response::<R::Response>(&answer, version).unwrap().1)
+    }
+
+    pub fn send<R: Request>(&mut self, request: &R, version: i16) {
+        self.correlation_id += 1;
+        let frame = frame::encode_request(request, version, self.correlation_id, Some(&"tests".into())).unwrap();
+        self.send_frame(frame);
+    }
+
+    fn send_frame(&mut self, frame: Frame) {
+        self.send_bytes(&frame.into_bytes());
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// The next answer, in which no byte may be left over.
+    pub fn receive<R: Request>(&mut self, version: i16) -> R::Response {
+        let answer = self
+            .receive_frame()
+            .unwrap_or_else(|| panic!("{} version {version}: closed", R::NAME));
+        let (_, response) = frame::decode_response::<R::Response>(&answer, version)
+            .unwrap_or_else(|error| panic!("{} version {version}: {error}", R::NAME));
+        let header = if R::KEY.response_header_version(version) == 0 {
+            4
+        } else {
+            5
+        };
+        assert_eq!(
+            answer.len(),
+            header + response.size(version).unwrap(),
+            "{} version {version}",
+            R::NAME
+        );
+        response
+    }
+
+    /// The next answer as it came; `None` if the broker has closed the connection.
+    pub fn receive_frame(&mut self) -> Option<Bytes> {
+        let mut prefix = [0; frame::LENGTH_SIZE];
+        self.stream.read_exact(&mut prefix).ok()?;
+        let mut answer = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
+        self.stream.read_exact(&mut answer).ok()?;
+        Some(answer.into())
+    }
+
+    /// Creates a topic and gives its id.
+    pub fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
+        let configs = configs
+            .iter()
+            .map(|(name, value)| create_topics_request::CreatableTopicConfig {
+                name: (*name).into(),
+                value: Some((*value).into()),
+                ..Default::default()
+            });
+        let topic = create_topics_request::CreatableTopic {
+            name: name.into(),
+            num_partitions: partitions,
+            replication_factor: 1,
+            configs: configs.collect(),
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest {
+            topics: vec![topic],
+            ..Default::default()
+        };
+        let response = self.call(&request, 7);
+        assert_eq!(response.topics[0].error_code, 0, "{response:?}");
+        response.topics[0].topic_id
+    }
+
+    pub fn produce(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        records: Bytes,
+    ) -> produce_response::PartitionProduceResponse {
+        let mut response = self.call(&produce_request(topic, partition, records), 12);
+        response.responses.remove(0).partition_responses.remove(0)
+    }
+
+    pub fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> fetch_response::PartitionData {
+        let mut response = self.call(&fetch_request(topic, partition, offset), 12);
+        response.responses.remove(0).partitions.remove(0)
+    }
+}
+
+pub fn produce_request(topic: &str, index: i32, records: Bytes) -> ProduceRequest {
+    ProduceRequest {
+        acks: -1,
+        timeout_ms: 30_000,
+        topic_data: vec![produce_request::TopicProduceData {
+            name: topic.into(),
+            partition_data: vec![produce_request::PartitionProduceData {
+                index,
+                records: Some(records),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// Everything from `offset` on, without waiting.
+pub fn fetch_request(topic: &str, partition: i32, offset: i64) -> FetchRequest {
+    FetchRequest {
+        max_wait_ms: 0,
+        min_bytes: 1,
+        topics: vec![fetch_request::FetchTopic {
+            topic: topic.into(),
+            partitions: vec![fetch_request::FetchPartition {
+                partition,
+                fetch_offset: offset,
+                partition_max_bytes: 10 << 20,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+pub fn batch(values: &[&str]) -> Bytes {
+    batch_with(values, Codec::None, BatchOptions::default())
+}
+
+pub fn batch_with(values: &[&str], codec: Codec, options: BatchOptions) -> Bytes {
+    let mut builder = BatchBuilder::new(options);
+    for value in values {
+        let record = NewRecord {
+            timestamp: 1_700_000_000_000,
+            key: Some(b"key"),
+            value: Some(value.as_bytes()),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+    }
+    builder
+        .finish_compressed(&mut Compressor::new(Compression::from(codec)))
+        .unwrap()
+        .0
+}
+
+/// Offsets and values of all whole batches.
+pub fn values(records: &Bytes) -> Vec<(i64, String)> {
+    let mut decoder = RecordDecoder::new(BufferPool::new(0), 1 << 24);
+    let mut set = RecordSet::default();
+    let mut values = vec![];
+    for batch in Batches::new(records.clone()) {
+        let batch = batch.unwrap();
+        batch.verify().unwrap();
+        batch.decode_into(&mut decoder, &mut set).unwrap();
+        values.extend(set.iter().map(|record| {
+            let value = String::from_utf8_lossy(record.value().unwrap_or_default()).into_owned();
+            (record.offset(), value)
+        }));
+    }
+    values
+}

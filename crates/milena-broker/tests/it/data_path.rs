@@ -1,0 +1,374 @@
+//! Records in and out: the rules of Produce, Fetch and ListOffsets, and what survives.
+
+use std::{fs, thread};
+
+use milena_broker::{DataDirError, StartError};
+use milena_wire::{compression::Codec, errors::ErrorCode, messages::*, records::BatchOptions};
+
+use crate::{
+    client::{Client, batch, batch_with, fetch_request, produce_request, values},
+    running::{start, try_start},
+};
+
+fn list_offset(client: &mut Client, topic: &str, timestamp: i64) -> (i64, i64) {
+    let request = ListOffsetsRequest {
+        topics: vec![list_offsets_request::ListOffsetsTopic {
+            name: topic.into(),
+            partitions: vec![list_offsets_request::ListOffsetsPartition {
+                timestamp,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let response = client.call(&request, 7);
+    let partition = &response.topics[0].partitions[0];
+    assert_eq!(partition.error_code, 0);
+    (partition.offset, partition.timestamp)
+}
+
+#[test]
+fn records_of_every_codec_come_back_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let long = "a long value that is worth compressing ".repeat(100);
+    let mut expected = vec![];
+    for codec in Codec::ALL {
+        let texts = [codec.name(), &long];
+        let produced = client.produce("letters", 0, batch_with(&texts, codec, BatchOptions::default()));
+        assert_eq!((produced.error_code, produced.base_offset), (0, expected.len() as i64));
+        expected.extend(texts.iter().map(|text| (*text).to_owned()));
+    }
+    let fetched = client.fetch("letters", 0, 0);
+    let read: Vec<String> = values(fetched.records.as_ref().unwrap())
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect();
+    assert_eq!(read, expected);
+    // An offset in the middle of a batch brings the whole batch.
+    let middle = client.fetch("letters", 0, 3);
+    assert_eq!(values(middle.records.as_ref().unwrap())[0].0, 2);
+    broker.shutdown();
+}
+
+#[test]
+fn offsets_outside_the_log_are_refused_and_its_end_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["a", "b"]));
+    let end = client.fetch("letters", 0, 2);
+    assert_eq!((end.error_code, end.high_watermark), (0, 2));
+    assert_eq!(end.records.as_deref(), Some(&[][..]), "empty, not null");
+    for offset in [-1, 3] {
+        let outside = client.fetch("letters", 0, offset);
+        assert_eq!(
+            (outside.error_code, outside.high_watermark),
+            (ErrorCode::OffsetOutOfRange.code(), -1)
+        );
+    }
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    assert_eq!(client.fetch("letters", 7, 0).error_code, unknown);
+    assert_eq!(client.fetch("nothing", 0, 0).error_code, unknown);
+    assert_eq!(client.produce("nothing", 0, batch(&["a"])).error_code, unknown);
+}
+
+#[test]
+fn the_first_batch_comes_whole_whatever_the_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 2, &[]);
+    let large = "x".repeat(50_000);
+    for partition in [0, 1] {
+        client.produce("letters", partition, batch(&[&large]));
+    }
+    let mut request = fetch_request("letters", 0, 0);
+    let mut second = request.topics[0].partitions[0].clone();
+    second.partition = 1;
+    request.topics[0].partitions.push(second);
+    request.max_bytes = 100;
+    let response = client.call(&request, 12);
+    let sizes: Vec<usize> = response.responses[0]
+        .partitions
+        .iter()
+        .map(|p| p.records.as_ref().unwrap().len())
+        .collect();
+    assert!(sizes[0] > 50_000 && sizes[1] == 0, "{sizes:?}");
+}
+
+#[test]
+fn a_fetch_that_waits_is_woken_by_another_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    broker.client().create_topic("letters", 1, &[]);
+    let mut reader = broker.client();
+    let reading = thread::spawn(move || {
+        let mut request = fetch_request("letters", 0, 0);
+        request.max_wait_ms = 50_000;
+        // Three batches of this size are not enough, four are.
+        request.min_bytes = 4 * batch(&["a value"]).len() as i32;
+        reader.call(&request, 12)
+    });
+    let mut writer = broker.client();
+    for _ in 0..4 {
+        writer.produce("letters", 0, batch(&["a value"]));
+    }
+    let response = reading.join().unwrap();
+    assert_eq!(
+        values(response.responses[0].partitions[0].records.as_ref().unwrap()).len(),
+        4
+    );
+}
+
+#[test]
+fn a_batch_sent_twice_is_stored_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let id = client
+        .call(
+            &InitProducerIdRequest {
+                transactional_id: None,
+                ..Default::default()
+            },
+            4,
+        )
+        .producer_id;
+    let sequenced = |base_sequence| {
+        let options = BatchOptions {
+            producer_id: id,
+            producer_epoch: 0,
+            base_sequence,
+            ..BatchOptions::default()
+        };
+        batch_with(&["a", "b"], Codec::None, options)
+    };
+    for _ in 0..2 {
+        let produced = client.produce("letters", 0, sequenced(0));
+        assert_eq!((produced.error_code, produced.base_offset), (0, 0));
+    }
+    let gap = client.produce("letters", 0, sequenced(5));
+    assert_eq!(gap.error_code, ErrorCode::OutOfOrderSequenceNumber.code());
+    assert_eq!(client.fetch("letters", 0, 0).high_watermark, 2);
+    let again = client
+        .call(
+            &InitProducerIdRequest {
+                transactional_id: None,
+                ..Default::default()
+            },
+            4,
+        )
+        .producer_id;
+    assert_ne!(again, id);
+}
+
+#[test]
+fn acks_decide_about_the_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let with_acks = |topic: &str, acks| {
+        let mut request = produce_request(topic, 0, batch(&["a"]));
+        request.acks = acks;
+        request
+    };
+    let refused = client.call(&with_acks("letters", 7), 12);
+    let error = refused.responses[0].partition_responses[0].error_code;
+    assert_eq!(error, ErrorCode::InvalidRequiredAcks.code());
+    client.send(&with_acks("letters", 0), 12);
+    // The next answer is to the next request.
+    assert_eq!(client.fetch("letters", 0, 0).high_watermark, 1);
+    client.send(&with_acks("nothing", 0), 12);
+    assert_eq!(
+        client.receive_frame(),
+        None,
+        "an error without an answer closes the connection"
+    );
+}
+
+#[test]
+fn times_find_offsets() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    assert_eq!(list_offset(&mut client, "letters", -2), (0, -1));
+    client.produce("letters", 0, batch(&["a", "b"]));
+    assert_eq!(list_offset(&mut client, "letters", -1), (2, -1));
+    assert_eq!(list_offset(&mut client, "letters", -3), (0, 1_700_000_000_000));
+    assert_eq!(
+        list_offset(&mut client, "letters", 1_600_000_000_000),
+        (0, 1_700_000_000_000)
+    );
+    assert_eq!(list_offset(&mut client, "letters", 1_700_000_000_001), (-1, -1));
+}
+
+#[test]
+fn a_restart_keeps_topics_records_and_ids() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let id = client.create_topic("letters", 3, &[("retention.ms", "-1")]);
+    client.produce("letters", 2, batch(&["a", "b"]));
+    let first = client
+        .call(
+            &InitProducerIdRequest {
+                transactional_id: None,
+                ..Default::default()
+            },
+            4,
+        )
+        .producer_id;
+    let cluster = client.call(&DescribeClusterRequest::default(), 1).cluster_id;
+    broker.shutdown();
+
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let metadata = client.call(
+        &MetadataRequest {
+            topics: None,
+            ..Default::default()
+        },
+        12,
+    );
+    assert_eq!(metadata.topics.len(), 1);
+    assert_eq!(
+        (metadata.topics[0].topic_id, metadata.topics[0].partitions.len()),
+        (id, 3)
+    );
+    assert_eq!(
+        metadata.topics[0].partitions[0].leader_epoch, 0,
+        "a clean end changes no epoch"
+    );
+    assert_eq!(values(client.fetch("letters", 2, 0).records.as_ref().unwrap()).len(), 2);
+    assert_eq!(client.produce("letters", 2, batch(&["c"])).base_offset, 2);
+    let second = client
+        .call(
+            &InitProducerIdRequest {
+                transactional_id: None,
+                ..Default::default()
+            },
+            4,
+        )
+        .producer_id;
+    assert!(second > first);
+    assert_eq!(client.call(&DescribeClusterRequest::default(), 1).cluster_id, cluster);
+}
+
+#[test]
+fn a_directory_has_one_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let _broker = start(dir.path(), &[]);
+    let Err(StartError::DataDir(DataDirError::InUse { path })) = try_start(dir.path(), &[]).map(drop) else {
+        panic!("a second broker took the directory");
+    };
+    assert_eq!(path, dir.path());
+}
+
+#[test]
+fn synced_records_are_acknowledged_and_visible() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[("milena.durability", "fsync")]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let writers: Vec<_> = (0..8)
+        .map(|_| {
+            let mut writer = broker.client();
+            thread::spawn(move || {
+                for _ in 0..20 {
+                    assert_eq!(writer.produce("letters", 0, batch(&["a"])).error_code, 0);
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(client.fetch("letters", 0, 0).high_watermark, 160);
+    broker.shutdown();
+}
+
+#[test]
+fn a_topic_in_memory_leaves_no_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("fleeting", 1, &[("milena.durability", "memory")]);
+    client.produce("fleeting", 0, batch(&["a"]));
+    assert_eq!(
+        values(client.fetch("fleeting", 0, 0).records.as_ref().unwrap()).len(),
+        1
+    );
+    let folders = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().is_dir());
+    assert_eq!(folders.count(), 0);
+    broker.shutdown();
+}
+
+#[test]
+fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("a.b", 1, &[]);
+    let mut create = |name: &str, partitions, factor, config: Option<(&str, &str)>| {
+        let configs = config.map(|(name, value)| create_topics_request::CreatableTopicConfig {
+            name: name.into(),
+            value: Some(value.into()),
+            ..Default::default()
+        });
+        let request = CreateTopicsRequest {
+            topics: vec![create_topics_request::CreatableTopic {
+                name: name.into(),
+                num_partitions: partitions,
+                replication_factor: factor,
+                configs: configs.into_iter().collect(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        ErrorCode::from_code(client.call(&request, 7).topics[0].error_code).unwrap()
+    };
+    assert_eq!(create("a.b", 1, 1, None), ErrorCode::TopicAlreadyExists);
+    assert_eq!(create("a_b", 1, 1, None), ErrorCode::InvalidTopicException);
+    assert_eq!(create("a b", 1, 1, None), ErrorCode::InvalidTopicException);
+    assert_eq!(create("c", 0, 1, None), ErrorCode::InvalidPartitions);
+    assert_eq!(create("c", 1, 0, None), ErrorCode::InvalidReplicationFactor);
+    assert_eq!(
+        create("c", 1, 1, Some(("retention.ms", "soon"))),
+        ErrorCode::InvalidConfig
+    );
+    assert_eq!(create("c", 1, 1, Some(("no.such.key", "1"))), ErrorCode::InvalidConfig);
+    assert_eq!(
+        create("c", -1, 3, None),
+        ErrorCode::None,
+        "three replicas are asked for everywhere"
+    );
+
+    let delete = |client: &mut Client, name: &str| {
+        let request = DeleteTopicsRequest {
+            topic_names: vec![name.into()],
+            ..Default::default()
+        };
+        ErrorCode::from_code(client.call(&request, 5).responses[0].error_code).unwrap()
+    };
+    client.produce("c", 0, batch(&["a"]));
+    assert_eq!(delete(&mut client, "c"), ErrorCode::None);
+    assert_eq!(delete(&mut client, "c"), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(
+        client.fetch("c", 0, 0).error_code,
+        ErrorCode::UnknownTopicOrPartition.code()
+    );
+    assert!(!dir.path().join("c-0").exists());
+    // The same name again is another topic.
+    client.create_topic("c", 1, &[]);
+    assert_eq!(client.produce("c", 0, batch(&["b"])).base_offset, 0);
+}

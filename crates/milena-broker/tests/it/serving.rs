@@ -1,0 +1,193 @@
+//! What a client meets: versions, order of answers, bad input.
+
+use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request, messages::*};
+
+use crate::{
+    client::{batch, fetch_request, produce_request, values},
+    running::start,
+};
+
+fn api_versions_request() -> ApiVersionsRequest {
+    ApiVersionsRequest {
+        client_software_name: "tests".into(),
+        client_software_version: "1.0".into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn every_version_of_every_advertised_api_is_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let id = client.create_topic("letters", 2, &[]);
+    client.produce("letters", 0, batch(&["first"]));
+    let advertised = client.call(&api_versions_request(), 4).api_keys;
+    let mut swept = vec![];
+    fn sweep<R: Request>(
+        client: &mut crate::client::Client,
+        advertised: &[api_versions_response::ApiVersion],
+        swept: &mut Vec<i16>,
+        request: impl Fn(i16) -> R,
+    ) {
+        let api = advertised.iter().find(|api| api.api_key == R::KEY.id()).unwrap();
+        for version in api.min_version.max(R::VERSIONS.min)..=api.max_version {
+            client.call(&request(version), version);
+        }
+        swept.push(api.api_key);
+    }
+    macro_rules! sweep {
+        ($request:expr) => {
+            sweep(&mut client, &advertised, &mut swept, $request)
+        };
+    }
+    sweep!(|_| api_versions_request());
+    sweep!(|_| MetadataRequest::default());
+    sweep!(|_| DescribeClusterRequest::default());
+    sweep!(|_| DescribeTopicPartitionsRequest {
+        response_partition_limit: 100,
+        ..Default::default()
+    });
+    sweep!(|_| InitProducerIdRequest {
+        transactional_id: None,
+        ..Default::default()
+    });
+    sweep!(|_| DescribeConfigsRequest {
+        resources: vec![describe_configs_request::DescribeConfigsResource {
+            resource_type: 2,
+            resource_name: "letters".into(),
+            configuration_keys: None,
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep!(|_| ListOffsetsRequest {
+        topics: vec![list_offsets_request::ListOffsetsTopic {
+            name: "letters".into(),
+            partitions: vec![list_offsets_request::ListOffsetsPartition {
+                timestamp: -1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep!(|version| {
+        let mut request = produce_request("letters", 0, batch(&["again"]));
+        if version >= 13 {
+            request.topic_data[0].topic_id = id;
+        }
+        request
+    });
+    sweep!(|version| {
+        let mut request = fetch_request("letters", 0, 0);
+        if version >= 13 {
+            request.topics[0].topic_id = id;
+        }
+        request
+    });
+    sweep!(|version| CreateTopicsRequest {
+        topics: vec![create_topics_request::CreatableTopic {
+            name: format!("made-by-{version}").into(),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep!(|version| {
+        let mut request = DeleteTopicsRequest::default();
+        if version >= 6 {
+            request.topics.push(delete_topics_request::DeleteTopicState {
+                name: Some("made-by-7".into()),
+                ..Default::default()
+            });
+        } else {
+            request.topic_names.push("made-by-2".into());
+        }
+        request
+    });
+    swept.sort_unstable();
+    let missing: Vec<i16> = advertised
+        .iter()
+        .map(|api| api.api_key)
+        .filter(|key| !swept.contains(key))
+        .collect();
+    // The admin requests have tests of their own.
+    let elsewhere = [21, 23, 33, 34, 35, 37, 43, 44, 45, 46, 61, 74];
+    assert!(missing.iter().all(|key| elsewhere.contains(key)), "{missing:?}");
+    let all = values(client.fetch("letters", 0, 0).records.as_ref().unwrap());
+    assert_eq!(all.len(), 1 + 11, "one record for each version of Produce");
+    broker.shutdown();
+}
+
+#[test]
+fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    // Key 18, version 99, correlation id 5, no client id, no tags.
+    client.send_bytes(&[0, 0, 0, 11, 0, 18, 0, 99, 0, 0, 0, 5, 0xff, 0xff, 0]);
+    let response = client.receive::<ApiVersionsRequest>(0);
+    assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());
+    assert_eq!(response.api_keys.len(), 1);
+    assert_eq!(
+        (response.api_keys[0].api_key, response.api_keys[0].max_version),
+        (ApiKey::ApiVersions.id(), 4)
+    );
+    // The connection is still good.
+    assert_eq!(client.call(&api_versions_request(), 3).error_code, 0);
+    let bad_name = ApiVersionsRequest {
+        client_software_name: "-no-".into(),
+        ..api_versions_request()
+    };
+    assert_eq!(client.call(&bad_name, 3).error_code, ErrorCode::InvalidRequest.code());
+}
+
+#[test]
+fn bad_input_ends_its_connection_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[("socket.request.max.bytes", "10000")]);
+    let mut witness = broker.client();
+    witness.create_topic("letters", 1, &[]);
+    let bad: [&[u8]; 7] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff, 0xff, 0xff, 0xff],
+        &[0, 0, 0x27, 0x11],
+        &[0, 0, 0, 2, 0, 0],
+        // An API that is not served, one that does not exist, a version that does not exist, a body that is cut.
+        &[0, 0, 0, 10, 0, 83, 0, 0, 0, 0, 0, 1, 0xff, 0xff],
+        &[0, 0, 0, 10, 0x7f, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff],
+        &[0, 0, 0, 10, 0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff],
+    ];
+    for bytes in bad {
+        let mut client = broker.client();
+        client.send_bytes(bytes);
+        assert_eq!(client.receive_frame(), None, "{bytes:?}");
+    }
+    assert_eq!(witness.produce("letters", 0, batch(&["still here"])).error_code, 0);
+}
+
+#[test]
+fn answers_come_in_order_and_a_waiting_fetch_lets_others_begin() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let mut waiting = fetch_request("letters", 0, 0);
+    waiting.max_wait_ms = 50_000;
+    client.send(&waiting, 12);
+    client.send(
+        &produce_request("letters", 0, batch(&["wakes the fetch before it"])),
+        12,
+    );
+    client.send(&api_versions_request(), 3);
+    let fetched = client.receive::<FetchRequest>(12);
+    let records = fetched.responses[0].partitions[0].records.as_ref().unwrap();
+    assert_eq!(values(records), [(0, "wakes the fetch before it".to_owned())]);
+    assert_eq!(
+        client.receive::<ProduceRequest>(12).responses[0].partition_responses[0].error_code,
+        0
+    );
+    assert_eq!(client.receive::<ApiVersionsRequest>(3).error_code, 0);
+}

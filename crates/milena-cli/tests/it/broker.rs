@@ -1,0 +1,46 @@
+//! Starting and stopping `milena broker`.
+
+use crate::{
+    client::batch,
+    process::{Process, command},
+};
+
+#[test]
+fn a_terminated_broker_ends_well_and_its_records_are_there_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["a"]));
+    assert!(broker.terminate().success());
+    assert!(dir.path().join(".kafka_cleanshutdown").exists());
+
+    let broker = Process::start(dir.path(), &["-X", "num.partitions=5"]);
+    let mut client = broker.client();
+    assert_eq!(client.fetch("letters", 0, 0).high_watermark, 1);
+    broker.kill();
+    assert!(!dir.path().join(".kafka_cleanshutdown").exists());
+}
+
+#[test]
+fn a_second_broker_says_who_holds_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let second = command(dir.path(), &[]).output().unwrap();
+    assert!(!second.status.success());
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(message.contains("is used by another broker"), "{message}");
+    broker.kill();
+}
+
+#[test]
+fn a_wrong_setting_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = command(dir.path(), &["-X", "num.partition=3"]).output().unwrap();
+    assert!(!refused.status.success());
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        message.contains("num.partition") && message.contains("num.partitions"),
+        "{message}"
+    );
+}

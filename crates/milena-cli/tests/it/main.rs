@@ -1,0 +1,11 @@
+//! The binary as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+#![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
+
+mod broker;
+#[path = "../../../milena-broker/tests/it/client.rs"]
+#[allow(dead_code, reason = "shared with the tests of the broker")]
+mod client;
+mod crash;
+mod process;

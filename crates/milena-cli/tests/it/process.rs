@@ -1,0 +1,68 @@
+//! `milena broker` as a process of its own.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use crate::client::Client;
+
+pub struct Process {
+    child: Child,
+    pub address: String,
+}
+
+impl Process {
+    /// Starts a broker and waits for the line that says where it serves.
+    pub fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(dir, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line
+            .trim()
+            .strip_prefix("BOOTSTRAP=")
+            .unwrap_or_else(|| panic!("{line:?}"))
+            .to_owned();
+        Self { child, address }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    /// As a crash would: without a chance to do anything. Dropping does the same, so that no test leaves one behind.
+    pub fn kill(self) {}
+
+    /// As an operator would.
+    pub fn terminate(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", "TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command
+        .args(["broker", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(dir)
+        .args(arguments);
+    command
+}
