@@ -38,6 +38,7 @@ impl Client {
     }
 
     /// As `call`; `None` if the broker is gone.
+    #[allow(dead_code, reason = "for the tests of the binary, which kill it")]
     pub fn try_call<R: Request>(&mut self, request: &R, version: i16) -> Option<R::Response> {
         self.correlation_id += 1;
         let frame = frame::encode_request(request, version, self.correlation_id, None).unwrap();

@@ -16,6 +16,7 @@ fn api_versions_request() -> ApiVersionsRequest {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list: one request for each API")]
 fn every_version_of_every_advertised_api_is_answered() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
