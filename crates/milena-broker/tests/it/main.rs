@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
+mod admin;
 mod config_alter;
 mod config_broker;
 mod config_describe;
