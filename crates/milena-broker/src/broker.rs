@@ -1,7 +1,6 @@
 //! Starting and stopping a broker.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -90,6 +89,7 @@ impl Broker {
         let address = listening.address;
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(data_dir.disk(), data_dir.path())?;
+        let config = with_run_time_settings(config, &metadata)?;
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
         let place = Place { data_dir, host, port };
         let node =
@@ -146,6 +146,16 @@ impl Drop for Broker {
             self.node.syncer.stop();
         }
     }
+}
+
+/// Adds what was set while the brokers before this one ran.
+fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Result<BrokerConfig, ConfigError> {
+    let metadata = metadata.metadata();
+    BrokerConfig::resolve(BrokerOverrides {
+        dynamic: metadata.dynamic.clone(),
+        dynamic_default: metadata.dynamic_default.clone(),
+        fixed: config.overrides.fixed,
+    })
 }
 
 /// What clients are told to connect to.
@@ -221,22 +231,8 @@ fn expire_producers(node: &Node) {
     }
 }
 
-/// Writes down where recovery and reading would begin, for partitions that are not all in memory.
 fn write_checkpoints(node: &Node) {
-    let mut recovery_points = BTreeMap::new();
-    let mut log_starts = BTreeMap::new();
-    for topic in node.topics().iter() {
-        for partition in &topic.partitions {
-            let view = partition.log.view();
-            if view.log_end_offset == 0 {
-                continue;
-            }
-            let name = (topic.name.to_string(), partition.index);
-            recovery_points.insert(name.clone(), partition.log.recovery_point());
-            log_starts.insert(name, view.log_start_offset);
-        }
-    }
-    if let Err(error) = node.data_dir.write_checkpoints(&recovery_points, &log_starts) {
+    if let Err(error) = node.write_checkpoints() {
         tracing::error!(%error, "cannot write the checkpoints");
     }
 }

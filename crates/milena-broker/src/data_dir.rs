@@ -91,6 +91,18 @@ impl DataDir {
         }
     }
 
+    /// The partitions that had a checkpoint when the directory was opened.
+    pub(crate) fn checkpointed(&self) -> impl Iterator<Item = &PartitionName> {
+        self.recovery_points.keys().chain(self.log_starts.keys())
+    }
+
+    /// How many bytes the file system has, and how many of them can still be written; `None` if it does not say.
+    pub(crate) fn space(&self) -> Option<(i64, i64)> {
+        let stat = rustix::fs::statvfs(&self.path).ok()?;
+        let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
+        Some((bytes(stat.f_blocks), bytes(stat.f_bavail)))
+    }
+
     /// Writes down where recovery and reading would begin.
     pub(crate) fn write_checkpoints(
         &self,

@@ -1,23 +1,28 @@
 //! The one node: what all connections share.
 
+mod checkpoints;
+mod configs;
+mod partitions;
+
+pub(crate) use configs::ConfigChange;
+
 use std::{
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytestring::ByteString;
 use milena_log::{
-    Durability, Log, LogConfig, Opening, StorageError,
+    Durability, LogConfig, StorageError,
     disk::{Disk, MemoryDisk},
 };
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use crate::{
-    config::{self, BrokerConfig, ConfigError, TopicConfig, TopicOverrides},
+    config::{self, BrokerConfig, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     data_dir::DataDir,
     metadata_log::{Change, MetadataError, MetadataLog},
-    partition::Partition,
+    node::partitions::{Age, check_added},
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
 };
@@ -38,6 +43,8 @@ pub(crate) struct Node {
     memory: Arc<dyn Disk>,
     topics: RwLock<Topics>,
     metadata: Mutex<MetadataLog>,
+    /// Held while the checkpoints are written.
+    checkpoints: Mutex<()>,
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
 }
@@ -71,6 +78,19 @@ impl Refusal {
     pub(crate) fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { code, reason }
+    }
+
+    pub(crate) fn no_topic(name: &str) -> Self {
+        Self::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"))
+    }
+
+    /// What Kafka answers to such an error, which for a broker's keys is not as for a topic's.
+    pub(crate) fn of_config(error: &ConfigError, scope: Scope) -> Self {
+        let code = match error.fault(scope) {
+            Fault::Config => ErrorCode::InvalidConfig,
+            Fault::Request => ErrorCode::InvalidRequest,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
@@ -132,6 +152,7 @@ impl Node {
             memory: Arc::new(MemoryDisk::new()),
             topics: RwLock::default(),
             metadata: Mutex::new(metadata),
+            checkpoints: Mutex::default(),
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
         };
@@ -146,9 +167,10 @@ impl Node {
                 replication_factor: record.replication_factor,
                 overrides: TopicOverrides(record.configs),
             };
-            let topic = node.open_topic(&new, id)?;
+            let topic = node.open_topic(&new, id, Age::Old)?;
             node.topics_mut().insert(topic);
         }
+        node.drop_old_checkpoints()?;
         Ok(node)
     }
 
@@ -196,6 +218,7 @@ impl Node {
                 "a topic has at least one partition",
             ));
         }
+        check_added(partitions)?;
         let replication_factor = match new.replication_factor {
             -1 => config.default_replication_factor as i16,
             factor => factor,
@@ -221,6 +244,7 @@ impl Node {
             tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
         }
         let id = random_uuid();
+        let topic = self.open_topic(&new, id, Age::New)?;
         metadata.append(vec![Change::Topic {
             name: new.name.to_string(),
             id: id.to_string(),
@@ -228,7 +252,6 @@ impl Node {
             replication_factor: new.replication_factor,
             configs: new.overrides.0.clone(),
         }])?;
-        let topic = self.open_topic(&new, id)?;
         Ok(self.topics_mut().insert(topic))
     }
 
@@ -282,6 +305,10 @@ impl Node {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a deleted topic");
             }
         }
+        // A new topic of this name must not begin where this one did.
+        if let Err(error) = self.write_checkpoints() {
+            tracing::error!(%error, "cannot write the checkpoints");
+        }
         Ok(())
     }
 
@@ -297,45 +324,24 @@ impl Node {
         Ok(ids.next - 1)
     }
 
-    fn open_topic(&self, new: &NewTopic, id: Uuid) -> Result<Topic, Refusal> {
+    fn open_topic(&self, new: &NewTopic, id: Uuid, age: Age) -> Result<Topic, Refusal> {
         let config = TopicConfig::resolve(&new.overrides, &self.config())?;
-        let log_config = log_config(&config);
-        let mut partitions = vec![];
-        for index in 0..new.partitions {
-            let (disk, dir) = self.place_of(&new.name, index, log_config.durability);
-            let opening = self.opening_of(&new.name, index, log_config.durability);
-            let log = Log::open(disk, &dir, log_config.clone(), opening)?;
-            if log.is_dirty() {
-                // What a crash has left is there, but only synced records may be seen where that is the promise.
-                log.sync()?;
-            }
-            partitions.push(Arc::new(Partition::new(new.name.clone(), index, log)));
-        }
         Ok(Topic {
             name: new.name.clone(),
             id,
             replication_factor: new.replication_factor,
             overrides: new.overrides.clone(),
-            partitions,
+            partitions: self.open_partitions(&new.name, 0..new.partitions, &log_config(&config), age)?,
         })
     }
 
-    fn place_of(&self, topic: &str, index: i32, durability: Durability) -> (Arc<dyn Disk>, PathBuf) {
-        let dir = format!("{topic}-{index}");
-        match durability {
-            Durability::Memory => (Arc::clone(&self.memory), Path::new("/memory").join(dir)),
-            Durability::Os | Durability::Fsync => (self.data_dir.disk(), self.data_dir.path().join(dir)),
-        }
-    }
-
-    fn opening_of(&self, topic: &str, index: i32, durability: Durability) -> Opening {
-        match durability {
-            Durability::Memory => Opening {
-                clean: true,
-                recovery_point: 0,
-                log_start_offset: 0,
-            },
-            Durability::Os | Durability::Fsync => self.data_dir.opening_of(topic, index),
+    /// Whether a client's idea of the leader is the present one; -1 stands for no idea.
+    pub(crate) fn check_leader_epoch(&self, epoch: i32) -> Result<(), ErrorCode> {
+        match epoch {
+            -1 => Ok(()),
+            epoch if epoch < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
+            epoch if epoch > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
+            _ => Ok(()),
         }
     }
 

@@ -68,7 +68,8 @@ pub(crate) fn load(
         end_offset,
         // What was read back after a crash is there, but only a sync makes sure that it stays.
         synced_offset: trusted,
-        new_names: !opening.clean,
+        // A partition that was never written to has no folder, and so no names.
+        new_names: !opening.clean && !names.is_empty(),
     })
 }
 

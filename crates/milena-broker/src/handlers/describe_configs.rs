@@ -10,13 +10,11 @@ use milena_wire::{
     },
 };
 
+use super::config_resources::{BROKER, TOPIC, no_broker, without_settings};
 use crate::{
     config::{DescribedConfig, describe_broker, describe_broker_defaults, describe_topic},
     node::{Node, Refusal},
 };
-
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
 
 pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
     let results = request.resources.into_iter().map(|resource| {
@@ -59,14 +57,8 @@ fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<Descr
         }
         BROKER if name.is_empty() => Ok(describe_broker_defaults(&config)),
         BROKER if **name == config.node_id.to_string() => Ok(describe_broker(&config)),
-        BROKER => Err(Refusal::new(
-            ErrorCode::InvalidRequest,
-            format!("there is no broker {name}"),
-        )),
-        other => Err(Refusal::new(
-            ErrorCode::InvalidRequest,
-            format!("resources of type {other} have no settings here"),
-        )),
+        BROKER => Err(no_broker(name)),
+        other => Err(without_settings(other)),
     }
 }
 

@@ -153,7 +153,7 @@ impl Fetch {
         let partition = topic
             .partition(wanted.partition)
             .ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        self.check_epoch(wanted.current_leader_epoch)?;
+        self.node.check_leader_epoch(wanted.current_leader_epoch)?;
         let view = partition.log.view();
         // The first records of an answer may be larger than all limits: else a large batch could never be read.
         let first = read.bytes == 0;
@@ -220,15 +220,6 @@ impl Fetch {
         match self.body.isolation_level {
             1 => Isolation::ReadCommitted,
             _ => Isolation::ReadUncommitted,
-        }
-    }
-
-    fn check_epoch(&self, epoch: i32) -> Result<(), ErrorCode> {
-        match epoch {
-            -1 => Ok(()),
-            epoch if epoch < self.node.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
-            epoch if epoch > self.node.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
-            _ => Ok(()),
         }
     }
 }

@@ -66,12 +66,7 @@ fn look_up(
 ) -> Result<(OffsetAndTime, i32), ErrorCode> {
     let partition = topic.and_then(|topic| topic.partition(wanted.partition_index));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    match wanted.current_leader_epoch {
-        -1 => {}
-        epoch if epoch < node.leader_epoch => return Err(ErrorCode::FencedLeaderEpoch),
-        epoch if epoch > node.leader_epoch => return Err(ErrorCode::UnknownLeaderEpoch),
-        _ => {}
-    }
+    node.check_leader_epoch(wanted.current_leader_epoch)?;
     let found = find(&partition.log.view(), version, isolation, wanted.timestamp)?;
     // Versions before 4 have no place for it.
     let leader_epoch = if version < 4 {

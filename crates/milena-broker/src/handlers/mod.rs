@@ -1,15 +1,27 @@
 //! One file for each API. Each opens with the versions it serves and where it differs from Kafka.
 
+mod alter_configs;
+mod alter_partition_reassignments;
 mod api_versions;
+mod config_resources;
+mod create_partitions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_log_dirs;
+mod describe_producers;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod fetch;
+mod incremental_alter_configs;
 mod init_producer_id;
+mod list_config_resources;
 mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
+mod offset_for_leader_epoch;
 mod produce;
 
 use std::{
@@ -37,9 +49,20 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
+    ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
+    ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
+    ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
+    ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
 
@@ -75,6 +98,28 @@ fn dispatch(node: &Arc<Node>, request: &RequestFrame) -> Handled {
         ApiKey::DescribeConfigs => answer(request, |body| describe_configs::handle(node, request.version, body)),
         ApiKey::DescribeCluster => answer(request, |body| describe_cluster::handle(node, body)),
         ApiKey::DescribeTopicPartitions => answer(request, |body| describe_topic_partitions::handle(node, body)),
+        key => dispatch_admin(node, request, key),
+    }
+}
+
+/// The requests of those who look after a cluster.
+fn dispatch_admin(node: &Node, request: &RequestFrame, key: ApiKey) -> Handled {
+    match key {
+        ApiKey::DeleteRecords => answer(request, |body| delete_records::handle(node, body)),
+        ApiKey::OffsetForLeaderEpoch => answer(request, |body| offset_for_leader_epoch::handle(node, body)),
+        ApiKey::AlterConfigs => answer(request, |body| alter_configs::handle(node, body)),
+        ApiKey::IncrementalAlterConfigs => answer(request, |body| incremental_alter_configs::handle(node, body)),
+        ApiKey::ListConfigResources => answer(request, |body| {
+            list_config_resources::handle(node, request.version, body)
+        }),
+        ApiKey::DescribeLogDirs => answer(request, |body| describe_log_dirs::handle(node, body)),
+        ApiKey::DescribeProducers => answer(request, |body| describe_producers::handle(node, body)),
+        ApiKey::CreatePartitions => answer(request, |body| create_partitions::handle(node, body)),
+        ApiKey::ElectLeaders => answer(request, |body| elect_leaders::handle(node, body)),
+        ApiKey::AlterPartitionReassignments => {
+            answer(request, |body| alter_partition_reassignments::handle(node, body))
+        }
+        ApiKey::ListPartitionReassignments => answer(request, list_partition_reassignments::handle),
         // Kafka closes too: an API that was not advertised is not asked for.
         key => Handled::Close(format!("{key} is not served")),
     }

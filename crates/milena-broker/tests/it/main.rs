@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod admin;
 mod client;
 mod config_alter;
 mod config_broker;

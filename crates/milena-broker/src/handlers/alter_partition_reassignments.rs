@@ -1,0 +1,62 @@
+//! AlterPartitionReassignments 0–1. The one place for a replica is this broker, where it is already.
+
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
+        alter_partition_reassignments_request::ReassignablePartition,
+        alter_partition_reassignments_response::{ReassignablePartitionResponse, ReassignableTopicResponse},
+    },
+};
+
+use crate::{
+    node::{Node, Refusal},
+    topics::Topic,
+};
+
+pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse {
+    let responses = request.topics.into_iter().map(|wanted| {
+        let topic = node.topics().by_name(&wanted.name).cloned();
+        let partitions = wanted.partitions.iter().map(|partition| {
+            let (error, error_message) = match reassign(node, topic.as_deref(), partition) {
+                Ok(()) => (ErrorCode::None, None),
+                Err(refusal) => (refusal.code, Some(refusal.reason.into())),
+            };
+            ReassignablePartitionResponse {
+                partition_index: partition.partition_index,
+                error_code: error.code(),
+                error_message,
+                ..Default::default()
+            }
+        });
+        ReassignableTopicResponse {
+            partitions: partitions.collect(),
+            name: wanted.name,
+            ..Default::default()
+        }
+    });
+    AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
+        responses: responses.collect(),
+        ..Default::default()
+    }
+}
+
+fn reassign(node: &Node, topic: Option<&Topic>, wanted: &ReassignablePartition) -> Result<(), Refusal> {
+    let index = wanted.partition_index;
+    if topic.and_then(|topic| topic.partition(index)).is_none() {
+        let reason = format!("there is no such partition {index}");
+        return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, reason));
+    }
+    match &wanted.replicas {
+        None => Err(Refusal::new(
+            ErrorCode::NoReassignmentInProgress,
+            "there is no reassignment to cancel",
+        )),
+        Some(replicas) if *replicas == [node.config().node_id] => Ok(()),
+        Some(_) => Err(Refusal::new(
+            ErrorCode::InvalidReplicaAssignment,
+            "every partition must be assigned to this one broker",
+        )),
+    }
+}

@@ -1,0 +1,81 @@
+//! DeleteRecords 0–2. The answer comes when the new start of the log survives a power cut.
+
+use milena_log::{DeleteRecordsError, Durability};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DeleteRecordsRequest, DeleteRecordsResponse,
+        delete_records_request::DeleteRecordsPartition,
+        delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
+    },
+};
+
+use crate::{node::Node, topics::Topic};
+
+pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+    let mut moved_on_disk = false;
+    let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
+    for wanted in request.topics {
+        let topic = node.topics().by_name(&wanted.name).cloned();
+        let partitions = wanted.partitions.iter().map(|partition| {
+            let outcome = delete(topic.as_deref(), partition, &mut moved_on_disk);
+            result(partition.partition_index, outcome)
+        });
+        topics.push(DeleteRecordsTopicResult {
+            partitions: partitions.collect(),
+            name: wanted.name,
+            ..Default::default()
+        });
+    }
+    if moved_on_disk && let Err(error) = node.write_checkpoints() {
+        tracing::error!(%error, "cannot write the checkpoints");
+        let results = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+        for done in results.filter(|done| done.error_code == ErrorCode::None.code()) {
+            *done = result(done.partition_index, Err(ErrorCode::KafkaStorageError));
+        }
+    }
+    DeleteRecordsResponse {
+        topics,
+        ..Default::default()
+    }
+}
+
+/// Moves the start of the log; gives where it is then.
+fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk: &mut bool) -> Result<i64, ErrorCode> {
+    let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let partition = topic.partition(wanted.partition_index);
+    let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if topic.is_internal() {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    if !partition.log.config().delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
+    let low_watermark = partition
+        .log
+        .delete_records(wanted.offset)
+        .map_err(|error| match error {
+            DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            DeleteRecordsError::Storage(error) => {
+                tracing::error!(%error, "records cannot be deleted");
+                ErrorCode::KafkaStorageError
+            }
+        })?;
+    *moved_on_disk |= partition.durability() != Durability::Memory;
+    // Fetches that wait before the new start wait for nothing.
+    partition.waiters.wake_all();
+    Ok(low_watermark)
+}
+
+fn result(partition_index: i32, outcome: Result<i64, ErrorCode>) -> DeleteRecordsPartitionResult {
+    let (low_watermark, error) = match outcome {
+        Ok(low_watermark) => (low_watermark, ErrorCode::None),
+        Err(error) => (-1, error),
+    };
+    DeleteRecordsPartitionResult {
+        partition_index,
+        low_watermark,
+        error_code: error.code(),
+        ..Default::default()
+    }
+}

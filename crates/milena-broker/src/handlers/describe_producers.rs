@@ -1,0 +1,56 @@
+//! DescribeProducers 0.
+
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeProducersRequest, DescribeProducersResponse,
+        describe_producers_response::{PartitionResponse, ProducerState, TopicResponse},
+    },
+};
+
+use crate::{node::Node, partition::Partition};
+
+pub(super) fn handle(node: &Node, request: DescribeProducersRequest) -> DescribeProducersResponse {
+    let topics = request.topics.into_iter().map(|wanted| {
+        let topic = node.topics().by_name(&wanted.name).cloned();
+        let partitions = wanted.partition_indexes.iter().map(|index| {
+            let partition = topic.as_ref().and_then(|topic| topic.partition(*index));
+            match partition {
+                Some(partition) => describe(partition),
+                None => PartitionResponse {
+                    partition_index: *index,
+                    error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                    error_message: Some(format!("there is no partition {index} of {}", wanted.name).into()),
+                    ..Default::default()
+                },
+            }
+        });
+        TopicResponse {
+            partitions: partitions.collect(),
+            name: wanted.name.clone(),
+            ..Default::default()
+        }
+    });
+    DescribeProducersResponse {
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn describe(partition: &Partition) -> PartitionResponse {
+    let producers = partition.log.producers();
+    let active_producers = producers.iter().map(|(producer_id, producer)| ProducerState {
+        producer_id,
+        producer_epoch: i32::from(producer.epoch),
+        last_sequence: producer.last_sequence().unwrap_or(-1),
+        last_timestamp: producer.last_timestamp,
+        coordinator_epoch: producer.coordinator_epoch,
+        current_txn_start_offset: producer.transaction_start.unwrap_or(-1),
+        ..Default::default()
+    });
+    PartitionResponse {
+        partition_index: partition.index,
+        active_producers: active_producers.collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,53 @@
+//! ElectLeaders 0–2. The one replica always leads, so there is never anything to elect.
+
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        ElectLeadersRequest, ElectLeadersResponse,
+        elect_leaders_response::{PartitionResult, ReplicaElectionResult},
+    },
+};
+
+use crate::node::Node;
+
+/// Of the preferred replica, and of one that may lack records.
+const ELECTION_TYPES: [i8; 2] = [0, 1];
+
+pub(super) fn handle(node: &Node, request: ElectLeadersRequest) -> ElectLeadersResponse {
+    // Version 0 has no type, and so none that is wrong.
+    if !ELECTION_TYPES.contains(&request.election_type) {
+        return ElectLeadersResponse {
+            error_code: ErrorCode::InvalidRequest.code(),
+            ..Default::default()
+        };
+    }
+    // Null stands for all that need an election, which none does.
+    let wanted = request.topic_partitions.unwrap_or_default();
+    let results = wanted.into_iter().map(|wanted| {
+        let topic = node.topics().by_name(&wanted.topic).cloned();
+        let partitions = wanted.partitions.iter().map(|index| {
+            let known = topic.as_ref().is_some_and(|topic| topic.partition(*index).is_some());
+            let (error, reason) = if known {
+                (ErrorCode::ElectionNotNeeded, "this broker leads it already".to_owned())
+            } else {
+                let reason = format!("there is no partition {index} of {}", wanted.topic);
+                (ErrorCode::UnknownTopicOrPartition, reason)
+            };
+            PartitionResult {
+                partition_id: *index,
+                error_code: error.code(),
+                error_message: Some(reason.into()),
+                ..Default::default()
+            }
+        });
+        ReplicaElectionResult {
+            partition_result: partitions.collect(),
+            topic: wanted.topic.clone(),
+            ..Default::default()
+        }
+    });
+    ElectLeadersResponse {
+        replica_election_results: results.collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! OffsetForLeaderEpoch 2–4.
+
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+        offset_for_leader_epoch_request::OffsetForLeaderPartition,
+        offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult},
+    },
+};
+
+use crate::{node::Node, topics::Topic};
+
+/// What stands for an epoch that this log does not know yet.
+const UNDEFINED: (i32, i64) = (-1, -1);
+
+pub(super) fn handle(node: &Node, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+    let topics = request.topics.into_iter().map(|wanted| {
+        let topic = node.topics().by_name(&wanted.topic).cloned();
+        let partitions = wanted.partitions.iter().map(|partition| {
+            let found = look_up(node, topic.as_deref(), partition);
+            let ((leader_epoch, end_offset), error) = match found {
+                Ok(found) => (found, ErrorCode::None),
+                Err(error) => (UNDEFINED, error),
+            };
+            EpochEndOffset {
+                error_code: error.code(),
+                partition: partition.partition,
+                leader_epoch,
+                end_offset,
+                ..Default::default()
+            }
+        });
+        OffsetForLeaderTopicResult {
+            partitions: partitions.collect(),
+            topic: wanted.topic,
+            ..Default::default()
+        }
+    });
+    OffsetForLeaderEpochResponse {
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn look_up(node: &Node, topic: Option<&Topic>, wanted: &OffsetForLeaderPartition) -> Result<(i32, i64), ErrorCode> {
+    let partition = topic.and_then(|topic| topic.partition(wanted.partition));
+    let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    node.check_leader_epoch(wanted.current_leader_epoch)?;
+    Ok(partition.log.end_of_epoch(wanted.leader_epoch).unwrap_or(UNDEFINED))
+}

@@ -1,0 +1,40 @@
+//! Where reading and recovery begin, on disk.
+
+use std::{collections::BTreeMap, sync::PoisonError};
+
+use milena_log::{Durability, StorageError};
+
+use super::Node;
+
+impl Node {
+    /// Writes down where reading and recovery of each log begin. When this returns it survives a power cut.
+    pub(crate) fn write_checkpoints(&self) -> Result<(), StorageError> {
+        // Held from looking to writing, so that an older picture never replaces a newer one.
+        let _writing = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recovery_points = BTreeMap::new();
+        let mut log_starts = BTreeMap::new();
+        for topic in self.topics().iter() {
+            for partition in &topic.partitions {
+                let view = partition.log.view();
+                if view.log_end_offset == 0 || partition.durability() == Durability::Memory {
+                    continue;
+                }
+                let name = (topic.name.to_string(), partition.index);
+                recovery_points.insert(name.clone(), partition.log.recovery_point());
+                log_starts.insert(name, view.log_start_offset);
+            }
+        }
+        self.data_dir.write_checkpoints(&recovery_points, &log_starts)
+    }
+
+    /// Drops the checkpoints of topics that were deleted just before a crash. A new topic of the same name would
+    /// otherwise begin where the old one did, and lose its records in the next crash.
+    pub(super) fn drop_old_checkpoints(&self) -> Result<(), StorageError> {
+        let is_old = {
+            let topics = self.topics();
+            let known = |topic: &str, index| topics.by_name(topic).and_then(|topic| topic.partition(index)).is_some();
+            self.data_dir.checkpointed().any(|(topic, index)| !known(topic, *index))
+        };
+        if is_old { self.write_checkpoints() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,114 @@
+//! Settings that change while the broker runs.
+
+use std::sync::{Arc, PoisonError};
+
+use milena_log::{Durability, LogConfig};
+use milena_wire::errors::ErrorCode;
+
+use super::{Node, Refusal, log_config};
+use crate::{
+    config::{AlterOp, BrokerConfig, BrokerLayer, Scope, TopicConfig, TopicOverrides, alter_broker, alter_topic},
+    metadata_log::Change,
+    topics::Topic,
+};
+
+/// What a client wants to change in the settings of one resource.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfigChange {
+    pub(crate) ops: Vec<AlterOp>,
+    /// Whether everything that was set before goes.
+    pub(crate) replaces_all: bool,
+    pub(crate) validate_only: bool,
+}
+
+impl Node {
+    /// Changes the settings of a topic; when this returns they survive a power cut and are in force.
+    pub(crate) fn alter_topic_config(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
+        // One at a time, so that no change is made to what another has just replaced.
+        let mut metadata = self.metadata();
+        let topic = self.topics().by_name(name).cloned();
+        let topic = topic.ok_or_else(|| Refusal::no_topic(name))?;
+        let config = self.config();
+        let nothing = TopicOverrides::default();
+        let before = if change.replaces_all {
+            &nothing
+        } else {
+            &topic.overrides
+        };
+        let overrides =
+            alter_topic(before, change.ops, &config).map_err(|error| Refusal::of_config(&error, Scope::Topic))?;
+        let log_config = changed_log_config(&topic, &overrides, &config)?;
+        if change.validate_only {
+            return Ok(());
+        }
+        metadata.append(vec![Change::TopicConfigs {
+            name: name.to_owned(),
+            configs: overrides.0.clone(),
+        }])?;
+        self.put_in_force(&topic, &log_config);
+        self.topics_mut().insert(Topic {
+            overrides,
+            ..Topic::clone(&topic)
+        });
+        Ok(())
+    }
+
+    /// Changes the settings of the broker, and with them those of topics that have none of their own.
+    pub(crate) fn alter_broker_config(&self, layer: BrokerLayer, change: ConfigChange) -> Result<(), Refusal> {
+        let mut metadata = self.metadata();
+        let mut before = self.config().overrides.clone();
+        if change.replaces_all {
+            match layer {
+                BrokerLayer::This => before.dynamic.clear(),
+                BrokerLayer::All => before.dynamic_default.clear(),
+            }
+        }
+        let refuse = |error| Refusal::of_config(&error, Scope::Broker);
+        let overrides = alter_broker(&before, change.ops, layer).map_err(refuse)?;
+        let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        let topics: Vec<Arc<Topic>> = self.topics().iter().cloned().collect();
+        let log_configs = topics
+            .iter()
+            .map(|topic| changed_log_config(topic, &topic.overrides, &config))
+            .collect::<Result<Vec<LogConfig>, Refusal>>()?;
+        if change.validate_only {
+            return Ok(());
+        }
+        metadata.append(vec![Change::BrokerConfigs {
+            dynamic: config.overrides.dynamic.clone(),
+            dynamic_default: config.overrides.dynamic_default.clone(),
+        }])?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        for (topic, log_config) in topics.iter().zip(&log_configs) {
+            self.put_in_force(topic, log_config);
+        }
+        Ok(())
+    }
+
+    fn put_in_force(&self, topic: &Topic, config: &LogConfig) {
+        for partition in &topic.partitions {
+            let before = partition.durability();
+            partition.log.set_config(config.clone());
+            if config.durability != before && config.durability == Durability::Fsync {
+                // What was written under the weaker promise must be synced before readers see it again.
+                self.syncer.request(partition);
+            }
+            partition.waiters.wake_all();
+        }
+    }
+}
+
+/// The settings of a topic's logs after a change, if its logs can follow.
+fn changed_log_config(topic: &Topic, overrides: &TopicOverrides, broker: &BrokerConfig) -> Result<LogConfig, Refusal> {
+    let refuse = |reason: String| Refusal::new(ErrorCode::InvalidConfig, format!("topic {}: {reason}", topic.name));
+    let config = TopicConfig::resolve(overrides, broker).map_err(|error| refuse(error.to_string()))?;
+    let config = log_config(&config);
+    let in_memory = |durability| durability == Durability::Memory;
+    let moves = |now| in_memory(now) != in_memory(config.durability);
+    if topic.partitions.iter().any(|partition| moves(partition.durability())) {
+        let reason = "milena.durability of a topic that exists cannot change from or to memory: its records would have \
+                      to move";
+        return Err(refuse(reason.to_owned()));
+    }
+    Ok(config)
+}
