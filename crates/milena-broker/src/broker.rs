@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
-    time::Duration,
 };
 
 use milena_log::disk::RealDisk;
@@ -15,6 +14,7 @@ use tokio::{sync::watch, task::JoinHandle as Task};
 use crate::{
     config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol},
     data_dir::{DataDir, DataDirError},
+    maintenance,
     metadata_log::{MetadataError, MetadataLog},
     net,
     node::{Node, Place},
@@ -98,7 +98,7 @@ impl Broker {
         let (stop, stopped) = watch::channel(false);
         let running = Running {
             serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
-            maintenance: tokio::spawn(maintain(Arc::clone(&node))),
+            maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             syncer: syncer_thread,
         };
         Ok(Self {
@@ -184,55 +184,8 @@ fn close(node: &Node) {
             }
         }
     }
-    write_checkpoints(node);
+    maintenance::write_checkpoints(node);
     if all_closed && let Err(error) = node.data_dir.mark_clean() {
         tracing::error!(%error, "cannot mark the directory as clean");
-    }
-}
-
-/// What must happen from time to time.
-async fn maintain(node: Arc<Node>) {
-    let config = node.config();
-    let millis = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1));
-    let mut retention = tokio::time::interval(millis(config.log_retention_check_interval_ms));
-    let mut checkpoints = tokio::time::interval(millis(i64::from(config.log_flush_offset_checkpoint_interval_ms)));
-    let mut producers = tokio::time::interval(millis(i64::from(config.producer_id_expiration_check_interval_ms)));
-    // The first tick of each comes at once, when there is nothing to do yet.
-    retention.tick().await;
-    checkpoints.tick().await;
-    producers.tick().await;
-    loop {
-        let chore: fn(&Node) = tokio::select! {
-            _ = retention.tick() => apply_retention,
-            _ = checkpoints.tick() => write_checkpoints,
-            _ = producers.tick() => expire_producers,
-        };
-        let node = Arc::clone(&node);
-        let _ = tokio::task::spawn_blocking(move || chore(&node)).await;
-    }
-}
-
-fn apply_retention(node: &Node) {
-    let now_ms = node.now_ms();
-    let topics: Vec<_> = node.topics().iter().cloned().collect();
-    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
-        if let Err(error) = partition.log.apply_retention(now_ms) {
-            tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot apply retention");
-        }
-    }
-    write_checkpoints(node);
-}
-
-fn expire_producers(node: &Node) {
-    let (now_ms, expiration_ms) = (node.now_ms(), i64::from(node.config().producer_id_expiration_ms));
-    let topics: Vec<_> = node.topics().iter().cloned().collect();
-    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
-        partition.log.expire_producers(now_ms, expiration_ms);
-    }
-}
-
-fn write_checkpoints(node: &Node) {
-    if let Err(error) = node.write_checkpoints() {
-        tracing::error!(%error, "cannot write the checkpoints");
     }
 }

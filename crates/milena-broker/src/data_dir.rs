@@ -10,7 +10,7 @@ use std::{
 
 use milena_log::{
     Opening, StorageError,
-    checkpoint::{self, LOG_STARTS, PartitionName, RECOVERY_POINTS},
+    checkpoint::{self, CLEANER_OFFSETS, LOG_STARTS, PartitionName, RECOVERY_POINTS},
     disk::{self, Disk},
 };
 
@@ -25,7 +25,17 @@ pub(crate) struct DataDir {
     clean: bool,
     recovery_points: BTreeMap<PartitionName, i64>,
     log_starts: BTreeMap<PartitionName, i64>,
+    first_dirty: BTreeMap<PartitionName, i64>,
     _lock: Box<dyn Debug + Send + Sync>,
+}
+
+/// An offset for each partition, for each purpose.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    pub(crate) recovery_points: BTreeMap<PartitionName, i64>,
+    pub(crate) log_starts: BTreeMap<PartitionName, i64>,
+    /// Only of logs that are compacted.
+    pub(crate) first_dirty: BTreeMap<PartitionName, i64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +71,7 @@ impl DataDir {
         Ok(Self {
             recovery_points: checkpoint::read_offsets(&*disk, &path.join(RECOVERY_POINTS))?,
             log_starts: checkpoint::read_offsets(&*disk, &path.join(LOG_STARTS))?,
+            first_dirty: checkpoint::read_offsets(&*disk, &path.join(CLEANER_OFFSETS))?,
             disk,
             path: path.to_owned(),
             clean: clean || fresh,
@@ -103,14 +114,17 @@ impl DataDir {
         Some((bytes(stat.f_blocks), bytes(stat.f_bavail)))
     }
 
-    /// Writes down where recovery and reading would begin.
-    pub(crate) fn write_checkpoints(
-        &self,
-        recovery_points: &BTreeMap<PartitionName, i64>,
-        log_starts: &BTreeMap<PartitionName, i64>,
-    ) -> Result<(), StorageError> {
-        checkpoint::write_offsets(&*self.disk, &self.path.join(RECOVERY_POINTS), recovery_points)?;
-        checkpoint::write_offsets(&*self.disk, &self.path.join(LOG_STARTS), log_starts)
+    /// Up to where the log of a partition was compacted.
+    pub(crate) fn first_dirty_of(&self, topic: &str, index: i32) -> Option<i64> {
+        self.first_dirty.get(&(topic.to_owned(), index)).copied()
+    }
+
+    /// Writes down where recovery, reading and compaction would begin.
+    pub(crate) fn write_checkpoints(&self, checkpoints: &Checkpoints) -> Result<(), StorageError> {
+        let write = |name, offsets| checkpoint::write_offsets(&*self.disk, &self.path.join(name), offsets);
+        write(RECOVERY_POINTS, &checkpoints.recovery_points)?;
+        write(LOG_STARTS, &checkpoints.log_starts)?;
+        write(CLEANER_OFFSETS, &checkpoints.first_dirty)
     }
 
     /// Says to the next broker that all is as it should be.

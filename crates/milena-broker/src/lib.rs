@@ -16,6 +16,7 @@ mod broker;
 pub mod config;
 mod data_dir;
 mod handlers;
+mod maintenance;
 mod metadata_log;
 mod net;
 mod node;

@@ -362,6 +362,10 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         retention_bytes: config.retention_bytes,
         delete: config.cleanup_policy.delete,
         compact: config.cleanup_policy.compact,
+        min_cleanable_dirty_ratio: config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms: config.min_compaction_lag_ms,
+        max_compaction_lag_ms: config.max_compaction_lag_ms,
+        delete_retention_ms: config.delete_retention_ms,
         max_message_bytes: unsigned(config.max_message_bytes),
         timestamp_type: match config.message_timestamp_type {
             config::TimestampType::CreateTime => milena_wire::records::TimestampType::CreateTime,

@@ -14,29 +14,42 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Waiter {
     id: u64,
-    missing_bytes: AtomicI64,
+    /// Bytes that have arrived since it was registered.
+    arrived: AtomicI64,
+    /// How many of them it waits for.
+    enough: AtomicI64,
     woken: Notify,
 }
 
 impl Waiter {
-    /// A fetch that lacks `missing_bytes` before it can answer.
-    pub(crate) fn new(missing_bytes: i64) -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            missing_bytes: AtomicI64::new(missing_bytes),
+            arrived: AtomicI64::new(0),
+            enough: AtomicI64::new(i64::MAX),
             woken: Notify::new(),
         })
     }
 
-    /// Completes when enough has arrived, also if that happened before the call.
-    pub(crate) async fn wait(&self) {
-        self.woken.notified().await;
+    /// Bytes that have arrived so far. Take this before looking at the partitions: what arrives during the look may then
+    /// be counted twice, which wakes too early at worst, but is never missed.
+    pub(crate) fn arrived_so_far(&self) -> i64 {
+        self.arrived.load(Ordering::SeqCst)
     }
 
-    /// Bytes have arrived.
+    /// Completes when so many bytes have arrived in all, or something else wants a look.
+    pub(crate) async fn wait_until(&self, enough: i64) {
+        self.enough.store(enough, Ordering::SeqCst);
+        // They may have arrived before anybody could know how many are enough.
+        if self.arrived.load(Ordering::SeqCst) < enough {
+            self.woken.notified().await;
+        }
+    }
+
     fn arrived(&self, bytes: i64) {
-        if self.missing_bytes.fetch_sub(bytes, Ordering::Relaxed) <= bytes {
+        let arrived = self.arrived.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if arrived >= self.enough.load(Ordering::SeqCst) {
             self.woken.notify_one();
         }
     }

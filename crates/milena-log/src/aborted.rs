@@ -23,9 +23,17 @@ pub(crate) fn append(disk: &dyn Disk, path: &Path, aborted: &AbortedTransaction)
         true => disk.open(path).doing("open", path)?,
         false => disk.create(path).doing("create", path)?,
     };
-    let end = file.size().doing("measure", path)?;
+    let size = file.size().doing("measure", path)?;
+    // A crash may have cut the last entry short.
+    let end = size - size % ENTRY_SIZE as u64;
     file.write_at(&encode(aborted), &[], end).doing("write", path)?;
     file.sync().doing("sync", path)
+}
+
+/// Gives the file these entries and no others, all or nothing.
+pub(crate) fn replace(disk: &dyn Disk, path: &Path, all: &[AbortedTransaction]) -> Result<(), StorageError> {
+    let content: Vec<u8> = all.iter().flat_map(encode).collect();
+    disk::replace_file(disk, path, &content).doing("write", path)
 }
 
 /// All entries; none if there is no file. What is cut short at the end is left out: recovery writes it anew.
@@ -40,7 +48,7 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<AbortedTransactio
         .collect()
 }
 
-fn encode(aborted: &AbortedTransaction) -> Vec<u8> {
+pub(crate) fn encode(aborted: &AbortedTransaction) -> Vec<u8> {
     let mut entry = Vec::with_capacity(ENTRY_SIZE);
     entry.put_i16(VERSION);
     entry.put_i64(aborted.producer_id);

@@ -16,6 +16,14 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     pub delete: bool,
     pub compact: bool,
+    /// How much of a log must be new before it is worth compacting.
+    pub min_cleanable_dirty_ratio: f64,
+    /// Records younger than this are not compacted.
+    pub min_compaction_lag_ms: i64,
+    /// Records older than this are compacted, however few are new.
+    pub max_compaction_lag_ms: i64,
+    /// How long a tombstone stays after its first compaction, so that readers see it.
+    pub delete_retention_ms: i64,
     pub max_message_bytes: u32,
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
@@ -34,11 +42,26 @@ impl Default for LogConfig {
             retention_bytes: -1,
             delete: true,
             compact: false,
+            min_cleanable_dirty_ratio: 0.5,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
+            delete_retention_ms: 24 * 3_600_000,
             max_message_bytes: 1_048_588,
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: 3_600_000,
             durability: Durability::Os,
+        }
+    }
+}
+
+impl LogConfig {
+    /// The age at which a segment is closed. What is still written to is never compacted, so a limit to the lag of
+    /// compaction is one to the age of segments too.
+    pub(crate) fn segment_ms_max(&self) -> i64 {
+        match self.compact {
+            true => self.segment_ms.min(self.max_compaction_lag_ms),
+            false => self.segment_ms,
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod aborted;
 pub mod checkpoint;
+mod cleaner;
 mod config;
 pub mod disk;
 mod epochs;
@@ -25,6 +26,7 @@ mod snapshot;
 mod validate;
 mod view;
 
+pub use cleaner::{CompactionLimits, CompactionStats, Dirtiness};
 pub use config::{Durability, LogConfig};
 pub use error::StorageError;
 pub use log::{AppendError, Appended, DeleteRecordsError, Log, Opening};

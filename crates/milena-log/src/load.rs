@@ -8,7 +8,7 @@ use milena_wire::{
 };
 
 use crate::{
-    aborted, checkpoint,
+    checkpoint, cleaner,
     config::LogConfig,
     disk::Disk,
     epochs::LeaderEpochs,
@@ -38,6 +38,7 @@ pub(crate) fn load(
         opening,
         epochs: LeaderEpochs::default(),
     };
+    cleaner::complete_swaps(disk, dir)?;
     let names = loader.names()?;
     loader.remove_leftovers(&names)?;
     if names.iter().any(|name| name == EPOCHS) {
@@ -60,14 +61,21 @@ pub(crate) fn load(
     } else {
         opening.recovery_point.min(end_offset)
     };
+    let settled_offset = match opening.clean {
+        true => producers.first_open_offset().unwrap_or(end_offset),
+        // Which transactions below ended with a marker that is not synced is not known, until all is.
+        false => log_start_offset,
+    };
     Ok(Writer {
         segments,
         producers,
         epochs: loader.epochs,
         log_start_offset,
+        first_dirty_offset: log_start_offset,
         end_offset,
         // What was read back after a crash is there, but only a sync makes sure that it stays.
         synced_offset: trusted,
+        settled_offset,
         // A partition that was never written to has no folder, and so no names.
         new_names: !opening.clean && !names.is_empty(),
     })
@@ -78,7 +86,7 @@ pub(crate) fn remove_segment(disk: &dyn Disk, segment: &Segment) -> Result<(), S
     segment.paths().iter().try_for_each(|path| remove_if_there(disk, path))
 }
 
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     if disk.exists(path).doing("look for", path)? {
         disk.remove(path).doing("remove", path)?;
     }
@@ -213,6 +221,8 @@ impl Loader<'_> {
             segment.truncate(segment.size())?;
             segment.sync()?;
         }
+        // A power cut may have taken a marker and left what the index says of it.
+        segment.truncate_aborted(end_offset)?;
         segment.write_indexes()?;
         Ok((end_offset, whole))
     }
@@ -225,7 +235,7 @@ impl Loader<'_> {
         end_offset: i64,
     ) -> Result<Producers, StorageError> {
         let mut from = segments.first().map_or(end_offset, |segment| segment.base_offset);
-        let mut producers = Producers::default();
+        let (mut producers, mut removed) = (Producers::default(), false);
         let snapshots = names
             .iter()
             .filter_map(|name| Some((base_offset_of(name, "snapshot")?, name)));
@@ -239,6 +249,11 @@ impl Loader<'_> {
             }
             // Of a future that a crash has taken, or unreadable.
             remove_if_there(&**self.disk, &path)?;
+            removed = true;
+        }
+        if removed {
+            // Else another crash could bring it back when the log has grown to its offset in another way.
+            self.disk.sync_dir(self.dir).doing("sync", self.dir)?;
         }
         let after = segments.partition_point(|segment| segment.base_offset <= from);
         for segment in segments.iter().skip(after.saturating_sub(1)) {
@@ -271,10 +286,12 @@ impl Loader<'_> {
 
     /// Adds the aborted transactions that the index of a segment lacks because of a crash.
     fn complete_aborts(&self, segment: &Segment, aborts: &[AbortedTransaction]) -> Result<(), StorageError> {
-        let path = segment.path_of("txnindex");
-        let known = aborted::read(&**self.disk, &path)?;
-        for aborted in aborts.iter().filter(|aborted| !known.contains(aborted)) {
-            aborted::append(&**self.disk, &path, aborted)?;
+        for aborted in aborts {
+            // By its marker, because compaction may have removed the first records of the transaction.
+            let known = segment.aborted(|known| known.last_offset == aborted.last_offset)?;
+            if known.is_empty() {
+                segment.add_aborted(*aborted)?;
+            }
         }
         Ok(())
     }
@@ -284,11 +301,12 @@ fn note(segment: &Segment, config: &LogConfig, batch: &Batch) {
     segment.note(config, batch.last_offset(), max_timestamp(batch), batch.size() as u32);
 }
 
-/// The old formats tell it only record by record; such segments are not written any more, so -1 does no harm.
-fn max_timestamp(batch: &Batch) -> i64 {
+/// The latest time of a record, or -1. The old formats tell it only record by record; such segments are not written any
+/// more, so -1 does no harm. What compaction has emptied has no record, whatever its header remembers.
+pub(crate) fn max_timestamp(batch: &Batch) -> i64 {
     match batch {
-        Batch::V2(batch) => batch.header().max_timestamp,
-        Batch::Legacy(_) => -1,
+        Batch::V2(batch) if batch.header().record_count > 0 => batch.header().max_timestamp,
+        Batch::V2(_) | Batch::Legacy(_) => -1,
     }
 }
 

@@ -8,11 +8,11 @@ use std::{
 use bytes::Bytes;
 use milena_wire::{
     errors::ErrorCode,
-    records::{BatchHeader, TimestampType},
+    records::{Batch, BatchHeader, Batches, ControlRecord, TimestampType},
 };
 
 use crate::{
-    checkpoint,
+    checkpoint, cleaner,
     config::{Durability, LogConfig},
     disk::Disk,
     epochs::LeaderEpochs,
@@ -28,9 +28,13 @@ use crate::{
 /// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
 #[derive(Debug)]
 pub struct Log {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
     config: RwLock<Arc<LogConfig>>,
+    /// Whoever compacts holds it, so there is one at a time.
+    pub(crate) compaction: Mutex<()>,
+    /// Whoever removes or replaces segments holds it; it is taken before the writer's lock.
+    layout: Mutex<()>,
     writer: Mutex<Writer>,
     /// Published anew after every change.
     view: RwLock<Arc<LogView>>,
@@ -43,9 +47,13 @@ pub(crate) struct Writer {
     pub(crate) producers: Producers,
     pub(crate) epochs: LeaderEpochs,
     pub(crate) log_start_offset: i64,
+    /// Compaction has dealt with what lies below.
+    pub(crate) first_dirty_offset: i64,
     pub(crate) end_offset: i64,
     /// What lies below survives a power cut.
     pub(crate) synced_offset: i64,
+    /// What lies below does not change in a power cut: it is synced, and so is the end of each transaction in it.
+    pub(crate) settled_offset: i64,
     /// Whether the folder has names that a power cut could take back.
     pub(crate) new_names: bool,
 }
@@ -108,12 +116,14 @@ impl Log {
     /// Opens the log in `dir`, mending what a crash has left. A folder that does not exist is an empty log; the first
     /// append creates it.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
-        let writer = load::load(&disk, dir, &config, opening)?;
-        let view = Arc::new(writer.view(&disk, config.durability));
+        let mut writer = load::load(&disk, dir, &config, opening)?;
+        let view = Arc::new(writer.view(config.durability));
         Ok(Self {
             disk,
             dir: dir.to_owned(),
             config: RwLock::new(Arc::new(config)),
+            compaction: Mutex::default(),
+            layout: Mutex::default(),
             writer: Mutex::new(writer),
             view: RwLock::new(view),
         })
@@ -145,14 +155,38 @@ impl Log {
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
         writer.producers.apply(&header);
-        self.publish(&writer, config.durability);
-        Ok(Appended {
-            base_offset: header.base_offset,
-            last_offset: header.last_offset(),
-            log_append_time_ms: log_append_time(&header),
-            log_start_offset: writer.log_start_offset,
-            duplicate: false,
-        })
+        self.publish(&mut writer, config.durability);
+        Ok(writer.appended(&header))
+    }
+
+    /// Appends the marker that ends a transaction, as its coordinator demands.
+    pub fn append_marker(
+        &self,
+        marker: ControlRecord,
+        producer_id: i64,
+        producer_epoch: i16,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        let config = self.config();
+        let encoded = marker.end_transaction_batch(now_ms, producer_id, producer_epoch);
+        let bytes = encoded.ok().flatten().unwrap_or_default();
+        let Some(Ok(Batch::V2(batch))) = Batches::new(bytes).next() else {
+            return Err(InvalidBatch::Malformed("only a commit or an abort ends a transaction").into());
+        };
+        let mut writer = self.writer();
+        let mut header = *batch.header();
+        writer.producers.check_marker(&header, marker)?;
+        header.base_offset = writer.end_offset;
+        header.partition_leader_epoch = leader_epoch;
+        self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
+        let aborted = writer.producers.apply_marker(&header, marker);
+        if let (Some(aborted), Some(segment)) = (aborted, writer.segments.last()) {
+            segment.add_aborted(aborted)?;
+            writer.new_names = true;
+        }
+        self.publish(&mut writer, config.durability);
+        Ok(writer.appended(&header))
     }
 
     fn write(
@@ -208,10 +242,12 @@ impl Log {
     ///
     /// Writers go on meanwhile, so whoever waits for the same call shares one sync.
     pub fn sync(&self) -> Result<i64, StorageError> {
-        let (segments, end_offset, new_names) = {
+        let (segments, end_offset, settled_offset, new_names) = {
             let mut writer = self.writer();
             let dirty = writer.segments_from(writer.synced_offset);
-            (dirty, writer.end_offset, std::mem::take(&mut writer.new_names))
+            let end_offset = writer.end_offset;
+            let settled = writer.producers.first_open_offset().unwrap_or(end_offset);
+            (dirty, end_offset, settled, std::mem::take(&mut writer.new_names))
         };
         for segment in &segments {
             segment.sync()?;
@@ -221,7 +257,8 @@ impl Log {
         }
         let mut writer = self.writer();
         writer.synced_offset = writer.synced_offset.max(end_offset);
-        self.publish(&writer, self.config().durability);
+        writer.settled_offset = writer.settled_offset.max(settled_offset);
+        self.publish(&mut writer, self.config().durability);
         Ok(writer.synced_offset)
     }
 
@@ -233,6 +270,7 @@ impl Log {
 
     /// Moves the start of the log up to `offset`; what lies before is no longer read, and goes when a whole segment can.
     pub fn delete_records(&self, offset: i64) -> Result<i64, DeleteRecordsError> {
+        let _layout = self.layout();
         let mut writer = self.writer();
         let high_watermark = self.view().high_watermark;
         let offset = if offset == -1 { high_watermark } else { offset };
@@ -249,6 +287,7 @@ impl Log {
     /// Removes the segments that the topic's settings no longer keep; says how many.
     pub fn apply_retention(&self, now_ms: i64) -> Result<usize, StorageError> {
         let config = self.config();
+        let _layout = self.layout();
         let mut writer = self.writer();
         let high_watermark = self.view().high_watermark;
         let mut total: u64 = writer.segments.iter().map(|segment| u64::from(segment.size())).sum();
@@ -333,7 +372,11 @@ impl Log {
             .skip(1)
             .take_while(|next| next.base_offset <= start)
             .count();
+        if gone > 0 {
+            cleaner::complete_swaps(&self.disk, &self.dir)?;
+        }
         for segment in writer.segments.drain(..gone) {
+            segment.prepare_removal()?;
             load::remove_segment(&*self.disk, &segment)?;
         }
         writer.epochs.truncate_start(start);
@@ -355,32 +398,47 @@ impl Log {
         snapshot::write(&*self.disk, &path, &writer.producers)
     }
 
-    fn publish(&self, writer: &Writer, durability: Durability) {
-        let view = Arc::new(writer.view(&self.disk, durability));
+    pub(crate) fn publish(&self, writer: &mut Writer, durability: Durability) {
+        let view = Arc::new(writer.view(durability));
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn layout(&self) -> MutexGuard<'_, ()> {
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Writer {
-    fn view(&self, disk: &Arc<dyn Disk>, durability: Durability) -> LogView {
+    fn view(&mut self, durability: Durability) -> LogView {
         let high_watermark = match durability {
             // What a power cut could take back, nobody sees.
             Durability::Fsync => self.synced_offset,
             Durability::Memory | Durability::Os => self.end_offset,
         };
+        self.producers.advance(high_watermark);
         let unstable = self.producers.first_unstable_offset();
         LogView {
-            disk: Arc::clone(disk),
             segments: self.segments.clone().into(),
             log_start_offset: self.log_start_offset,
             high_watermark,
             last_stable_offset: unstable.map_or(high_watermark, |offset| offset.min(high_watermark)),
             log_end_offset: self.end_offset,
             active_size: self.segments.last().map_or(0, |segment| segment.size()),
+        }
+    }
+
+    /// The answer about a batch that was just written.
+    fn appended(&self, header: &BatchHeader) -> Appended {
+        Appended {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time_ms: log_append_time(header),
+            log_start_offset: self.log_start_offset,
+            duplicate: false,
         }
     }
 

@@ -82,6 +82,16 @@ impl Producers {
         self.by_id.iter().map(|(id, producer)| (*id, producer))
     }
 
+    /// Whether a batch is the one that tells about its producer: its last data, or else a marker with its epoch.
+    pub(crate) fn last_seen_in(&self, header: &BatchHeader) -> bool {
+        self.by_id
+            .get(&header.producer_id)
+            .is_some_and(|producer| match producer.batches.back() {
+                Some(last) => last.last_offset == header.last_offset(),
+                None => header.attributes.is_control() && producer.epoch == header.producer_epoch,
+            })
+    }
+
     /// Decides about a batch of data that a client sent.
     pub fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, ProducerError> {
         let producer_id = header.producer_id;
@@ -189,16 +199,17 @@ impl Producers {
 
     /// The first offset that readers of committed records may not see yet; `None` if nothing is open.
     pub fn first_unstable_offset(&self) -> Option<i64> {
-        let open = self
-            .by_id
-            .values()
-            .filter_map(|producer| producer.transaction_start)
-            .min();
         let ended = self.ended.keys().next().copied();
-        match (open, ended) {
+        match (self.first_open_offset(), ended) {
             (Some(open), Some(ended)) => Some(open.min(ended)),
             (open, ended) => open.or(ended),
         }
+    }
+
+    /// Where the first transaction begins that has no marker yet; `None` if nothing is open.
+    pub(crate) fn first_open_offset(&self) -> Option<i64> {
+        let open = self.by_id.values().filter_map(|producer| producer.transaction_start);
+        open.min()
     }
 
     /// Forgets ended transactions whose marker lies below the high watermark.

@@ -9,10 +9,12 @@ use bytes::Bytes;
 use milena_wire::records::{BATCH_OVERHEAD, Batch, BatchHeader, Batches, HEADER_SIZE};
 
 use crate::{
+    aborted,
     config::LogConfig,
     disk::{self, Disk, DiskFile},
     error::{Doing, StorageError},
     index::{OffsetIndex, TimeIndex},
+    producers::AbortedTransaction,
 };
 
 /// How much is read at once to find a batch between two index entries.
@@ -40,6 +42,8 @@ struct State {
     latest: Option<(i64, i64)>,
     /// The largest timestamp of the first batch: the segment's age counts from there.
     first_timestamp: Option<i64>,
+    /// What the transaction index says; `None` until somebody asks.
+    aborted: Option<Vec<AbortedTransaction>>,
 }
 
 /// A stretch of whole batches in a file, or one that ends with a batch cut short.
@@ -70,13 +74,32 @@ pub(crate) struct Found {
 impl Segment {
     /// A segment without a file yet; the first append creates it.
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, base_offset: i64) -> Self {
+        Self::at(disk, dir.join(file_name(base_offset, "log")), base_offset)
+    }
+
+    /// A segment whose file has a name of its own.
+    pub(crate) fn at(disk: Arc<dyn Disk>, path: PathBuf, base_offset: i64) -> Self {
         Self {
             base_offset,
             disk,
-            path: dir.join(file_name(base_offset, "log")),
+            path,
             file: OnceLock::new(),
             state: RwLock::default(),
         }
+    }
+
+    /// A segment that takes the place of others later: until then its files have `suffix` at the end of their names.
+    pub(crate) fn in_the_making(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        base_offset: i64,
+        suffix: &str,
+    ) -> Result<Self, StorageError> {
+        let segment = Self::new(disk, dir, base_offset);
+        let path = disk::with_suffix(&segment.path, suffix);
+        let file = segment.disk.create(&path).doing("create", &path)?;
+        segment.file.get_or_init(|| file);
+        Ok(segment)
     }
 
     pub(crate) fn size(&self) -> u32 {
@@ -107,7 +130,7 @@ impl Segment {
         let entries_max = config.segment_index_bytes as usize / TimeIndex::ENTRY_SIZE;
         let index_full = state.offsets.len() >= config.segment_index_bytes as usize / OffsetIndex::ENTRY_SIZE
             || state.times.len() + 1 >= entries_max;
-        too_large || age > config.segment_ms || index_full || self.relative(header.last_offset()).is_none()
+        too_large || age > config.segment_ms_max() || index_full || self.relative(header.last_offset()).is_none()
     }
 
     /// Writes a batch at the end: `header` as it shall be, then what follows it in `batch`.
@@ -120,6 +143,13 @@ impl Segment {
         let last_offset = header.last_offset();
         self.note(config, last_offset, header.max_timestamp, batch.len() as u32);
         Ok(())
+    }
+
+    /// Writes whole batches that have been noted already.
+    pub(crate) fn write_noted(&self, batches: &[u8], position: u32) -> Result<(), StorageError> {
+        self.file()?
+            .write_at(batches, &[], u64::from(position))
+            .doing("write", &self.path)
     }
 
     /// Brings indexes and times up to date with a batch that is in the file now.
@@ -268,12 +298,16 @@ impl Segment {
 
     pub(crate) fn read(&self, position: u32, len: usize) -> Result<Bytes, StorageError> {
         let mut bytes = vec![0; len];
-        let read = self
-            .file()?
-            .read_at(&mut bytes, u64::from(position))
-            .doing("read", &self.path)?;
+        let read = self.read_into(&mut bytes, position)?;
         bytes.truncate(read);
         Ok(Bytes::from(bytes))
+    }
+
+    /// Fills the buffer, and says how many bytes there were.
+    pub(crate) fn read_into(&self, buffer: &mut [u8], position: u32) -> Result<usize, StorageError> {
+        self.file()?
+            .read_at(buffer, u64::from(position))
+            .doing("read", &self.path)
     }
 
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
@@ -286,17 +320,90 @@ impl Segment {
     /// Writes the indexes beside the log, so that the next start need not build them. They are synced, because a start
     /// after a power cut trusts those of synced segments.
     pub(crate) fn write_indexes(&self) -> Result<(), StorageError> {
+        self.write_indexes_as("")
+    }
+
+    /// As [`Segment::write_indexes`], with `suffix` at the end of the names.
+    pub(crate) fn write_indexes_as(&self, suffix: &str) -> Result<(), StorageError> {
         let mut state = self.state_mut();
         self.note_time(&mut state);
         let (offsets, times) = (state.offsets.encode(), state.times.encode());
         drop(state);
         for (ending, content) in [("index", offsets), ("timeindex", times)] {
-            let path = self.path_of(ending);
+            let path = disk::with_suffix(&self.path_of(ending), suffix);
             let file = self.disk.create(&path).doing("create", &path)?;
             file.write_at(&content, &[], 0).doing("write", &path)?;
             file.sync().doing("sync", &path)?;
         }
         Ok(())
+    }
+
+    /// Notes a transaction that was aborted by a marker in this segment.
+    pub(crate) fn add_aborted(&self, aborted: AbortedTransaction) -> Result<(), StorageError> {
+        self.load_aborted()?;
+        // Readers know it even if the file does not take it: nobody may see what was aborted.
+        self.state_mut().aborted.get_or_insert_default().push(aborted);
+        aborted::append(&*self.disk, &self.path_of("txnindex"), &aborted)
+    }
+
+    /// The transactions that were aborted by markers in this segment, and that `wanted` accepts.
+    pub(crate) fn aborted(
+        &self,
+        wanted: impl Fn(&AbortedTransaction) -> bool,
+    ) -> Result<Vec<AbortedTransaction>, StorageError> {
+        self.load_aborted()?;
+        let state = self.state();
+        Ok(state.aborted.iter().flatten().copied().filter(wanted).collect())
+    }
+
+    fn load_aborted(&self) -> Result<(), StorageError> {
+        if self.state().aborted.is_none() {
+            let read = aborted::read(&*self.disk, &self.path_of("txnindex"))?;
+            // Whoever was faster knows as much or more.
+            self.state_mut().aborted.get_or_insert(read);
+        }
+        Ok(())
+    }
+
+    /// Takes what readers may still ask for out of the files, because those are going to be removed.
+    pub(crate) fn prepare_removal(&self) -> Result<(), StorageError> {
+        self.load_aborted()?;
+        self.file().map(drop)
+    }
+
+    /// Tells a segment in the making what its transaction index will say.
+    pub(crate) fn set_aborted(&self, aborted: Vec<AbortedTransaction>) {
+        self.state_mut().aborted = Some(aborted);
+    }
+
+    /// Forgets the aborted transactions whose marker is not below `end_offset`.
+    pub(crate) fn truncate_aborted(&self, end_offset: i64) -> Result<(), StorageError> {
+        let path = self.path_of("txnindex");
+        let all = aborted::read(&*self.disk, &path)?;
+        let good: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|entry| entry.last_offset < end_offset)
+            .collect();
+        if good.len() < all.len() {
+            aborted::replace(&*self.disk, &path, &good)?;
+        }
+        self.state_mut().aborted = Some(good);
+        Ok(())
+    }
+
+    /// Bytes that the two indexes take as files.
+    pub(crate) fn index_sizes(&self) -> (usize, usize) {
+        let state = self.state();
+        (
+            state.offsets.len() * OffsetIndex::ENTRY_SIZE,
+            state.times.len() * TimeIndex::ENTRY_SIZE,
+        )
+    }
+
+    /// The largest timestamp of the first batch.
+    pub(crate) fn first_timestamp(&self) -> Option<i64> {
+        self.state().first_timestamp
     }
 
     /// Cuts the file and forgets all that was known of it.

@@ -8,17 +8,14 @@ use milena_wire::{
 };
 
 use crate::{
-    aborted,
-    disk::Disk,
     error::StorageError,
     producers::AbortedTransaction,
     segment::{FileSlice, Found, Segment},
 };
 
-/// A log as it was at one moment. Segments that retention has removed since stay readable for whoever holds one.
+/// A log as it was at one moment. Segments that retention or compaction has removed since stay readable for whoever holds one.
 #[derive(Debug, Clone)]
 pub struct LogView {
-    pub(crate) disk: Arc<dyn Disk>,
     /// Never empty; the last one is written to.
     pub(crate) segments: Arc<[Arc<Segment>]>,
     pub log_start_offset: i64,
@@ -200,12 +197,7 @@ impl LogView {
         let mut aborted = vec![];
         let after = self.segments.partition_point(|segment| segment.base_offset <= from);
         for segment in self.segments.iter().skip(after.saturating_sub(1)) {
-            let entries = aborted::read(&*self.disk, &segment.path_of("txnindex"))?;
-            aborted.extend(
-                entries
-                    .into_iter()
-                    .filter(|entry| entry.last_offset >= from && entry.first_offset < to),
-            );
+            aborted.extend(segment.aborted(|entry| entry.last_offset >= from && entry.first_offset < to)?);
         }
         aborted.sort_by_key(|entry| entry.first_offset);
         Ok(aborted)

@@ -48,7 +48,7 @@ const ROOMS: &[Room] = &[
     Room {
         name: "milena-log",
         rooms: &["milena-wire"],
-        outside: &["bytes", "crc32c", "rustix", "thiserror"],
+        outside: &["bytes", "crc32c", "rustix", "thiserror", "twox-hash"],
         never: &[NO_WORLD, NO_FILES],
         seam: "src/disk",
         reads_strangers: true,

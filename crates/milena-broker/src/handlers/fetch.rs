@@ -69,18 +69,21 @@ impl Fetch {
     /// Waits until there is enough or the time is over, then reads again.
     async fn wait(self) -> Option<Outgoing> {
         let partitions = self.partitions();
-        let waiter = Waiter::new(i64::from(self.body.min_bytes));
+        let waiter = Waiter::new();
         for partition in &partitions {
             partition.waiters.add(&waiter);
         }
         let wait = Duration::from_millis(u64::try_from(self.body.max_wait_ms).unwrap_or(0));
         let deadline = tokio::time::Instant::now() + wait;
-        // What arrived between the first look and the registration woke nobody, so the loop begins with another look.
         let read = loop {
+            let arrived = waiter.arrived_so_far();
             let read = self.read();
-            if self.is_enough(&read) || tokio::time::timeout_at(deadline, waiter.wait()).await.is_err() {
+            if self.is_enough(&read) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
+            let missing = i64::from(self.body.min_bytes) - read.bytes as i64;
+            // Whether woken or out of time, it looks again: what there is now is the answer.
+            let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
         for partition in &partitions {
             partition.waiters.remove(&waiter);

@@ -1,18 +1,18 @@
 //! Where reading and recovery begin, on disk.
 
-use std::{collections::BTreeMap, sync::PoisonError};
+use std::sync::PoisonError;
 
 use milena_log::{Durability, StorageError};
 
 use super::Node;
+use crate::data_dir::Checkpoints;
 
 impl Node {
     /// Writes down where reading and recovery of each log begin. When this returns it survives a power cut.
     pub(crate) fn write_checkpoints(&self) -> Result<(), StorageError> {
         // Held from looking to writing, so that an older picture never replaces a newer one.
         let _writing = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut recovery_points = BTreeMap::new();
-        let mut log_starts = BTreeMap::new();
+        let mut checkpoints = Checkpoints::default();
         for topic in self.topics().iter() {
             for partition in &topic.partitions {
                 let view = partition.log.view();
@@ -20,11 +20,18 @@ impl Node {
                     continue;
                 }
                 let name = (topic.name.to_string(), partition.index);
-                recovery_points.insert(name.clone(), partition.log.recovery_point());
-                log_starts.insert(name, view.log_start_offset);
+                if partition.log.config().compact {
+                    checkpoints
+                        .first_dirty
+                        .insert(name.clone(), partition.log.first_dirty_offset());
+                }
+                checkpoints
+                    .recovery_points
+                    .insert(name.clone(), partition.log.recovery_point());
+                checkpoints.log_starts.insert(name, view.log_start_offset);
             }
         }
-        self.data_dir.write_checkpoints(&recovery_points, &log_starts)
+        self.data_dir.write_checkpoints(&checkpoints)
     }
 
     /// Drops the checkpoints of topics that were deleted just before a crash. A new topic of the same name would

@@ -79,6 +79,9 @@ impl Node {
                 // What a crash has left is there, but only synced records may be seen where that is the promise.
                 log.sync()?;
             }
+            if let (Age::Old, Some(offset)) = (age, self.data_dir.first_dirty_of(topic, index)) {
+                log.set_first_dirty_offset(offset);
+            }
             Ok(Arc::new(Partition::new(topic.clone(), index, log)))
         };
         indexes.map(open).collect()

@@ -3,7 +3,12 @@
 use std::{fs, thread};
 
 use milena_broker::{DataDirError, StartError};
-use milena_wire::{compression::Codec, errors::ErrorCode, messages::*, records::BatchOptions};
+use milena_wire::{
+    compression::Codec,
+    errors::ErrorCode,
+    messages::*,
+    records::{BatchOptions, Batches},
+};
 
 use crate::{
     client::{Client, batch, batch_with, fetch_request, produce_request, values},
@@ -371,4 +376,48 @@ fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
     // The same name again is another topic.
     client.create_topic("c", 1, &[]);
     assert_eq!(client.produce("c", 0, batch(&["b"])).base_offset, 0);
+}
+
+#[test]
+fn a_compacted_topic_loses_what_newer_records_replace() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [("log.cleaner.backoff.ms", "50")];
+    let broker = start(dir.path(), &settings);
+    let mut client = broker.client();
+    let configs = [
+        ("cleanup.policy", "compact"),
+        ("segment.bytes", "1048576"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ];
+    client.create_topic("state", 1, &configs);
+    let large = "x".repeat(300_000);
+    // All of one key: at the end only the last is needed, but what the last segment holds stays.
+    for _ in 0..10 {
+        client.produce("state", 0, batch(&[&large]));
+    }
+    let first = loop {
+        let first = first_record(&mut client, "state");
+        if first > 0 {
+            break first;
+        }
+        // Records are compacted when they are synced, a second after they were written.
+        thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert!(first < 10);
+    broker.shutdown();
+    let broker = start(dir.path(), &settings);
+    assert_eq!(first_record(&mut broker.client(), "state"), first);
+    broker.shutdown();
+}
+
+/// The offset of the first record. Compaction leaves batches without any, which a reader passes.
+fn first_record(client: &mut Client, topic: &str) -> i64 {
+    let mut offset = 0;
+    loop {
+        let records = client.fetch(topic, 0, offset).records.unwrap();
+        if let Some((first, _)) = values(&records).first() {
+            return *first;
+        }
+        offset = Batches::new(records).last().unwrap().unwrap().last_offset() + 1;
+    }
 }

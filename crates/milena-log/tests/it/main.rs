@@ -5,6 +5,11 @@
 
 mod append;
 mod batches;
+mod compaction;
+mod compaction_model;
+mod fragile;
+mod keyed;
 mod model;
+mod random;
 mod recovery;
 mod storage;

@@ -7,27 +7,13 @@ use milena_log::{
     disk::{Disk, MemoryDisk},
 };
 
-use crate::batches::{FRESH, Plain, batch, open, read_all, sequenced};
+use crate::{
+    batches::{FRESH, Plain, batch, open, read_all, sequenced},
+    random::Random,
+};
 
 const SEEDS: u64 = 400;
 const STEPS: usize = 120;
-
-/// Pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
 
 struct World {
     random: Random,
@@ -47,7 +33,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, durability: Durability) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let config = LogConfig {
             segment_bytes: 1_300 + random.below(3_000) as u32,
             index_interval_bytes: random.below(400) as u32,

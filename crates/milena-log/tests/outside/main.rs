@@ -8,6 +8,9 @@
 #[path = "../it/batches.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]
 mod batches;
+#[path = "../it/keyed.rs"]
+#[allow(dead_code, reason = "shared with the other tests")]
+mod keyed;
 
 use std::{
     fs,
@@ -17,8 +20,12 @@ use std::{
 };
 
 use batches::{FRESH, Plain, batch_with};
-use milena_log::{Log, LogConfig, disk::RealDisk};
-use milena_wire::records::{Attributes, BatchOptions};
+use keyed::{Keyed, committed, keyed as keyed_batch};
+use milena_log::{CompactionLimits, Log, LogConfig, disk::RealDisk};
+use milena_wire::{
+    compression::Codec,
+    records::{Attributes, BatchOptions, ControlRecord},
+};
 
 /// Several segments with plain, idempotent and transactional batches.
 fn write_log(dir: &Path) {
@@ -60,6 +67,57 @@ fn write_log(dir: &Path) {
         }
     }
     log.close().unwrap();
+}
+
+/// Keys in batches of all codecs, with tombstones and transactions of both ends; compacted twice. Gives the records that
+/// are left.
+fn write_compacted_log(dir: &Path) -> usize {
+    let config = LogConfig {
+        segment_bytes: 8_000,
+        index_interval_bytes: 300,
+        compact: true,
+        delete: false,
+        ..LogConfig::default()
+    };
+    let log = Log::open(Arc::new(RealDisk), dir, config, FRESH).unwrap();
+    for (now_ms, round) in [(400_000, 0..200i64), (500_000, 200..400)] {
+        for i in round {
+            let is_transactional = i % 3 == 0;
+            let options = BatchOptions {
+                attributes: Attributes::default().with_transactional(is_transactional),
+                producer_id: i % 3,
+                producer_epoch: 0,
+                base_sequence: (i / 3 * 4) as i32,
+                ..BatchOptions::default()
+            };
+            let records: Vec<Keyed> = (0..4)
+                .map(|k| {
+                    let value = format!("value {i}-{k}").repeat(5);
+                    let is_tombstone = (i + k) % 7 == 0;
+                    Keyed::new(
+                        1_000 * i - k,
+                        &format!("key {}", i * k % 97),
+                        (!is_tombstone).then_some(&*value),
+                    )
+                })
+                .collect();
+            let codec = Codec::ALL[i as usize % 5];
+            log.append(&keyed_batch(&records, options, codec), 0, 1_000 * i)
+                .unwrap();
+            if is_transactional {
+                let marker = match i % 2 {
+                    0 => ControlRecord::Commit { coordinator_epoch: 0 },
+                    _ => ControlRecord::Abort { coordinator_epoch: 0 },
+                };
+                log.append_marker(marker, 0, 0, 0, 1_000 * i).unwrap();
+            }
+        }
+        log.sync().unwrap();
+        let stats = log.compact(now_ms, CompactionLimits::default()).unwrap().unwrap();
+        assert!(stats.bytes_after < stats.bytes_before / 2, "{stats:?}");
+    }
+    log.close().unwrap();
+    committed(&log.view(), 0, 1 << 20).len()
 }
 
 /// What Kafka's tool prints about the files of `dir` with this ending.
@@ -122,4 +180,26 @@ fn kafkas_dump_tool_finds_nothing_wrong_with_our_files() {
     let snapshots = dump(&dir, "snapshot", &[]);
     assert!(snapshots.contains("producerId: 7 producerEpoch: 1"), "{snapshots}");
     assert!(snapshots.contains("producerId: 8 producerEpoch: 0"), "{snapshots}");
+}
+
+#[test]
+fn kafkas_dump_tool_finds_nothing_wrong_with_compacted_files() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("letters-0");
+    let count = write_compacted_log(&dir);
+
+    let log = dump(&dir, "log", &["--deep-iteration", "--print-data-log"]);
+    let records = log.matches(" headerKeys: [kind,kind] key: key ").count();
+    // Those of aborted transactions that are too young to be compacted are in the files too.
+    assert!(
+        records >= count && records < count + 50,
+        "{records} of {count} at least"
+    );
+    assert!(log.contains("deleteHorizonMs: OptionalLong[86900000]"), "{log}");
+    assert!(log.contains(" count: 0 "), "no batch without records");
+    assert!(log.contains("endTxnMarker: COMMIT") && log.contains("endTxnMarker: ABORT"));
+    dump(&dir, "index", &["--index-sanity-check"]);
+    dump(&dir, "index", &["--verify-index-only"]);
+    dump(&dir, "timeindex", &[]);
+    assert!(dump(&dir, "txnindex", &[]).contains("producerId: 0"));
 }

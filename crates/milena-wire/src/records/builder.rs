@@ -117,6 +117,12 @@ impl BatchBuilder {
         Ok(())
     }
 
+    /// Makes the batch reach at least to this distance from its base offset, although there is no record: compaction
+    /// removes the last record of a batch and keeps its offset.
+    pub fn reach(&mut self, offset_delta: i32) {
+        self.last_offset_delta = self.last_offset_delta.max(offset_delta);
+    }
+
     /// Bytes of the batch as it stands, uncompressed.
     pub fn size(&self) -> usize {
         self.buffer.len()

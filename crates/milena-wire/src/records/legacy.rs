@@ -49,6 +49,10 @@ impl LegacyMessage {
         self.magic
     }
 
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     pub fn size(&self) -> usize {
         self.bytes.len()
     }

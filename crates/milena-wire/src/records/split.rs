@@ -108,12 +108,17 @@ impl Batch {
         }
     }
 
+    /// The batch as it is on the wire and on disk.
+    pub fn bytes(&self) -> &Bytes {
+        match self {
+            Self::V2(batch) => batch.bytes(),
+            Self::Legacy(message) => message.bytes(),
+        }
+    }
+
     /// Bytes on the wire.
     pub fn size(&self) -> usize {
-        match self {
-            Self::V2(batch) => batch.bytes().len(),
-            Self::Legacy(message) => message.size(),
-        }
+        self.bytes().len()
     }
 
     /// Compares the checksum.

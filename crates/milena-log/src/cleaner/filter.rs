@@ -1,0 +1,127 @@
+//! What stays of a batch.
+
+use bytes::Bytes;
+use milena_wire::records::{Batch, BatchHeader, ControlRecord};
+
+use super::{
+    key_map::KeyMap,
+    rebuild::{Rebuilder, empty},
+    transactions::{Marker, Transactions},
+};
+use crate::producers::{AbortedTransaction, Producers};
+
+/// Decides about all batches of a log, in their order.
+pub(super) struct Filter<'a> {
+    pub(super) map: &'a KeyMap,
+    /// The map knows what lies below; what does not is left alone.
+    pub(super) map_end: i64,
+    pub(super) producers: &'a Producers,
+    pub(super) transactions: Transactions,
+    pub(super) now_ms: i64,
+    pub(super) delete_retention_ms: i64,
+    pub(super) rebuilder: Rebuilder,
+    pub(super) records_kept: u64,
+    pub(super) records_removed: u64,
+}
+
+/// What becomes of a batch.
+pub(super) enum Fate {
+    /// It stays as it is, byte for byte.
+    Keep,
+    Remove,
+    /// This takes its place.
+    Replace(Bytes),
+}
+
+impl Filter<'_> {
+    /// Decides about the next batch. Of one that is `needed` at least the header stays. With an abort marker that stays
+    /// comes what the index must say about it. An error is what is wrong with the batch.
+    pub(super) fn decide(&mut self, batch: &Batch, needed: bool) -> Result<(Fate, Option<AbortedTransaction>), String> {
+        let Batch::V2(v2) = batch else {
+            return Ok((self.decide_records(batch, None, needed)?, None));
+        };
+        let header = v2.header();
+        let needed = needed || self.producers.last_seen_in(header);
+        if header.attributes.is_control() {
+            return self.decide_control(batch, header, needed);
+        }
+        if self.transactions.meet_data(header) && header.base_offset < self.map_end {
+            self.records_removed += u64::from(header.record_count.cast_unsigned());
+            return Ok((rest_of(batch, needed), None));
+        }
+        Ok((self.decide_records(batch, Some(header), needed)?, None))
+    }
+
+    fn decide_control(
+        &mut self,
+        batch: &Batch,
+        header: &BatchHeader,
+        needed: bool,
+    ) -> Result<(Fate, Option<AbortedTransaction>), String> {
+        self.rebuilder.decode(batch)?;
+        let record = self
+            .rebuilder
+            .records()
+            .next()
+            .map(|record| ControlRecord::parse(&record));
+        // What cannot be read is of a newer Kafka, and stays.
+        let record = record.map(|parsed| parsed.unwrap_or(ControlRecord::Other { record_type: -1 }));
+        let is_empty = record.is_none();
+        let fate = match self.transactions.meet_marker(header, record) {
+            Marker::Needed(aborted) => return Ok((Fate::Keep, aborted)),
+            Marker::Superfluous if header.base_offset >= self.map_end => Fate::Keep,
+            Marker::Superfluous if is_empty => rest_of(batch, needed),
+            Marker::Superfluous => match header.delete_horizon_ms() {
+                Some(horizon) if horizon <= self.now_ms => rest_of(batch, needed),
+                Some(_) => Fate::Keep,
+                None => {
+                    let horizon = self.now_ms.saturating_add(self.delete_retention_ms);
+                    self.rebuilder.mark(|_| true);
+                    Fate::Replace(self.rebuilder.rebuild(batch, Some(horizon))?)
+                }
+            },
+        };
+        Ok((fate, None))
+    }
+
+    fn decide_records(&mut self, batch: &Batch, header: Option<&BatchHeader>, needed: bool) -> Result<Fate, String> {
+        if header.map_or_else(|| batch.last_offset(), |header| header.base_offset) >= self.map_end {
+            return Ok(Fate::Keep);
+        }
+        let horizon = header.and_then(BatchHeader::delete_horizon_ms);
+        let keeps_tombstones = horizon.is_none_or(|horizon| self.now_ms < horizon);
+        let (map, mut tombstones) = (self.map, false);
+        self.rebuilder.decode(batch)?;
+        let kept = self.rebuilder.mark(|record| {
+            // No key is not allowed in a compacted topic; such a record is of a time before it was one.
+            let Some(key) = record.key() else { return false };
+            let is_last = map.last_offset(key).is_none_or(|last| record.offset() >= last);
+            let is_tombstone = record.value().is_none();
+            let stays = is_last && (keeps_tombstones || !is_tombstone);
+            tombstones |= stays && is_tombstone;
+            stays
+        });
+        let removed = self.rebuilder.records().len() - kept;
+        self.records_kept += kept as u64;
+        self.records_removed += removed as u64;
+        if kept == 0 {
+            return Ok(rest_of(batch, needed));
+        }
+        let begins_horizon = tombstones && horizon.is_none();
+        if removed == 0 && !begins_horizon {
+            return Ok(Fate::Keep);
+        }
+        let new_horizon = begins_horizon.then(|| self.now_ms.saturating_add(self.delete_retention_ms));
+        self.rebuilder
+            .rebuild(batch, horizon.or(new_horizon))
+            .map(Fate::Replace)
+    }
+}
+
+/// What is left of a batch without records.
+fn rest_of(batch: &Batch, needed: bool) -> Fate {
+    match needed {
+        true => Fate::Replace(empty(batch)),
+        false => Fate::Remove,
+    }
+}

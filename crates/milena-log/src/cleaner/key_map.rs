@@ -1,0 +1,118 @@
+//! The last offset of every key in the part of a log that was not compacted before.
+//!
+//! Keys are held as 128-bit hashes, as Kafka holds them: two of a billion keys share one with a chance of 1 to 10^20,
+//! far below that of a disk that errs. Who seeks two such keys on purpose can only overwrite values of a topic that he
+//! may write to anyway.
+
+use twox_hash::XxHash3_128;
+
+/// A table of fixed size with open addressing: nothing is allocated for a key.
+pub(super) struct KeyMap {
+    /// Two halves of a hash, and the offset plus one: zero is an empty slot.
+    slots: Vec<[u64; 3]>,
+    len: usize,
+}
+
+impl KeyMap {
+    const SLOT_SIZE: usize = size_of::<[u64; 3]>();
+
+    /// A map of at most `bytes_max`, or of less if it is for few bytes of records only.
+    pub(super) fn new(bytes_max: usize, record_bytes: u64) -> Self {
+        // Records of fewer bytes are rare enough; where they are not, compaction goes on in another round.
+        let records = usize::try_from(record_bytes / 4).unwrap_or(usize::MAX);
+        Self::with_slots((bytes_max / Self::SLOT_SIZE).min(records).max(16))
+    }
+
+    fn with_slots(count: usize) -> Self {
+        Self {
+            slots: vec![[0; 3]; count],
+            len: 0,
+        }
+    }
+
+    /// Notes a key; `false` if there is no room for it.
+    pub(super) fn insert(&mut self, key: &[u8], offset: i64) -> bool {
+        let (high, low) = hash(key);
+        // A table that is fuller is a slow one.
+        let full = self.len >= self.slots.len() / 4 * 3;
+        let place = self.place(high, low);
+        let Some(slot) = self.slots.get_mut(place) else {
+            return false;
+        };
+        let is_new = slot[2] == 0;
+        if is_new && full {
+            return false;
+        }
+        *slot = [high, low, offset.cast_unsigned().wrapping_add(1)];
+        self.len += usize::from(is_new);
+        true
+    }
+
+    /// Doubles the room.
+    pub(super) fn grow(&mut self) {
+        let larger = Self::with_slots(self.slots.len() * 2);
+        let before = std::mem::replace(self, larger);
+        self.len = before.len;
+        for slot in before.slots.into_iter().filter(|slot| slot[2] != 0) {
+            let place = self.place(slot[0], slot[1]);
+            if let Some(free) = self.slots.get_mut(place) {
+                *free = slot;
+            }
+        }
+    }
+
+    /// The last offset that has the key, if it is known.
+    pub(super) fn last_offset(&self, key: &[u8]) -> Option<i64> {
+        let (high, low) = hash(key);
+        let slot = self.slots.get(self.place(high, low))?;
+        slot[2].checked_sub(1).map(u64::cast_signed)
+    }
+
+    /// Where the hash is, or else the free slot for it. There always is one, since the table is never full.
+    fn place(&self, high: u64, low: u64) -> usize {
+        let mut place = ((u128::from(high) * self.slots.len() as u128) >> 64) as usize;
+        loop {
+            match self.slots.get(place) {
+                Some(slot) if slot[2] == 0 || (slot[0] == high && slot[1] == low) => return place,
+                Some(_) => place += 1,
+                None => place = 0,
+            }
+        }
+    }
+}
+
+fn hash(key: &[u8]) -> (u64, u64) {
+    let hash = XxHash3_128::oneshot(key);
+    ((hash >> 64) as u64, hash as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn it_agrees_with_a_plain_map_until_it_is_full_and_after_it_has_grown() {
+        let mut map = KeyMap::new(1_000 * KeyMap::SLOT_SIZE, u64::MAX);
+        let mut plain = BTreeMap::new();
+        for offset in 0..2_000i64 {
+            let key = (offset * offset % 1_013).to_be_bytes();
+            assert!(map.insert(&key, offset));
+            plain.insert(key, offset);
+        }
+        let others = (10_000..20_000i64).map(i64::to_be_bytes);
+        let refused = others.take_while(|key| map.insert(key, 9)).count();
+        assert_eq!(refused + plain.len(), 750);
+        let known = *plain.keys().next().unwrap();
+        assert!(map.insert(&known, 5_000), "a key that is there needs no room");
+        plain.insert(known, 5_000);
+        map.grow();
+        assert!(map.insert(b"more", 0));
+        for (key, offset) in plain {
+            assert_eq!(map.last_offset(&key), Some(offset));
+        }
+        assert_eq!(map.last_offset(b"another"), None);
+        assert_eq!(map.last_offset(b"more"), Some(0));
+    }
+}

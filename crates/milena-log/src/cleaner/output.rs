@@ -1,0 +1,92 @@
+//! The segment that takes the place of others, while it is written.
+
+use std::{path::Path, sync::Arc};
+
+use milena_wire::records::Batch;
+
+use super::swap::CLEANED;
+use crate::{
+    aborted,
+    config::LogConfig,
+    disk::{self, Disk},
+    error::{Doing, StorageError},
+    load,
+    producers::AbortedTransaction,
+    segment::Segment,
+};
+
+/// How much is written at once.
+const WINDOW: usize = 1 << 20;
+
+pub(super) struct Output<'a> {
+    disk: &'a Arc<dyn Disk>,
+    config: &'a LogConfig,
+    segment: Segment,
+    /// Batches at the end of the segment that are not in its file yet.
+    pending: Vec<u8>,
+    aborted: Vec<AbortedTransaction>,
+}
+
+impl<'a> Output<'a> {
+    /// `buffer` may have served before.
+    pub(super) fn create(
+        disk: &'a Arc<dyn Disk>,
+        dir: &Path,
+        base_offset: i64,
+        config: &'a LogConfig,
+        mut buffer: Vec<u8>,
+    ) -> Result<Self, StorageError> {
+        buffer.clear();
+        Ok(Self {
+            disk,
+            config,
+            segment: Segment::in_the_making(Arc::clone(disk), dir, base_offset, CLEANED)?,
+            pending: buffer,
+            aborted: vec![],
+        })
+    }
+
+    pub(super) fn push(&mut self, batch: &Batch) -> Result<(), StorageError> {
+        let size = batch.size();
+        if self.segment.size() as usize + size > i32::MAX as usize {
+            // A delete horizon makes timestamps longer, so tiny tombstones can grow.
+            let path = self.segment.path_of("log");
+            return Err(StorageError::damaged(&path, "it would be too large once compacted"));
+        }
+        self.pending.extend_from_slice(batch.bytes());
+        let timestamp = load::max_timestamp(batch);
+        self.segment
+            .note(self.config, batch.last_offset(), timestamp, size as u32);
+        if self.pending.len() >= WINDOW {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the index say that a transaction whose marker is in this segment was aborted.
+    pub(super) fn push_aborted(&mut self, transaction: AbortedTransaction) {
+        self.aborted.push(transaction);
+    }
+
+    /// Makes the files safe from a power cut, but for their names. Gives the buffer back.
+    pub(super) fn finish(mut self) -> Result<(Segment, Vec<u8>), StorageError> {
+        self.flush()?;
+        self.segment.sync()?;
+        self.segment.write_indexes_as(CLEANED)?;
+        // Written even if it is empty: what takes the place of the old one has to be there.
+        let path = disk::with_suffix(&self.segment.path_of("txnindex"), CLEANED);
+        let content: Vec<u8> = self.aborted.iter().flat_map(aborted::encode).collect();
+        let file = self.disk.create(&path).doing("create", &path)?;
+        file.write_at(&content, &[], 0).doing("write", &path)?;
+        file.sync().doing("sync", &path)?;
+        self.segment.set_aborted(self.aborted);
+        Ok((self.segment, self.pending))
+    }
+
+    fn flush(&mut self) -> Result<(), StorageError> {
+        let position = self.segment.size() - self.pending.len() as u32;
+        self.segment.write_noted(&self.pending, position)?;
+        self.pending.clear();
+        Ok(())
+    }
+}

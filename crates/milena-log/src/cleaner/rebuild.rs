@@ -1,0 +1,170 @@
+//! Writing a batch anew with some of its records.
+
+use bytes::Bytes;
+use milena_wire::{
+    compression::{Codec, Compressor},
+    pool::BufferPool,
+    records::{
+        Attributes, BATCH_OVERHEAD, Batch, BatchBuilder, BatchHeader, BatchOptions, HEADER_SIZE, Header, NO_PRODUCER,
+        NO_SEQUENCE, NewRecord, Record, RecordDecoder, RecordSet,
+    },
+};
+
+/// What one batch may decompress to; none that a broker took is larger.
+const DECOMPRESSED_MAX: usize = 1 << 30;
+
+/// Memory and codecs for one batch after the other.
+pub(super) struct Rebuilder {
+    decoder: RecordDecoder,
+    set: RecordSet,
+    /// For each record of the set, whether it stays.
+    stays: Vec<bool>,
+    buffer: Vec<u8>,
+    compressors: Vec<Compressor>,
+}
+
+impl Rebuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            decoder: RecordDecoder::new(BufferPool::new(64 << 20), DECOMPRESSED_MAX),
+            set: RecordSet::default(),
+            stays: vec![],
+            buffer: vec![],
+            compressors: vec![],
+        }
+    }
+
+    /// Takes a batch apart. Its checksum is compared first, because what is written anew gets a new one.
+    pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), String> {
+        batch.verify().map_err(|error| error.to_string())?;
+        batch
+            .decode_into(&mut self.decoder, &mut self.set)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The records of the batch that was decoded last.
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
+        self.set.iter()
+    }
+
+    /// Asks about each of them whether it stays; gives the number of those that do.
+    pub(super) fn mark(&mut self, stays: impl FnMut(Record<'_>) -> bool) -> usize {
+        self.stays.clear();
+        self.stays.extend(self.set.iter().map(stays));
+        self.stays.iter().filter(|stays| **stays).count()
+    }
+
+    /// The batch, with the records that stay at their old offsets.
+    pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, String> {
+        let header = self.header_of(batch);
+        let options = BatchOptions {
+            base_offset: header.base_offset,
+            partition_leader_epoch: header.partition_leader_epoch,
+            attributes: header.attributes,
+            producer_id: header.producer_id,
+            producer_epoch: header.producer_epoch,
+            base_sequence: header.base_sequence,
+            delete_horizon_ms,
+        };
+        let mut builder = BatchBuilder::with_buffer(options, std::mem::take(&mut self.buffer));
+        let mut headers: Vec<Header<'_>> = vec![];
+        for (record, _) in self.set.iter().zip(&self.stays).filter(|(_, stays)| **stays) {
+            headers.clear();
+            headers.extend(record.headers());
+            let new = NewRecord {
+                timestamp: record.timestamp(),
+                key: record.key(),
+                value: record.value(),
+                headers: &headers,
+            };
+            let offset_delta = record.offset() - header.base_offset;
+            let offset_delta = i32::try_from(offset_delta).map_err(|_| "its offsets do not fit a batch")?;
+            builder
+                .append_at(offset_delta, &new)
+                .map_err(|error| error.to_string())?;
+        }
+        builder.reach(header.last_offset_delta);
+        let codec = header
+            .attributes
+            .codec()
+            .map_err(|id| format!("its codec {id} is unknown"))?;
+        if codec == Codec::None {
+            return Ok(builder.finish());
+        }
+        let compressor = compressor(&mut self.compressors, codec).ok_or("its codec is unknown")?;
+        let (bytes, buffer) = builder
+            .finish_compressed(compressor)
+            .map_err(|error| error.to_string())?;
+        self.buffer = buffer;
+        Ok(bytes)
+    }
+
+    /// Takes the memory of a batch back that is written by now.
+    pub(super) fn recycle(&mut self, batch: Bytes) {
+        if self.buffer.capacity() < batch.len() {
+            self.buffer = Vec::from(batch);
+        }
+    }
+
+    /// The header to go by. What has an old format is written anew without compression.
+    fn header_of(&self, batch: &Batch) -> BatchHeader {
+        let (first, last) = (self.set.get(0), batch.last_offset());
+        let base_offset = first.map_or(last, |record| record.offset());
+        let attributes = first.map_or_else(Attributes::default, |record| {
+            Attributes::default().with_timestamp_type(record.timestamp_type())
+        });
+        match batch {
+            Batch::V2(batch) => *batch.header(),
+            Batch::Legacy(_) => BatchHeader {
+                base_offset,
+                attributes,
+                last_offset_delta: i32::try_from(last - base_offset).unwrap_or(0),
+                ..plain_header(base_offset)
+            },
+        }
+    }
+}
+
+/// A batch without records: it tells where its producer was, and where the next one begins.
+pub(super) fn empty(batch: &Batch) -> Bytes {
+    let header = match batch {
+        Batch::V2(batch) => *batch.header(),
+        Batch::Legacy(message) => plain_header(message.offset()),
+    };
+    let mut header = BatchHeader {
+        length: (HEADER_SIZE - BATCH_OVERHEAD) as i32,
+        attributes: header.attributes.with_codec(Codec::None).with_delete_horizon(false),
+        base_timestamp: -1,
+        record_count: 0,
+        ..header
+    };
+    header.crc = header.compute_crc(&[]);
+    Bytes::copy_from_slice(&header.to_bytes())
+}
+
+/// The header of a batch of one record that no idempotent producer wrote.
+fn plain_header(base_offset: i64) -> BatchHeader {
+    BatchHeader {
+        base_offset,
+        length: 0,
+        partition_leader_epoch: -1,
+        crc: 0,
+        attributes: Attributes::default(),
+        last_offset_delta: 0,
+        base_timestamp: -1,
+        max_timestamp: -1,
+        producer_id: NO_PRODUCER,
+        producer_epoch: -1,
+        base_sequence: NO_SEQUENCE,
+        record_count: 0,
+    }
+}
+
+fn compressor(known: &mut Vec<Compressor>, codec: Codec) -> Option<&mut Compressor> {
+    if !known.iter().any(|compressor| compressor.compression().codec() == codec) {
+        known.push(Compressor::new(codec.into()));
+    }
+    known
+        .iter_mut()
+        .find(|compressor| compressor.compression().codec() == codec)
+}
