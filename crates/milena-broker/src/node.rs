@@ -22,6 +22,7 @@ use crate::{
     config::{self, BrokerConfig, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     data_dir::DataDir,
     metadata_log::{Change, MetadataError, MetadataLog},
+    net::RequestMemory,
     node::partitions::{Age, check_added},
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
@@ -29,6 +30,9 @@ use crate::{
 
 /// How many producer ids are written down at once: after a crash the rest of them are skipped.
 const PRODUCER_ID_BLOCK: i64 = 1_000;
+
+/// Memory for requests that are being read, of all connections together, where `queued.max.request.bytes` sets no other.
+const REQUEST_BYTES_DEFAULT: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -47,6 +51,7 @@ pub(crate) struct Node {
     checkpoints: Mutex<()>,
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
+    pub(crate) request_memory: RequestMemory,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +147,10 @@ impl Node {
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
+        let request_bytes = usize::try_from(config.queued_max_request_bytes)
+            .ok()
+            .filter(|bytes| *bytes > 0);
+        let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
             config: RwLock::new(Arc::new(config)),
             cluster_id,
@@ -155,6 +164,7 @@ impl Node {
             checkpoints: Mutex::default(),
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
+            request_memory,
         };
         for (name, record) in records {
             let id = record

@@ -28,6 +28,37 @@ pub(crate) struct Arguments {
     settings: Vec<String>,
 }
 
+/// `milena up`: the broker with nothing to decide.
+#[derive(clap::Args)]
+pub(crate) struct UpArguments {
+    /// Where to listen; port 0 lets the system choose
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    listen: String,
+}
+
+pub(crate) fn up(arguments: UpArguments) -> Result<()> {
+    let data_dir = default_data_dir().context("no place for records: set HOME or XDG_DATA_HOME")?;
+    eprintln!("records are kept in {}", data_dir.display());
+    eprintln!("try: echo hello | kcat -b {} -P -t letters", arguments.listen);
+    eprintln!("and: kcat -b {} -C -t letters -e", arguments.listen);
+    run(Arguments {
+        listen: arguments.listen,
+        data_dir,
+        durability: None,
+        config: None,
+        settings: vec![],
+    })
+}
+
+/// Where programs of a user keep their data.
+fn default_data_dir() -> Option<PathBuf> {
+    let data = std::env::var_os("XDG_DATA_HOME")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
+    let data = data.or_else(|| Some(std::env::home_dir()?.join(".local/share")))?;
+    Some(data.join("milena"))
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

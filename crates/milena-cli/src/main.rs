@@ -21,6 +21,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start everything on this machine, on a durable directory of your user
+    Up(broker::UpArguments),
     /// Run a broker: one node, durable, for Kafka's own clients
     Broker(broker::Arguments),
     /// Look things up in Kafka's wire protocol, and into files that hold it
@@ -30,6 +32,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
         Command::Protocol(command) => protocol::run(&command),
     };

@@ -46,13 +46,13 @@ async fn run(stream: TcpStream, node: &Arc<Node>) -> Result<(), Closed> {
     let length_max = usize::try_from(config.socket_request_max_bytes).unwrap_or(0);
     let idle = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
     let (reader, mut writer) = stream.into_split();
-    let mut frames = FrameReader::new(reader, length_max);
+    let mut frames = FrameReader::new(reader, length_max, node.request_memory.clone());
     let mut waiting: VecDeque<Later> = VecDeque::new();
     loop {
         tokio::select! {
             frame = frames.next(), if waiting.len() < WAITING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
-                begin(node, frame, &mut waiting, &mut writer).await?;
+                begin(node, frame.bytes.clone(), &mut waiting, &mut writer).await?;
             }
             answer = first(&mut waiting), if !waiting.is_empty() => {
                 waiting.pop_front();

@@ -5,5 +5,6 @@ mod frames;
 mod listener;
 mod outgoing;
 
+pub(crate) use frames::RequestMemory;
 pub(crate) use listener::{bind, serve};
 pub(crate) use outgoing::{Outgoing, placeholder, placeholder_len_max};

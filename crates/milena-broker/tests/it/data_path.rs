@@ -406,7 +406,8 @@ fn a_compacted_topic_loses_what_newer_records_replace() {
     assert!(first < 10);
     broker.shutdown();
     let broker = start(dir.path(), &settings);
-    assert_eq!(first_record(&mut broker.client(), "state"), first);
+    // Another round may have gone further meanwhile; none goes back.
+    assert!((first..10).contains(&first_record(&mut broker.client(), "state")));
     broker.shutdown();
 }
 

@@ -192,3 +192,30 @@ fn answers_come_in_order_and_a_waiting_fetch_lets_others_begin() {
     );
     assert_eq!(client.receive::<ApiVersionsRequest>(3).error_code, 0);
 }
+
+#[test]
+fn requests_that_together_are_larger_than_memory_wait_for_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    // Room for one of these requests at a time.
+    let broker = start(
+        dir.path(),
+        &[
+            ("socket.request.max.bytes", "100000"),
+            ("queued.max.request.bytes", "100000"),
+        ],
+    );
+    broker.client().create_topic("letters", 1, &[]);
+    let large = "x".repeat(90_000);
+    let mut half_sent = broker.client();
+    // Announces 100 kB, so it holds all the room, and never sends them.
+    half_sent.send_bytes(&[0, 1, 0x86, 0xa0, 0, 0]);
+    let writing = std::thread::spawn({
+        let mut client = broker.client();
+        move || client.produce("letters", 0, batch(&[&large])).base_offset
+    });
+    // Small requests need no room: they are read before their length is known.
+    let mut small = broker.client();
+    assert_eq!(small.call(&api_versions_request(), 3).error_code, 0);
+    drop(half_sent);
+    assert_eq!(writing.join().unwrap(), 0);
+}

@@ -34,6 +34,17 @@ fn a_second_broker_says_who_holds_the_directory() {
 }
 
 #[test]
+fn up_needs_nothing_and_keeps_its_records_in_the_users_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let broker = Process::up(home.path());
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["a"]));
+    assert!(broker.terminate().success());
+    assert!(home.path().join("milena/letters-0").is_dir());
+}
+
+#[test]
 fn a_wrong_setting_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let refused = command(dir.path(), &["-X", "num.partition=3"]).output().unwrap();

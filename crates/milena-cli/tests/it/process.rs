@@ -16,7 +16,21 @@ pub struct Process {
 impl Process {
     /// Starts a broker and waits for the line that says where it serves.
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut child = command(dir, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        Self::spawn(&mut command(dir, arguments))
+    }
+
+    /// Runs `milena up` for a user whose data belongs into `home`.
+    pub fn up(home: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+        Self::spawn(
+            command
+                .args(["up", "--listen", "127.0.0.1:0"])
+                .env("XDG_DATA_HOME", home),
+        )
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
