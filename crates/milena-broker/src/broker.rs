@@ -47,6 +47,8 @@ pub enum StartError {
     Config(#[from] ConfigError),
     #[error("listener {listener} cannot be served: only PLAINTEXT is, so far")]
     Protocol { listener: String },
+    #[error("listeners must name where to listen, such as PLAINTEXT://127.0.0.1:9092")]
+    NoListener,
     #[error("log.dirs must name exactly one directory")]
     NoDirectory,
     #[error("cannot listen on {address}: {source}")]
@@ -66,7 +68,7 @@ impl Broker {
     /// a port of 0 lets the system choose.
     pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
-        let listener = config.listeners.first().cloned().ok_or(StartError::NoDirectory)?;
+        let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
         if let Some(other) = config
             .listeners
             .iter()

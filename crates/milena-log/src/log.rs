@@ -262,7 +262,7 @@ impl Log {
         Ok(writer.synced_offset)
     }
 
-    /// Bytes and offsets that a power cut could take: `None` if there are none.
+    /// Whether there are records that a power cut could take.
     pub fn is_dirty(&self) -> bool {
         let writer = self.writer();
         writer.synced_offset < writer.end_offset

@@ -406,7 +406,7 @@ impl Segment {
         self.state().first_timestamp
     }
 
-    /// Cuts the file and forgets all that was known of it.
+    /// Cuts the file. What is known of the batches does not change.
     pub(crate) fn truncate(&self, size: u32) -> Result<(), StorageError> {
         self.file()?.truncate(u64::from(size)).doing("truncate", &self.path)
     }

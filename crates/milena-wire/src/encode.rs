@@ -261,7 +261,7 @@ impl<S: Sink> Encoder<S> {
         self.varint(known + unknown.len() as u32);
     }
 
-    /// One tagged field; `write` is called on a counting encoder first, for its size.
+    /// The start of a tagged field, whose `size` bytes the caller writes next.
     pub fn tag(&mut self, tag: u32, size: usize) {
         self.varint(tag);
         self.varint(size as u32);
