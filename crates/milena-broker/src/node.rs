@@ -16,10 +16,14 @@ use milena_log::{
     Durability, LogConfig, StorageError,
     disk::{Disk, MemoryDisk},
 };
-use milena_wire::{Uuid, errors::ErrorCode};
+use milena_wire::{
+    Uuid,
+    compression::{Codec, Compression},
+    errors::ErrorCode,
+};
 
 use crate::{
-    config::{self, BrokerConfig, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
+    config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     data_dir::DataDir,
     metadata_log::{Change, MetadataError, MetadataLog},
     net::RequestMemory,
@@ -383,12 +387,28 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         },
         timestamp_before_max_ms: config.message_timestamp_before_max_ms,
         timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+        compression: compression(config),
         durability: match config.durability {
             config::Durability::Memory => Durability::Memory,
             config::Durability::Os => Durability::Os,
             config::Durability::Fsync => Durability::Fsync,
         },
     }
+}
+
+/// What batches of a topic are compressed with; `None` for as the producer sent them.
+fn compression(config: &TopicConfig) -> Option<Compression> {
+    let (codec, level) = match config.compression_type {
+        CompressionType::Producer => return None,
+        CompressionType::Uncompressed => (Codec::None, None),
+        CompressionType::Snappy => (Codec::Snappy, None),
+        CompressionType::Gzip => (Codec::Gzip, Some(config.compression_gzip_level)),
+        CompressionType::Lz4 => (Codec::Lz4, Some(config.compression_lz4_level)),
+        CompressionType::Zstd => (Codec::Zstd, Some(config.compression_zstd_level)),
+    };
+    // Levels were checked when they were set.
+    let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());
+    Some(chosen.unwrap_or_else(|| Compression::from(codec)))
 }
 
 /// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that

@@ -1,6 +1,6 @@
 //! The settings of a topic that concern its log.
 
-use milena_wire::records::TimestampType;
+use milena_wire::{compression::Compression, records::TimestampType};
 
 /// Settings of one log; each is Kafka's topic config of the same name, and the defaults are Kafka's.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct LogConfig {
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
+    /// What batches are compressed with; `None` leaves them as the producer sent them.
+    pub compression: Option<Compression>,
     pub durability: Durability,
 }
 
@@ -50,6 +52,7 @@ impl Default for LogConfig {
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: 3_600_000,
+            compression: None,
             durability: Durability::Os,
         }
     }

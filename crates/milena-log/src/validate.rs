@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use milena_wire::{
+    compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     pool::BufferPool,
     records::{
-        Batch, BatchError, BatchHeader, BatchProblem, Batches, RecordBatch, RecordDecoder, RecordSet, TimestampType,
+        Batch, BatchBuilder, BatchError, BatchHeader, BatchOptions, BatchProblem, Batches, Header, NewRecord,
+        RecordBatch, RecordDecoder, RecordSet, TimestampType,
     },
 };
 
@@ -58,17 +60,17 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
         Some(Err(error)) => return Err(InvalidBatch::Damaged(error)),
         _ => return Err(InvalidBatch::NotOneBatch),
     };
-    let size = batch.bytes().len();
-    if size > config.max_message_bytes as usize {
-        let size_max = config.max_message_bytes;
-        return Err(InvalidBatch::TooLarge { size, size_max });
-    }
-    if size > config.segment_bytes as usize {
-        let size_max = config.segment_bytes;
-        return Err(InvalidBatch::LargerThanSegment { size, size_max });
-    }
+    check_size(batch.bytes().len(), config)?;
     batch.verify().map_err(InvalidBatch::Damaged)?;
     check_header(batch.header())?;
+    let batch = match config.compression {
+        Some(wanted) if batch.header().attributes.codec() != Ok(wanted.codec()) => {
+            let recompressed = recompress(&batch, wanted)?;
+            check_size(recompressed.bytes().len(), config)?;
+            recompressed
+        }
+        _ => batch,
+    };
     let mut header = *batch.header();
     match config.timestamp_type {
         TimestampType::LogAppendTime => {
@@ -84,6 +86,52 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
         check_records(&batch, config, now_ms)?;
     }
     Ok(Validated { batch, header })
+}
+
+fn check_size(size: usize, config: &LogConfig) -> Result<(), InvalidBatch> {
+    if size > config.max_message_bytes as usize {
+        let size_max = config.max_message_bytes;
+        return Err(InvalidBatch::TooLarge { size, size_max });
+    }
+    if size > config.segment_bytes as usize {
+        let size_max = config.segment_bytes;
+        return Err(InvalidBatch::LargerThanSegment { size, size_max });
+    }
+    Ok(())
+}
+
+/// The same records in the codec that the topic wants.
+fn recompress(batch: &RecordBatch, wanted: Compression) -> Result<RecordBatch, InvalidBatch> {
+    let records = read_records(batch)?;
+    let header = batch.header();
+    let mut builder = BatchBuilder::new(BatchOptions {
+        base_offset: header.base_offset,
+        partition_leader_epoch: header.partition_leader_epoch,
+        attributes: header.attributes.with_codec(Codec::None),
+        producer_id: header.producer_id,
+        producer_epoch: header.producer_epoch,
+        base_sequence: header.base_sequence,
+        delete_horizon_ms: None,
+    });
+    let cannot = |_| InvalidBatch::Malformed("the records cannot be compressed as the topic wants them");
+    for record in records.iter() {
+        let headers: Vec<Header<'_>> = record.headers().collect();
+        let record = NewRecord {
+            timestamp: record.timestamp(),
+            key: record.key(),
+            value: record.value(),
+            headers: &headers,
+        };
+        let appended = builder.append(&record);
+        appended.map_err(|_| InvalidBatch::Malformed("the records are too large for one batch"))?;
+    }
+    let (bytes, _) = builder
+        .finish_compressed(&mut Compressor::new(wanted))
+        .map_err(cannot)?;
+    match Batches::new(bytes).next() {
+        Some(Ok(Batch::V2(batch))) => Ok(batch),
+        _ => Err(InvalidBatch::NotOneBatch),
+    }
 }
 
 fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
@@ -120,7 +168,7 @@ fn check_latest(timestamp: i64, config: &LogConfig, now_ms: i64) -> Result<(), I
     Ok(())
 }
 
-fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
+fn read_records(batch: &RecordBatch) -> Result<RecordSet, InvalidBatch> {
     // Nothing larger than a request can decompress to in good faith.
     const DECOMPRESSED_MAX: usize = 1 << 30;
     let mut decoder = RecordDecoder::new(BufferPool::new(0), DECOMPRESSED_MAX);
@@ -131,6 +179,11 @@ fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result
             BatchProblem::BadRecord { reason, .. } => InvalidBatch::Malformed(reason),
             _ => InvalidBatch::Damaged(error),
         })?;
+    Ok(set)
+}
+
+fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
+    let set = read_records(batch)?;
     for (record, read) in set.iter().enumerate() {
         if config.compact && read.key().is_none() {
             return Err(InvalidBatch::NoKey { record });

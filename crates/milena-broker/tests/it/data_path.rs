@@ -422,3 +422,21 @@ fn first_record(client: &mut Client, topic: &str) -> i64 {
         offset = Batches::new(records).last().unwrap().unwrap().last_offset() + 1;
     }
 }
+
+#[test]
+fn a_topic_may_choose_the_codec() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic(
+        "small",
+        1,
+        &[("compression.type", "zstd"), ("compression.zstd.level", "7")],
+    );
+    let text = "worth compressing ".repeat(100);
+    client.produce("small", 0, batch(&[&text]));
+    let records = client.fetch("small", 0, 0).records.unwrap();
+    assert!(records.len() < text.len() / 4, "{} bytes", records.len());
+    assert_eq!(values(&records), [(0, text)]);
+    broker.shutdown();
+}

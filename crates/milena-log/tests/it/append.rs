@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
 use milena_wire::{
+    compression::{Codec, Compression},
     errors::ErrorCode,
-    records::{Attributes, BatchBuilder, BatchOptions, NewRecord, TimestampType, patch_header},
+    records::{Attributes, Batch, BatchBuilder, BatchOptions, Batches, NewRecord, TimestampType, patch_header},
 };
 
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
@@ -204,4 +205,40 @@ fn an_open_transaction_hides_what_follows_from_readers_of_committed_records() {
             .unwrap()
             .is_none()
     );
+}
+
+#[test]
+fn a_topic_with_a_codec_of_its_own_recompresses_and_keeps_all_else() {
+    let options = BatchOptions {
+        producer_id: 7,
+        producer_epoch: 1,
+        base_sequence: 0,
+        ..BatchOptions::default()
+    };
+    let sent = batch_with(&[Plain::new(5, &"worth it ".repeat(50)), Plain::new(3, "b")], options);
+    for codec in Codec::ALL {
+        let log = log(LogConfig {
+            compression: Some(Compression::from(codec)),
+            ..LogConfig::default()
+        });
+        log.append(&sent, 0, 1_000).unwrap();
+        let view = log.view();
+        let slice = view
+            .read(0, 1 << 20, milena_log::Isolation::ReadUncommitted)
+            .unwrap()
+            .unwrap();
+        let Some(Ok(Batch::V2(stored))) = Batches::new(slice.read().unwrap()).next() else {
+            panic!("no batch");
+        };
+        let header = stored.header();
+        assert_eq!(header.attributes.codec(), Ok(codec));
+        assert_eq!(
+            (header.producer_id, header.producer_epoch, header.base_sequence),
+            (7, 1, 0)
+        );
+        assert_eq!(header.max_timestamp, 5);
+        let expected = [(0, Plain::new(5, &"worth it ".repeat(50))), (1, Plain::new(3, "b"))];
+        assert_eq!(read_all(&view, 0, 1 << 20), expected);
+        assert!(log.append(&sent, 0, 1_000).unwrap().duplicate);
+    }
 }
