@@ -23,7 +23,7 @@ use milena_wire::{
     records::BatchOptions,
 };
 
-use self::server::{Dir, Server, delete_records, error, grow, incremental, replacing};
+use self::server::{Server, delete_records, error, grow, incremental, replacing};
 
 const NONE: i16 = ErrorCode::None.code();
 const TOPIC: i8 = 2;
@@ -49,7 +49,7 @@ fn epoch_request(topic: &str, current_leader_epoch: i32, leader_epoch: i32) -> O
 
 #[test]
 fn epochs_end_where_the_next_begins() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -82,7 +82,7 @@ fn epochs_end_where_the_next_begins() {
 
 #[test]
 fn records_are_deleted_for_good() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 2, &[]);
@@ -124,7 +124,7 @@ fn records_are_deleted_for_good() {
 
 #[test]
 fn a_fetch_that_waits_hears_of_deleted_records() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -158,7 +158,7 @@ fn a_fetch_that_waits_hears_of_deleted_records() {
 
 #[test]
 fn a_topic_of_an_old_name_begins_anew() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -184,19 +184,19 @@ fn a_topic_of_an_old_name_begins_anew() {
 
 #[test]
 fn files_of_a_topic_that_is_gone_are_not_those_of_a_new_one() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
     client.produce("letters", 5, 10);
     server.stop();
     // As if a crash had come between forgetting the topic and removing its files.
-    fs::rename(dir.0.join("letters-0"), dir.0.join("more-1")).unwrap();
+    fs::rename(dir.path().join("letters-0"), dir.path().join("more-1")).unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("more", 1, &[]);
     assert_eq!(client.grow("more", 2, None, false), ErrorCode::None);
-    let names: Vec<String> = fs::read_dir(&dir.0)
+    let names: Vec<String> = fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
@@ -208,19 +208,19 @@ fn files_of_a_topic_that_is_gone_are_not_those_of_a_new_one() {
 
 #[test]
 fn idle_partitions_do_not_keep_a_broker_from_ending_cleanly() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 3, &[]);
     client.produce("letters", 1, 10);
     server.kill();
     Server::start(&dir).stop();
-    assert!(dir.0.join(".kafka_cleanshutdown").exists());
+    assert!(dir.path().join(".kafka_cleanshutdown").exists());
 }
 
 #[test]
 fn topics_grow_and_never_shrink() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 2, &[]);
@@ -263,7 +263,7 @@ fn topics_grow_and_never_shrink() {
 
 #[test]
 fn settings_of_a_topic_change_at_once_and_stay() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     let letters = (TOPIC, "letters");
@@ -309,7 +309,7 @@ fn settings_of_a_topic_change_at_once_and_stay() {
 
 #[test]
 fn changes_that_make_no_sense_are_refused() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -352,7 +352,7 @@ fn changes_that_make_no_sense_are_refused() {
 
 #[test]
 fn settings_of_the_broker_reach_its_topics_and_stay() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -395,7 +395,7 @@ fn settings_of_the_broker_reach_its_topics_and_stay() {
 
 #[test]
 fn records_do_not_move_between_memory_and_disk() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     let durability = |value| [("milena.durability", SET, value)];
@@ -424,7 +424,7 @@ fn records_do_not_move_between_memory_and_disk() {
 
 #[test]
 fn the_log_dir_tells_sizes_and_space() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 2, &[]);
@@ -439,7 +439,7 @@ fn the_log_dir_tells_sizes_and_space() {
             panic!("one directory is expected")
         };
         assert_eq!((response.error_code, result.error_code), (NONE, NONE));
-        assert_eq!(Path::new(&*result.log_dir), dir.0);
+        assert_eq!(Path::new(&*result.log_dir), dir.path());
         assert_eq!(result.total_bytes > 0 && result.usable_bytes > 0, version >= 4);
         let names: Vec<&str> = result.topics.iter().map(|topic| &*topic.name).collect();
         assert_eq!(names, ["letters", "parcels"]);
@@ -480,7 +480,7 @@ fn the_log_dir_tells_sizes_and_space() {
 
 #[test]
 fn resources_with_settings_are_listed() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -505,7 +505,7 @@ fn resources_with_settings_are_listed() {
 
 #[test]
 fn producers_are_described() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
@@ -549,7 +549,7 @@ fn producers_are_described() {
 
 #[test]
 fn one_replica_leads_and_stays_where_it_is() {
-    let dir = Dir::new();
+    let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);

@@ -50,4 +50,10 @@ impl Running {
         let broker = self.broker.take().unwrap();
         self.runtime.block_on(broker.shutdown());
     }
+
+    /// As the end of the process would: nothing is closed.
+    pub fn kill(mut self) {
+        drop(self.broker.take());
+        drop(self.runtime);
+    }
 }

@@ -1,115 +1,60 @@
 //! A broker in this process, and a client that calls it and waits.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
-
-use bytes::Bytes;
-use milena_broker::{Broker, config::RawConfig};
 use milena_wire::{
+    compression::Codec,
     errors::ErrorCode,
-    frame,
     message::Request,
     messages::{
-        AlterConfigsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
-        DescribeConfigsRequest, IncrementalAlterConfigsRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
-        alter_configs_request,
+        AlterConfigsRequest, CreatePartitionsRequest, DeleteRecordsRequest, DescribeConfigsRequest,
+        IncrementalAlterConfigsRequest, ListOffsetsRequest, MetadataRequest, alter_configs_request,
         create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic},
-        create_topics_request::{CreatableTopic, CreatableTopicConfig},
         delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
         describe_configs_request::DescribeConfigsResource,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
         list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
         metadata_request::MetadataRequestTopic,
-        produce_request::{PartitionProduceData, TopicProduceData},
     },
-    records::{BatchBuilder, BatchOptions, NewRecord},
+    records::BatchOptions,
 };
-use tokio::runtime::Runtime;
+use tempfile::TempDir;
 
 use super::{DELETE, NONE};
-use crate::raw;
+use crate::{
+    client,
+    running::{self, Running},
+};
 
-/// A directory that goes with the test.
-pub(super) struct Dir(pub(super) PathBuf);
-
-impl Dir {
-    pub(super) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("milena-admin-{}-{number}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A broker on a runtime of its own, so that dropping both is like killing a process.
-pub(super) struct Server {
-    runtime: Runtime,
-    broker: Broker,
-}
+/// A broker, so far as the tests of admin requests start and end it.
+pub(super) struct Server(Running);
 
 impl Server {
-    pub(super) fn start(dir: &Dir) -> Self {
+    pub(super) fn start(dir: &TempDir) -> Self {
         Self::start_with(dir, &[])
     }
 
-    pub(super) fn start_with(dir: &Dir, settings: &[(&str, &str)]) -> Self {
-        let mut all: RawConfig = raw(settings);
-        all.insert("listeners".to_owned(), "PLAINTEXT://127.0.0.1:0".to_owned());
-        all.insert("log.dirs".to_owned(), dir.0.to_string_lossy().into_owned());
-        let runtime = Runtime::new().unwrap();
-        let broker = runtime.block_on(Broker::start(all)).unwrap();
-        Self { runtime, broker }
+    pub(super) fn start_with(dir: &TempDir, settings: &[(&str, &str)]) -> Self {
+        Self(running::start(dir.path(), settings))
     }
 
     pub(super) fn client(&self) -> Client {
-        let stream = TcpStream::connect(self.broker.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Client { stream, requests: 0 }
+        Client(self.0.client())
     }
 
     pub(super) fn stop(self) {
-        self.runtime.block_on(self.broker.shutdown());
+        self.0.shutdown();
     }
 
     pub(super) fn kill(self) {
-        drop(self.broker);
-        drop(self.runtime);
+        self.0.kill();
     }
 }
 
-pub(super) struct Client {
-    stream: TcpStream,
-    requests: i32,
-}
+/// The client of all tests, with what an administrator asks for.
+pub(super) struct Client(client::Client);
 
 impl Client {
     pub(super) fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
-        self.requests += 1;
-        let frame = frame::encode_request(request, version, self.requests, None).unwrap();
-        self.stream.write_all(&frame.into_bytes()).unwrap();
-        let what = format!("{} version {version}", R::NAME);
-        let mut prefix = [0; frame::LENGTH_SIZE];
-        self.stream
-            .read_exact(&mut prefix)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let mut answer = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
-        self.stream.read_exact(&mut answer).unwrap();
-        let (id, response) = frame::decode_response::<R::Response>(&Bytes::from(answer), version)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(id, self.requests, "{what}");
-        response
+        self.0.call(request, version)
     }
 
     pub(super) fn latest<R: Request>(&mut self, request: &R) -> R::Response {
@@ -124,26 +69,7 @@ impl Client {
     }
 
     pub(super) fn create(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
-        let configs = configs.iter().map(|(name, value)| CreatableTopicConfig {
-            name: (*name).into(),
-            value: Some((*value).into()),
-            ..Default::default()
-        });
-        let response = self.latest(&CreateTopicsRequest {
-            topics: vec![CreatableTopic {
-                name: name.into(),
-                num_partitions: partitions,
-                replication_factor: 1,
-                configs: configs.collect(),
-                ..Default::default()
-            }],
-            ..Default::default()
-        });
-        assert_eq!(
-            response.topics[0].error_code, NONE,
-            "{:?}",
-            response.topics[0].error_message
-        );
+        self.0.create_topic(name, partitions, configs);
     }
 
     /// Appends records of `size` bytes; gives the error.
@@ -152,34 +78,9 @@ impl Client {
     }
 
     pub(super) fn produce_with(&mut self, topic: &str, count: usize, size: usize, options: BatchOptions) -> ErrorCode {
-        let mut builder = BatchBuilder::new(options);
-        let value = vec![b'x'; size];
-        for _ in 0..count {
-            let record = NewRecord {
-                timestamp: 1_700_000_000_000,
-                // Compacted topics want one.
-                key: Some(b"key"),
-                value: Some(&value),
-                ..NewRecord::default()
-            };
-            builder.append(&record).unwrap();
-        }
-        let request = ProduceRequest {
-            acks: -1,
-            timeout_ms: 10_000,
-            topic_data: vec![TopicProduceData {
-                name: topic.into(),
-                partition_data: vec![PartitionProduceData {
-                    index: 0,
-                    records: Some(builder.finish()),
-                    ..Default::default()
-                }],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        let response = self.call(&request, 9);
-        error(response.responses[0].partition_responses[0].error_code)
+        let value = "x".repeat(size);
+        let records = client::batch_with(&vec![value.as_str(); count], Codec::None, options);
+        error(self.0.produce(topic, 0, records).error_code)
     }
 
     /// The offset for a timestamp: -2 for the start of the log, -1 for its end.
