@@ -32,11 +32,3 @@ pub(super) fn without_settings(resource_type: i8) -> Refusal {
     let reason = format!("resources of type {resource_type} have no settings here");
     Refusal::new(ErrorCode::InvalidRequest, reason)
 }
-
-/// The answer for a resource that stands in a request twice.
-pub(super) fn named_twice() -> Refusal {
-    Refusal::new(
-        ErrorCode::InvalidRequest,
-        "the request names the resource more than once",
-    )
-}

@@ -1,8 +1,5 @@
 //! CreatePartitions 0–3. New partitions may be assigned by hand to this one broker only.
 
-use std::collections::BTreeMap;
-
-use bytestring::ByteString;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -11,28 +8,18 @@ use milena_wire::{
     },
 };
 
+use super::outcomes::{Named, code_and_message};
 use crate::node::{Node, Refusal};
 
 pub(super) fn handle(node: &Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
-    let mut times_named: BTreeMap<ByteString, usize> = BTreeMap::new();
-    for topic in &request.topics {
-        *times_named.entry(topic.name.clone()).or_default() += 1;
-    }
+    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
     let results = request.topics.into_iter().map(|topic| {
-        let outcome = match times_named.get(&topic.name) {
-            Some(1) => create(node, &topic, request.validate_only),
-            _ => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "the request names the topic more than once",
-            )),
-        };
-        let (error_code, error_message) = match outcome {
-            Ok(()) => (ErrorCode::None, None),
-            Err(refusal) => (refusal.code, Some(refusal.reason.into())),
-        };
+        let once = named.check_once(&topic.name, "topic");
+        let outcome = once.and_then(|()| create(node, &topic, request.validate_only));
+        let (error_code, error_message) = code_and_message(outcome);
         CreatePartitionsTopicResult {
             name: topic.name,
-            error_code: error_code.code(),
+            error_code,
             error_message,
             ..Default::default()
         }

@@ -1,7 +1,5 @@
 //! CreateTopics 2–7. Replicas may be assigned by hand to this one broker only.
 
-use std::collections::BTreeMap;
-
 use bytestring::ByteString;
 use milena_wire::{
     errors::ErrorCode,
@@ -12,25 +10,18 @@ use milena_wire::{
     },
 };
 
+use super::outcomes::Named;
 use crate::{
     config::{TopicOverrides, describe_topic},
     node::{NewTopic, Node, Refusal},
 };
 
 pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -> CreateTopicsResponse {
-    let mut times_named: BTreeMap<ByteString, usize> = BTreeMap::new();
-    for topic in &request.topics {
-        *times_named.entry(topic.name.clone()).or_default() += 1;
-    }
+    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
     let topics = request.topics.into_iter().map(|topic| {
         let name = topic.name.clone();
-        let outcome = match times_named.get(&name) {
-            Some(1) => create(node, topic, request.validate_only),
-            _ => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "the request names the topic more than once",
-            )),
-        };
+        let once = named.check_once(&name, "topic");
+        let outcome = once.and_then(|()| create(node, topic, request.validate_only));
         outcome.unwrap_or_else(|refusal| CreatableTopicResult {
             name,
             error_code: refusal.code.code(),

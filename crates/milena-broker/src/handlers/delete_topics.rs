@@ -7,6 +7,7 @@ use milena_wire::{
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
+use super::outcomes::code_and_message;
 use crate::node::{Node, Refusal};
 
 pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
@@ -40,14 +41,11 @@ fn delete(node: &Node, name: Option<ByteString>, id: Uuid) -> DeletableTopicResu
             format!("there is no topic with id {id}"),
         )),
     };
-    let (error_code, error_message) = match outcome {
-        Ok(()) => (ErrorCode::None, None),
-        Err(refusal) => (refusal.code, Some(refusal.reason.into())),
-    };
+    let (error_code, error_message) = code_and_message(outcome);
     DeletableTopicResult {
         name: known.as_ref().map(|topic| topic.name.clone()).or(name),
         topic_id: known.map_or(id, |topic| topic.id),
-        error_code: error_code.code(),
+        error_code,
         error_message,
         ..Default::default()
     }

@@ -1,8 +1,5 @@
 //! IncrementalAlterConfigs 0–1, of topics and of this broker.
 
-use std::collections::BTreeMap;
-
-use bytestring::ByteString;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -12,30 +9,25 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{alter, named_twice};
+use super::{
+    config_resources::alter,
+    outcomes::{Named, code_and_message},
+};
 use crate::{
     config::{AlterOp, AlterOpKind},
     node::{ConfigChange, Node, Refusal},
 };
 
 pub(super) fn handle(node: &Node, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse {
-    let mut times_named: BTreeMap<(i8, ByteString), usize> = BTreeMap::new();
-    for resource in &request.resources {
-        let key = (resource.resource_type, resource.resource_name.clone());
-        *times_named.entry(key).or_default() += 1;
-    }
+    let resources = request.resources.iter();
+    let named = Named::count(resources.map(|resource| (resource.resource_type, resource.resource_name.clone())));
     let responses = request.resources.into_iter().map(|resource| {
         let (resource_type, resource_name) = (resource.resource_type, resource.resource_name.clone());
-        let outcome = match times_named.get(&(resource_type, resource_name.clone())) {
-            Some(1) => change(node, resource, request.validate_only),
-            _ => Err(named_twice()),
-        };
-        let (error_code, error_message) = match outcome {
-            Ok(()) => (ErrorCode::None, None),
-            Err(refusal) => (refusal.code, Some(refusal.reason.into())),
-        };
+        let once = named.check_once(&(resource_type, resource_name.clone()), "resource");
+        let outcome = once.and_then(|()| change(node, resource, request.validate_only));
+        let (error_code, error_message) = code_and_message(outcome);
         AlterConfigsResourceResponse {
-            error_code: error_code.code(),
+            error_code,
             error_message,
             resource_type,
             resource_name,

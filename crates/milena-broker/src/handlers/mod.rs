@@ -22,6 +22,7 @@ mod list_offsets;
 mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
+mod outcomes;
 mod produce;
 
 use std::{
