@@ -23,6 +23,8 @@ struct Room {
 /// No clock, no network, no threads, no async.
 const NO_WORLD: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
 const NO_FILES: &[&str] = &["fs::", "File"];
+/// Nothing that differs from one run to the next.
+const NO_CHANCE: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
 
 const ROOMS: &[Room] = &[
     Room {
@@ -42,6 +44,14 @@ const ROOMS: &[Room] = &[
             "zstd-safe",
         ],
         never: &[NO_WORLD, NO_FILES],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
+        name: "milena-machines",
+        rooms: &["milena-wire"],
+        outside: &["bytes", "bytestring", "regex", "thiserror"],
+        never: &[NO_WORLD, NO_FILES, NO_CHANCE],
         seam: "",
         reads_strangers: true,
     },

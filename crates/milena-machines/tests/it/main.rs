@@ -1,0 +1,1 @@
+//! The coordinators, rule by rule.
