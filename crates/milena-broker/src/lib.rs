@@ -14,6 +14,7 @@
 
 mod broker;
 pub mod config;
+mod coordinators;
 mod data_dir;
 mod handlers;
 mod maintenance;

@@ -2,12 +2,13 @@
 
 mod checkpoints;
 mod configs;
+mod image;
 mod partitions;
 
 pub(crate) use configs::ConfigChange;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -24,10 +25,14 @@ use milena_wire::{
 
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
+    coordinators::{Groups, Wake},
     data_dir::DataDir,
     metadata_log::{Change, MetadataError, MetadataLog},
     net::RequestMemory,
-    node::partitions::{Age, check_added},
+    node::{
+        image::TopicsCache,
+        partitions::{Age, check_added},
+    },
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
 };
@@ -56,6 +61,10 @@ pub(crate) struct Node {
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) groups: Groups,
+    /// When a coordinator must act.
+    pub(crate) wake: Wake,
+    image: TopicsCache,
 }
 
 #[derive(Debug, Default)]
@@ -169,6 +178,9 @@ impl Node {
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
             request_memory,
+            groups: Groups::default(),
+            wake: Wake::default(),
+            image: TopicsCache::default(),
         };
         for (name, record) in records {
             let id = record
@@ -196,8 +208,11 @@ impl Node {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn topics_mut(&self) -> std::sync::RwLockWriteGuard<'_, Topics> {
-        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    /// To change the topics; those who keep a picture of them will see that it is old.
+    fn topics_mut(&self) -> RwLockWriteGuard<'_, Topics> {
+        let topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        self.image.outdate();
+        topics
     }
 
     fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
@@ -357,6 +372,15 @@ impl Node {
             epoch if epoch > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
             _ => Ok(()),
         }
+    }
+
+    /// A number that nobody can guess, for a machine's ids.
+    pub(crate) fn seed(&self) -> u64 {
+        let id = random_uuid();
+        id.as_bytes().chunks(8).fold(0, |seed, half| {
+            let half = half.try_into().map_or(0, u64::from_be_bytes);
+            seed ^ half
+        })
     }
 
     pub(crate) fn now_ms(&self) -> i64 {

@@ -5,9 +5,14 @@ use std::sync::{Arc, atomic::AtomicBool};
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{AppendError, Appended, Durability, Log, StorageError};
+use milena_machines::transaction::ProducerEpoch;
+use milena_wire::records::ControlRecord;
 use tokio::sync::watch;
 
-use crate::{syncer::Syncer, waiters::Waiters};
+use crate::{node::Node, syncer::Syncer, waiters::Waiters};
+
+/// About what the batch of a marker takes.
+const MARKER_SIZE: usize = 78;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -43,15 +48,49 @@ impl Partition {
         syncer: &Syncer,
     ) -> Result<Appended, AppendError> {
         let appended = self.log.append(records, leader_epoch, now_ms)?;
+        self.arrived(records.len(), syncer);
+        Ok(appended)
+    }
+
+    /// Appends a batch that the broker made itself.
+    pub(crate) fn append_own(self: &Arc<Self>, batch: &Bytes, node: &Node) -> Result<Appended, AppendError> {
+        let appended = self.log.append_own(batch, node.leader_epoch, node.now_ms())?;
+        self.arrived(batch.len(), &node.syncer);
+        Ok(appended)
+    }
+
+    /// Appends the marker that ends a transaction.
+    pub(crate) fn append_marker(
+        self: &Arc<Self>,
+        marker: ControlRecord,
+        producer: ProducerEpoch,
+        node: &Node,
+    ) -> Result<Appended, AppendError> {
+        let ProducerEpoch { producer_id, epoch } = producer;
+        let appended = self
+            .log
+            .append_marker(marker, producer_id, epoch, node.leader_epoch, node.now_ms())?;
+        // The end of a transaction can make more visible than itself, so whoever waits looks again.
+        self.waiters.wake_all();
+        self.arrived(MARKER_SIZE, &node.syncer);
+        Ok(appended)
+    }
+
+    /// Wakes those who wait for records, if they may see them already, and sees to the sync.
+    fn arrived(self: &Arc<Self>, bytes: usize, syncer: &Syncer) {
         match self.durability() {
-            Durability::Memory => self.waiters.arrived(records.len()),
+            Durability::Memory => self.waiters.arrived(bytes),
             Durability::Os => {
-                self.waiters.arrived(records.len());
-                syncer.written(self, records.len());
+                self.waiters.arrived(bytes);
+                syncer.written(self, bytes);
             }
             Durability::Fsync => syncer.request(self),
         }
-        Ok(appended)
+    }
+
+    /// Whether everything below an offset survives what the topic's mode promises to survive.
+    pub(crate) fn is_durable(&self, end_offset: i64) -> bool {
+        self.durability() != Durability::Fsync || *self.synced.borrow() >= end_offset
     }
 
     pub(crate) fn durability(&self) -> Durability {

@@ -159,6 +159,24 @@ impl Log {
         Ok(writer.appended(&header))
     }
 
+    /// Appends a batch that the broker made itself. The limits for clients do not hold, and it has no sequence; but a
+    /// producer that was fenced stays fenced.
+    pub fn append_own(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        let config = self.config();
+        let Some(Ok(Batch::V2(batch))) = Batches::new(records.clone()).next() else {
+            return Err(InvalidBatch::NotOneBatch.into());
+        };
+        let mut writer = self.writer();
+        let mut header = *batch.header();
+        writer.producers.check_epoch(&header)?;
+        header.base_offset = writer.end_offset;
+        header.partition_leader_epoch = leader_epoch;
+        self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
+        writer.producers.apply(&header);
+        self.publish(&mut writer, config.durability);
+        Ok(writer.appended(&header))
+    }
+
     /// Appends the marker that ends a transaction, as its coordinator demands.
     pub fn append_marker(
         &self,

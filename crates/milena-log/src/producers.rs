@@ -99,15 +99,8 @@ impl Producers {
         let Some(producer) = self.by_id.get(&producer_id).filter(|_| producer_id >= 0) else {
             return Ok(None);
         };
+        self.check_epoch(header)?;
         let epoch = header.producer_epoch;
-        if epoch < producer.epoch {
-            let current = producer.epoch;
-            return Err(ProducerError::OldEpoch {
-                producer_id,
-                epoch,
-                current,
-            });
-        }
         if epoch == producer.epoch
             && let Some(duplicate) = producer.find(header)
         {
@@ -130,6 +123,19 @@ impl Producers {
             return Err(ProducerError::OutsideTransaction { producer_id });
         }
         Ok(None)
+    }
+
+    /// Refuses a producer that another one with the same id has replaced.
+    pub fn check_epoch(&self, header: &BatchHeader) -> Result<(), ProducerError> {
+        let (producer_id, epoch) = (header.producer_id, header.producer_epoch);
+        match self.by_id.get(&producer_id) {
+            Some(producer) if epoch < producer.epoch => Err(ProducerError::OldEpoch {
+                producer_id,
+                epoch,
+                current: producer.epoch,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Notes a batch of data that is in the log, with its offsets.
@@ -159,14 +165,7 @@ impl Producers {
         let Some(producer) = self.by_id.get(&producer_id) else {
             return Ok(());
         };
-        let (epoch, current) = (header.producer_epoch, producer.epoch);
-        if epoch < current {
-            return Err(ProducerError::OldEpoch {
-                producer_id,
-                epoch,
-                current,
-            });
-        }
+        self.check_epoch(header)?;
         match coordinator_epoch(marker) {
             Some(epoch) if epoch < producer.coordinator_epoch => {
                 let current = producer.coordinator_epoch;

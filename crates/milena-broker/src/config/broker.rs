@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use milena_machines::group::GroupConfig;
+
 use super::{
     ConfigError, ConfigValue, FromConfigValue, Listener, Scope, TopicConfig, TopicOverrides,
-    broker_checks::check_whole, lookup::definition_of,
+    broker_checks::check_whole, groups, lookup::definition_of,
 };
 
 /// Keys and values as text.
@@ -68,6 +70,7 @@ pub struct BrokerConfig {
     pub cleaner: CleanerConfig,
     pub producer_id_expiration_ms: i32,
     pub producer_id_expiration_check_interval_ms: i32,
+    pub groups: GroupConfig,
 }
 
 /// What compaction may use.
@@ -103,7 +106,7 @@ impl BrokerOverrides {
         text.map(|text| ConfigValue::parse(definition, text)).transpose()
     }
 
-    fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
+    pub(super) fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
         self.find(name)?.ok_or(ConfigError::Missing { name })
     }
 
@@ -160,6 +163,7 @@ impl BrokerConfig {
             cleaner: CleanerConfig::resolve(raw)?,
             producer_id_expiration_ms: raw.get("producer.id.expiration.ms")?,
             producer_id_expiration_check_interval_ms: raw.get("producer.id.expiration.check.interval.ms")?,
+            groups: groups::resolve(raw)?,
             overrides,
         })
     }

@@ -49,7 +49,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         default_only(NO_SUCH_BUFFER);
     "group.coordinator.rebalance.protocols" List = "classic,consumer,streams", allowed(GROUP_PROTOCOLS);
     "group.coordinator.threads" Int = "4", at_least(1), default_only(THREADS);
-    "group.initial.rebalance.delay.ms" Int = "3000";
+    "group.initial.rebalance.delay.ms" Int = "0";
     "group.max.session.timeout.ms" Int = "1800000";
     "group.max.size" Int = "2147483647", at_least(1);
     "group.min.session.timeout.ms" Int = "6000";

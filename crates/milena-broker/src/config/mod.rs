@@ -19,6 +19,7 @@ mod broker_table;
 mod definition;
 mod describe;
 mod error;
+mod groups;
 mod listener;
 mod lookup;
 mod names;

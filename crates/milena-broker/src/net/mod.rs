@@ -5,6 +5,7 @@ mod frames;
 mod listener;
 mod outgoing;
 
+pub(crate) use connection::Peer;
 pub(crate) use frames::RequestMemory;
 pub(crate) use listener::{bind, serve};
 pub(crate) use outgoing::{Outgoing, placeholder, placeholder_len_max};

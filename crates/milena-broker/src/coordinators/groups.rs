@@ -1,0 +1,346 @@
+//! The driver of the group coordinators: one machine for each partition of `__consumer_offsets`.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytestring::ByteString;
+use milena_log::{AppendError, Durability};
+use milena_machines::{
+    GroupCoordinator, StoredRecord, Ticket,
+    group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
+    transaction::ProducerEpoch,
+};
+use milena_wire::{encode::EncodeError, errors::ErrorCode, records::ControlRecord};
+use tokio::sync::oneshot;
+
+use super::{
+    internal_topics::{consumer_offsets, partition_of},
+    load::{self, Entry},
+    own_batch,
+};
+use crate::{config::BrokerConfig, net::Peer, node::Node, partition::Partition};
+
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// Made when the topic is, which is when the first group is.
+    shards: OnceLock<Vec<Shard>>,
+    next_ticket: AtomicU64,
+}
+
+/// The groups of one partition.
+#[derive(Debug)]
+struct Shard {
+    partition: Arc<Partition>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` until the partition was read, and after a record could not be written: then the machine is ahead of it.
+    machine: Option<GroupCoordinator>,
+    /// Which picture of the topics the machine has.
+    topics_version: u64,
+    /// Which configuration it has.
+    config: Option<Arc<BrokerConfig>>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Durable>>,
+}
+
+/// An answer, and the offset that must survive before it leaves.
+#[derive(Debug)]
+struct Durable {
+    reply: GroupReply,
+    /// Everything the answer tells of is below this offset.
+    end_offset: i64,
+}
+
+/// An answer that is there, or will come.
+#[derive(Debug)]
+pub(crate) enum GroupAnswer {
+    Now(GroupReply),
+    Later(Waiting),
+}
+
+/// A request that waits for its answer, or for the disk.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    partition: Arc<Partition>,
+    answer: oneshot::Receiver<Durable>,
+}
+
+impl GroupAnswer {
+    /// The answer, as soon as it may leave.
+    pub(crate) fn wait(self) -> impl Future<Output = Result<GroupReply, ErrorCode>> + Send {
+        async move {
+            match self {
+                Self::Now(reply) => Ok(reply),
+                Self::Later(waiting) => {
+                    // The machine was thrown away: whoever asks again finds the new one.
+                    let durable = waiting.answer.await.map_err(|_| ErrorCode::NotCoordinator)?;
+                    wait_durable(&waiting.partition, durable.end_offset).await;
+                    Ok(durable.reply)
+                }
+            }
+        }
+    }
+}
+
+async fn wait_durable(partition: &Partition, end_offset: i64) {
+    if partition.durability() == Durability::Fsync && end_offset > 0 {
+        partition.wait_synced(end_offset - 1).await;
+    }
+}
+
+impl Groups {
+    /// Asks the coordinator of a group. An error means that it cannot be asked now.
+    pub(crate) fn ask(
+        &self,
+        node: &Node,
+        peer: &Asking<'_>,
+        group_id: &str,
+        request: GroupRequest,
+    ) -> Result<GroupAnswer, ErrorCode> {
+        let shards = self.shards(node)?;
+        let shard = shards
+            .get(partition_of(group_id, shards.len()))
+            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        self.ask_shard(node, peer, shard, request)
+    }
+
+    /// Asks all coordinators the same.
+    pub(crate) fn ask_all(
+        &self,
+        node: &Node,
+        peer: &Asking<'_>,
+        request: &GroupRequest,
+    ) -> Result<Vec<GroupAnswer>, ErrorCode> {
+        // Before the first group there is no topic, and asking makes none.
+        let exists = node.topics().by_name(super::CONSUMER_OFFSETS).is_some();
+        let shards = if exists { self.shards(node)? } else { &[] };
+        shards
+            .iter()
+            .map(|shard| self.ask_shard(node, peer, shard, request.clone()))
+            .collect()
+    }
+
+    fn ask_shard(
+        &self,
+        node: &Node,
+        asking: &Asking<'_>,
+        shard: &Shard,
+        request: GroupRequest,
+    ) -> Result<GroupAnswer, ErrorCode> {
+        let ticket = Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed));
+        let context = GroupContext {
+            now_ms: node.now_ms(),
+            ticket,
+            version: asking.version,
+            client_id: asking.client_id.clone().unwrap_or_default(),
+            client_host: asking.peer.host.clone(),
+        };
+        let mut state = shard.ready(node)?;
+        let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let mut effects = machine.handle(&context, request);
+        node.wake.no_later_than(machine.next_deadline());
+        // The answer of this very request, if it is there, needs no detour.
+        let own = effects.replies.iter().position(|(to, _)| *to == ticket);
+        let own = own.map(|place| effects.replies.swap_remove(place).1);
+        let end_offset = shard.apply(node, &mut state, effects)?;
+        let is_durable = shard.partition.is_durable(end_offset);
+        if let (Some(reply), true) = (&own, is_durable) {
+            return Ok(GroupAnswer::Now(reply.clone()));
+        }
+        let (sender, answer) = oneshot::channel();
+        match own {
+            Some(reply) => {
+                // The receiver is right here.
+                let _ = sender.send(Durable { reply, end_offset });
+            }
+            None => {
+                state.waiting.insert(ticket, sender);
+            }
+        }
+        let partition = Arc::clone(&shard.partition);
+        Ok(GroupAnswer::Later(Waiting { partition, answer }))
+    }
+
+    fn shards(&self, node: &Node) -> Result<&[Shard], ErrorCode> {
+        if let Some(shards) = self.shards.get() {
+            return Ok(shards);
+        }
+        let topic = consumer_offsets(node).map_err(|refusal| {
+            tracing::error!(%refusal, "the topic of groups cannot be created");
+            ErrorCode::CoordinatorNotAvailable
+        })?;
+        let shards = || {
+            let partitions = topic.partitions.iter();
+            partitions.map(|partition| Shard {
+                partition: Arc::clone(partition),
+                state: Mutex::default(),
+            })
+        };
+        Ok(self.shards.get_or_init(|| shards().collect()))
+    }
+
+    /// Starts all coordinators that have something to look after.
+    pub(super) fn load_all(&self, node: &Node) {
+        if node.topics().by_name(super::CONSUMER_OFFSETS).is_none() {
+            return;
+        }
+        let Ok(shards) = self.shards(node) else {
+            return;
+        };
+        for shard in shards
+            .iter()
+            .filter(|shard| shard.partition.log.view().log_end_offset > 0)
+        {
+            // What failed is logged, and tried again when somebody asks.
+            let _ = shard.ready(node);
+        }
+    }
+
+    /// Lets every machine whose time has come act; gives the next deadline of all.
+    pub(super) fn handle_timeouts(&self, node: &Node) -> Option<i64> {
+        let now_ms = node.now_ms();
+        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
+        let deadlines = shards.iter().filter_map(|shard| {
+            let mut state = shard.lock();
+            let machine = state.machine.as_mut()?;
+            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+                let effects = machine.handle_timeout(now_ms);
+                // What failed is logged; the machine starts anew when somebody asks.
+                shard.apply(node, &mut state, effects).ok()?;
+            }
+            state.machine.as_ref()?.next_deadline()
+        });
+        deadlines.min()
+    }
+
+    /// Ends a transaction in a partition of the topic: what it committed counts from now on, or never will.
+    pub(crate) fn append_marker(
+        &self,
+        node: &Node,
+        index: i32,
+        producer: ProducerEpoch,
+        marker: ControlRecord,
+    ) -> Result<i64, AppendError> {
+        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
+        let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
+            return Ok(0);
+        };
+        let mut state = shard.lock();
+        let appended = shard.partition.append_marker(marker, producer, node)?;
+        let committed = matches!(marker, ControlRecord::Commit { .. });
+        if let Some(machine) = &mut state.machine {
+            machine.replay_marker(producer, committed);
+        }
+        Ok(appended.last_offset)
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) version: i16,
+    pub(crate) client_id: &'a Option<ByteString>,
+    pub(crate) peer: &'a Peer,
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state with a machine that knows everything the log and the node know.
+    fn ready(&self, node: &Node) -> Result<MutexGuard<'_, State>, ErrorCode> {
+        let mut state = self.lock();
+        if state.machine.is_none() {
+            // Whoever waited for the machine that was there must ask again.
+            state.waiting.clear();
+            self.load(node, &mut state)?;
+        }
+        if state.topics_version != node.topics_version() {
+            let (version, topics) = node.topics_image();
+            let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+            let effects = machine.set_topics(node.now_ms(), topics);
+            state.topics_version = version;
+            self.apply(node, &mut state, effects)?;
+        }
+        let config = node.config();
+        if !state.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
+            if let Some(machine) = &mut state.machine {
+                machine.set_config(config.groups.clone());
+            }
+            state.config = Some(config);
+        }
+        Ok(state)
+    }
+
+    fn load(&self, node: &Node, state: &mut State) -> Result<(), ErrorCode> {
+        let (version, topics) = node.topics_image();
+        let config = node.config();
+        let mut machine = GroupCoordinator::new(config.groups.clone(), topics, node.seed());
+        state.config = Some(config);
+        let read = load::replay(&self.partition, |entry| {
+            match entry {
+                Entry::Record { producer, key, value } => machine.replay_stored(producer, key, value)?,
+                Entry::Marker { producer, committed } => machine.replay_marker(producer, committed),
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            tracing::error!(topic = %self.partition.topic, partition = self.partition.index, %error, "groups cannot be read");
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        let effects = machine.start(node.now_ms());
+        node.wake.no_later_than(machine.next_deadline());
+        state.machine = Some(machine);
+        state.topics_version = version;
+        self.apply(node, state, effects)?;
+        Ok(())
+    }
+
+    /// Stores the records and sends the answers on their way; gives the offset that all of it is below.
+    fn apply(&self, node: &Node, state: &mut State, effects: GroupEffects) -> Result<i64, ErrorCode> {
+        if !effects.records.is_empty()
+            && let Err(error) = self.store(node, &effects)
+        {
+            tracing::error!(topic = %self.partition.topic, partition = self.partition.index, %error, "a change to a group cannot be stored");
+            // The machine is ahead of its log. Those who wait learn that they must ask again.
+            state.machine = None;
+            state.waiting.clear();
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        let end_offset = self.partition.log.view().log_end_offset;
+        for (ticket, reply) in effects.replies {
+            if let Some(sender) = state.waiting.remove(&ticket) {
+                // Nobody waits any more if the connection has ended.
+                let _ = sender.send(Durable { reply, end_offset });
+            }
+        }
+        Ok(end_offset)
+    }
+
+    fn store(&self, node: &Node, effects: &GroupEffects) -> Result<(), StoreError> {
+        let now_ms = node.now_ms();
+        let records: Result<Vec<StoredRecord>, _> = effects.records.iter().map(GroupRecord::encode).collect();
+        let batch = own_batch::encode(&records?, effects.producer, now_ms).ok_or(StoreError::TooLarge)?;
+        self.partition.append_own(&batch, node)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum StoreError {
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    #[error("the records do not fit into one batch")]
+    TooLarge,
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
