@@ -25,7 +25,7 @@ use milena_wire::{
 
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
-    coordinators::{Groups, Wake},
+    coordinators::{Groups, Transactions, Wake},
     data_dir::DataDir,
     metadata_log::{Change, MetadataError, MetadataLog},
     net::RequestMemory,
@@ -62,6 +62,7 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) groups: Groups,
+    pub(crate) transactions: Transactions,
     /// When a coordinator must act.
     pub(crate) wake: Wake,
     image: TopicsCache,
@@ -179,6 +180,7 @@ impl Node {
             syncer,
             request_memory,
             groups: Groups::default(),
+            transactions: Transactions::default(),
             wake: Wake::default(),
             image: TopicsCache::default(),
         };

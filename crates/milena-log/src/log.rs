@@ -168,7 +168,9 @@ impl Log {
         };
         let mut writer = self.writer();
         let mut header = *batch.header();
-        writer.producers.check_epoch(&header)?;
+        writer
+            .producers
+            .check_epoch(header.producer_id, header.producer_epoch)?;
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
@@ -348,6 +350,18 @@ impl Log {
     /// Forgets producers that have been idle for long.
     pub fn expire_producers(&self, now_ms: i64, expiration_ms: i64) {
         self.writer().producers.expire(now_ms, expiration_ms);
+    }
+
+    /// Refuses a producer that another one with the same id has replaced.
+    pub fn check_producer_epoch(&self, producer_id: i64, epoch: i16) -> Result<(), ProducerError> {
+        self.writer().producers.check_epoch(producer_id, epoch)
+    }
+
+    /// Whether a producer has a transaction open here.
+    pub fn in_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        let writer = self.writer();
+        let producer = writer.producers.get(producer_id);
+        producer.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
     }
 
     pub fn producers(&self) -> Producers {

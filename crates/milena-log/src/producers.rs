@@ -99,7 +99,7 @@ impl Producers {
         let Some(producer) = self.by_id.get(&producer_id).filter(|_| producer_id >= 0) else {
             return Ok(None);
         };
-        self.check_epoch(header)?;
+        self.check_epoch(producer_id, header.producer_epoch)?;
         let epoch = header.producer_epoch;
         if epoch == producer.epoch
             && let Some(duplicate) = producer.find(header)
@@ -126,8 +126,7 @@ impl Producers {
     }
 
     /// Refuses a producer that another one with the same id has replaced.
-    pub fn check_epoch(&self, header: &BatchHeader) -> Result<(), ProducerError> {
-        let (producer_id, epoch) = (header.producer_id, header.producer_epoch);
+    pub fn check_epoch(&self, producer_id: i64, epoch: i16) -> Result<(), ProducerError> {
         match self.by_id.get(&producer_id) {
             Some(producer) if epoch < producer.epoch => Err(ProducerError::OldEpoch {
                 producer_id,
@@ -165,7 +164,7 @@ impl Producers {
         let Some(producer) = self.by_id.get(&producer_id) else {
             return Ok(());
         };
-        self.check_epoch(header)?;
+        self.check_epoch(producer_id, header.producer_epoch)?;
         match coordinator_epoch(marker) {
             Some(epoch) if epoch < producer.coordinator_epoch => {
                 let current = producer.coordinator_epoch;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use milena_machines::group::GroupConfig;
+use milena_machines::{group::GroupConfig, transaction::TransactionConfig};
 
 use super::{
     ConfigError, ConfigValue, FromConfigValue, Listener, Scope, TopicConfig, TopicOverrides,
-    broker_checks::check_whole, groups, lookup::definition_of,
+    broker_checks::check_whole, groups, lookup::definition_of, transactions,
 };
 
 /// Keys and values as text.
@@ -71,6 +71,7 @@ pub struct BrokerConfig {
     pub producer_id_expiration_ms: i32,
     pub producer_id_expiration_check_interval_ms: i32,
     pub groups: GroupConfig,
+    pub transactions: TransactionConfig,
 }
 
 /// What compaction may use.
@@ -164,6 +165,7 @@ impl BrokerConfig {
             producer_id_expiration_ms: raw.get("producer.id.expiration.ms")?,
             producer_id_expiration_check_interval_ms: raw.get("producer.id.expiration.check.interval.ms")?,
             groups: groups::resolve(raw)?,
+            transactions: transactions::resolve(raw)?,
             overrides,
         })
     }

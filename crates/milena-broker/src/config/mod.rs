@@ -27,6 +27,7 @@ mod properties;
 mod sources;
 mod topic;
 mod topic_table;
+mod transactions;
 mod unsupported;
 mod value;
 

@@ -1,28 +1,24 @@
 //! The driver of the group coordinators: one machine for each partition of `__consumer_offsets`.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use bytestring::ByteString;
-use milena_log::{AppendError, Durability};
+use milena_log::AppendError;
 use milena_machines::{
-    GroupCoordinator, StoredRecord, Ticket,
+    GroupCoordinator, Ticket,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
-    transaction::ProducerEpoch,
+    transaction::{ProducerEpoch, TopicPartition},
 };
-use milena_wire::{encode::EncodeError, errors::ErrorCode, records::ControlRecord};
-use tokio::sync::oneshot;
+use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
 use super::{
+    answer::{Answer, Desk, take_own},
     internal_topics::{consumer_offsets, partition_of},
     load::{self, Entry},
-    own_batch,
+    own_batch::{self, StoreError},
 };
 use crate::{config::BrokerConfig, net::Peer, node::Node, partition::Partition};
 
@@ -48,52 +44,7 @@ struct State {
     topics_version: u64,
     /// Which configuration it has.
     config: Option<Arc<BrokerConfig>>,
-    waiting: BTreeMap<Ticket, oneshot::Sender<Durable>>,
-}
-
-/// An answer, and the offset that must survive before it leaves.
-#[derive(Debug)]
-struct Durable {
-    reply: GroupReply,
-    /// Everything the answer tells of is below this offset.
-    end_offset: i64,
-}
-
-/// An answer that is there, or will come.
-#[derive(Debug)]
-pub(crate) enum GroupAnswer {
-    Now(GroupReply),
-    Later(Waiting),
-}
-
-/// A request that waits for its answer, or for the disk.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    partition: Arc<Partition>,
-    answer: oneshot::Receiver<Durable>,
-}
-
-impl GroupAnswer {
-    /// The answer, as soon as it may leave.
-    pub(crate) fn wait(self) -> impl Future<Output = Result<GroupReply, ErrorCode>> + Send {
-        async move {
-            match self {
-                Self::Now(reply) => Ok(reply),
-                Self::Later(waiting) => {
-                    // The machine was thrown away: whoever asks again finds the new one.
-                    let durable = waiting.answer.await.map_err(|_| ErrorCode::NotCoordinator)?;
-                    wait_durable(&waiting.partition, durable.end_offset).await;
-                    Ok(durable.reply)
-                }
-            }
-        }
-    }
-}
-
-async fn wait_durable(partition: &Partition, end_offset: i64) {
-    if partition.durability() == Durability::Fsync && end_offset > 0 {
-        partition.wait_synced(end_offset - 1).await;
-    }
+    desk: Desk<GroupReply>,
 }
 
 impl Groups {
@@ -104,12 +55,21 @@ impl Groups {
         peer: &Asking<'_>,
         group_id: &str,
         request: GroupRequest,
-    ) -> Result<GroupAnswer, ErrorCode> {
+    ) -> Result<Answer<GroupReply>, ErrorCode> {
         let shards = self.shards(node)?;
         let shard = shards
             .get(partition_of(group_id, shards.len()))
             .ok_or(ErrorCode::CoordinatorNotAvailable)?;
         self.ask_shard(node, peer, shard, request)
+    }
+
+    /// The partition that keeps a group.
+    pub(crate) fn partition_of(&self, node: &Node, group_id: &str) -> Result<TopicPartition, ErrorCode> {
+        let index = partition_of(group_id, self.shards(node)?.len());
+        Ok(TopicPartition {
+            topic: super::CONSUMER_OFFSETS.into(),
+            partition: i32::try_from(index).unwrap_or(0),
+        })
     }
 
     /// Asks all coordinators the same.
@@ -118,7 +78,7 @@ impl Groups {
         node: &Node,
         peer: &Asking<'_>,
         request: &GroupRequest,
-    ) -> Result<Vec<GroupAnswer>, ErrorCode> {
+    ) -> Result<Vec<Answer<GroupReply>>, ErrorCode> {
         // Before the first group there is no topic, and asking makes none.
         let exists = node.topics().by_name(super::CONSUMER_OFFSETS).is_some();
         let shards = if exists { self.shards(node)? } else { &[] };
@@ -134,7 +94,7 @@ impl Groups {
         asking: &Asking<'_>,
         shard: &Shard,
         request: GroupRequest,
-    ) -> Result<GroupAnswer, ErrorCode> {
+    ) -> Result<Answer<GroupReply>, ErrorCode> {
         let ticket = Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed));
         let context = GroupContext {
             now_ms: node.now_ms(),
@@ -144,29 +104,18 @@ impl Groups {
             client_host: asking.peer.host.clone(),
         };
         let mut state = shard.ready(node)?;
+        if let GroupRequest::TxnOffsetCommit(request) = &request {
+            // The log would refuse the records of a producer that was fenced, and the machine must not get ahead of it.
+            let log = &shard.partition.log;
+            log.check_producer_epoch(request.producer_id, request.producer_epoch)
+                .map_err(|_| ErrorCode::InvalidProducerEpoch)?;
+        }
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let mut effects = machine.handle(&context, request);
         node.wake.no_later_than(machine.next_deadline());
-        // The answer of this very request, if it is there, needs no detour.
-        let own = effects.replies.iter().position(|(to, _)| *to == ticket);
-        let own = own.map(|place| effects.replies.swap_remove(place).1);
+        let own = take_own(&mut effects.replies, ticket);
         let end_offset = shard.apply(node, &mut state, effects)?;
-        let is_durable = shard.partition.is_durable(end_offset);
-        if let (Some(reply), true) = (&own, is_durable) {
-            return Ok(GroupAnswer::Now(reply.clone()));
-        }
-        let (sender, answer) = oneshot::channel();
-        match own {
-            Some(reply) => {
-                // The receiver is right here.
-                let _ = sender.send(Durable { reply, end_offset });
-            }
-            None => {
-                state.waiting.insert(ticket, sender);
-            }
-        }
-        let partition = Arc::clone(&shard.partition);
-        Ok(GroupAnswer::Later(Waiting { partition, answer }))
+        Ok(state.desk.take_or_wait(ticket, own, &shard.partition, end_offset))
     }
 
     fn shards(&self, node: &Node) -> Result<&[Shard], ErrorCode> {
@@ -200,7 +149,7 @@ impl Groups {
             .filter(|shard| shard.partition.log.view().log_end_offset > 0)
         {
             // What failed is logged, and tried again when somebody asks.
-            let _ = shard.ready(node);
+            drop(shard.ready(node));
         }
     }
 
@@ -229,7 +178,7 @@ impl Groups {
         producer: ProducerEpoch,
         marker: ControlRecord,
     ) -> Result<i64, AppendError> {
-        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
+        let shards = self.shards(node).unwrap_or_default();
         let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
             return Ok(0);
         };
@@ -261,7 +210,7 @@ impl Shard {
         let mut state = self.lock();
         if state.machine.is_none() {
             // Whoever waited for the machine that was there must ask again.
-            state.waiting.clear();
+            state.desk.close();
             self.load(node, &mut state)?;
         }
         if state.topics_version != node.topics_version() {
@@ -313,34 +262,16 @@ impl Shard {
             tracing::error!(topic = %self.partition.topic, partition = self.partition.index, %error, "a change to a group cannot be stored");
             // The machine is ahead of its log. Those who wait learn that they must ask again.
             state.machine = None;
-            state.waiting.clear();
+            state.desk.close();
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let end_offset = self.partition.log.view().log_end_offset;
-        for (ticket, reply) in effects.replies {
-            if let Some(sender) = state.waiting.remove(&ticket) {
-                // Nobody waits any more if the connection has ended.
-                let _ = sender.send(Durable { reply, end_offset });
-            }
-        }
+        state.desk.answer(effects.replies, end_offset);
         Ok(end_offset)
     }
 
     fn store(&self, node: &Node, effects: &GroupEffects) -> Result<(), StoreError> {
-        let now_ms = node.now_ms();
-        let records: Result<Vec<StoredRecord>, _> = effects.records.iter().map(GroupRecord::encode).collect();
-        let batch = own_batch::encode(&records?, effects.producer, now_ms).ok_or(StoreError::TooLarge)?;
-        self.partition.append_own(&batch, node)?;
-        Ok(())
+        let records: Result<Vec<_>, _> = effects.records.iter().map(GroupRecord::encode).collect();
+        own_batch::append(&self.partition, &records?, effects.producer, node)
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum StoreError {
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    #[error("the records do not fit into one batch")]
-    TooLarge,
-    #[error(transparent)]
-    Append(#[from] AppendError),
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 
 pub(crate) const CONSUMER_OFFSETS: &str = "__consumer_offsets";
+pub(crate) const TRANSACTION_STATE: &str = "__transaction_state";
 
 /// The topic, created if it is not there yet.
 pub(super) fn consumer_offsets(node: &Node) -> Result<Arc<Topic>, Refusal> {
@@ -21,6 +22,18 @@ pub(super) fn consumer_offsets(node: &Node) -> Result<Arc<Topic>, Refusal> {
         config.get("offsets.topic.num.partitions")?,
         config.get("offsets.topic.replication.factor")?,
         config.get("offsets.topic.segment.bytes")?,
+    )
+}
+
+/// The topic, created if it is not there yet.
+pub(super) fn transaction_state(node: &Node) -> Result<Arc<Topic>, Refusal> {
+    let config = node.config();
+    ensure(
+        node,
+        TRANSACTION_STATE,
+        config.get("transaction.state.log.num.partitions")?,
+        config.get("transaction.state.log.replication.factor")?,
+        config.get("transaction.state.log.segment.bytes")?,
     )
 }
 

@@ -6,10 +6,7 @@ use milena_wire::{
     messages::{DeleteGroupsRequest, DeleteGroupsResponse, delete_groups_response::DeletableGroupResult},
 };
 
-use super::{
-    Caller, Handled,
-    groups::{Outcome, error_of},
-};
+use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: DeleteGroupsRequest = match caller.body() {
@@ -37,9 +34,9 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-fn error_code(outcome: &Outcome) -> i16 {
+fn error_code(outcome: &GroupOutcome) -> i16 {
     match outcome {
         Ok(GroupReply::Delete(error)) => ErrorCode::code(*error),
-        other => error_of(other),
+        other => error_of(other).code(),
     }
 }

@@ -6,7 +6,8 @@ use milena_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, descr
 
 use super::{
     Caller, Handled,
-    groups::{ALL_GROUP_OPERATIONS, NOT_ASKED, Outcome, error_of},
+    groups::{ALL_GROUP_OPERATIONS, GroupOutcome, NOT_ASKED},
+    waiting::error_of,
 };
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
@@ -38,11 +39,11 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-fn described(group_id: ByteString, outcome: Outcome) -> DescribedGroup {
+fn described(group_id: ByteString, outcome: GroupOutcome) -> DescribedGroup {
     match outcome {
         Ok(GroupReply::Describe(group)) => group,
         other => DescribedGroup {
-            error_code: error_of(&other),
+            error_code: error_of(&other).code(),
             group_id,
             ..Default::default()
         },

@@ -3,7 +3,7 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
-use super::{Caller, Handled, groups::Outcome, reply};
+use super::{Caller, Handled, groups::GroupOutcome, reply};
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: ListGroupsRequest = match caller.body() {
@@ -15,7 +15,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         types: body.types_filter,
     };
     match caller.node.groups.ask_all(caller.node, &caller.asking(), &request) {
-        Ok(answers) => caller.gather(answers.into_iter().map(Ok).collect(), response),
+        Ok(answers) => caller.wait_for_all(answers.into_iter().map(Ok).collect(), response),
         Err(error) => {
             let response = ListGroupsResponse {
                 error_code: error.code(),
@@ -26,7 +26,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     }
 }
 
-fn response(outcomes: Vec<Outcome>) -> ListGroupsResponse {
+fn response(outcomes: Vec<GroupOutcome>) -> ListGroupsResponse {
     let mut response = ListGroupsResponse::default();
     for outcome in outcomes {
         match outcome {

@@ -1,5 +1,7 @@
 //! One file for each API. Each opens with the versions it serves and where it differs from Kafka.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod api_versions;
@@ -17,7 +19,9 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
 mod elect_leaders;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
 mod groups;
@@ -30,6 +34,7 @@ mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -38,6 +43,10 @@ mod offset_for_leader_epoch;
 mod outcomes;
 mod produce;
 mod sync_group;
+mod transactions;
+mod txn_offset_commit;
+mod waiting;
+mod write_txn_markers;
 
 use std::{
     future::Future,
@@ -79,6 +88,11 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::AddOffsetsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::WriteTxnMarkers,
+    ApiKey::TxnOffsetCommit,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
     ApiKey::DescribeLogDirs,
@@ -91,6 +105,8 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::OffsetDelete,
     ApiKey::DescribeCluster,
     ApiKey::DescribeProducers,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::ConsumerGroupDescribe,
     ApiKey::ListConfigResources,
@@ -129,14 +145,13 @@ struct Caller<'a> {
 fn dispatch(caller: &Caller<'_>) -> Handled {
     let Caller { node, request, .. } = *caller;
     match request.key {
-        ApiKey::Produce => produce::handle(node, request),
+        ApiKey::Produce => produce::handle(caller),
         ApiKey::Fetch => fetch::handle(node, request),
         ApiKey::ListOffsets => answer(request, |body| list_offsets::handle(node, request.version, body)),
         ApiKey::Metadata => answer(request, |body| metadata::handle(node, request.version, body)),
         ApiKey::ApiVersions => api_versions::handle(request),
         ApiKey::CreateTopics => answer(request, |body| create_topics::handle(node, request.version, body)),
         ApiKey::DeleteTopics => answer(request, |body| delete_topics::handle(node, request.version, body)),
-        ApiKey::InitProducerId => answer(request, |body| init_producer_id::handle(node, body)),
         ApiKey::DescribeConfigs => answer(request, |body| describe_configs::handle(node, request.version, body)),
         ApiKey::DescribeCluster => answer(request, |body| describe_cluster::handle(node, body)),
         ApiKey::DescribeTopicPartitions => answer(request, |body| describe_topic_partitions::handle(node, body)),
@@ -161,6 +176,22 @@ fn dispatch_group(caller: &Caller<'_>, key: ApiKey) -> Handled {
         ApiKey::ConsumerGroupDescribe => consumer_group_describe::handle(caller),
         ApiKey::ListGroups => list_groups::handle(caller),
         ApiKey::DeleteGroups => delete_groups::handle(caller),
+        key => dispatch_transaction(caller, key),
+    }
+}
+
+/// The requests of transactional producers and of those who look after them.
+fn dispatch_transaction(caller: &Caller<'_>, key: ApiKey) -> Handled {
+    let Caller { node, request, .. } = *caller;
+    match key {
+        ApiKey::InitProducerId => init_producer_id::handle(caller),
+        ApiKey::AddPartitionsToTxn => add_partitions_to_txn::handle(caller),
+        ApiKey::AddOffsetsToTxn => add_offsets_to_txn::handle(caller),
+        ApiKey::EndTxn => end_txn::handle(caller),
+        ApiKey::TxnOffsetCommit => txn_offset_commit::handle(caller),
+        ApiKey::WriteTxnMarkers => answer(request, |body| write_txn_markers::handle(node, body)),
+        ApiKey::DescribeTransactions => describe_transactions::handle(caller),
+        ApiKey::ListTransactions => list_transactions::handle(caller),
         key => dispatch_admin(node, request, key),
     }
 }

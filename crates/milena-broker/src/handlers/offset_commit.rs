@@ -12,11 +12,7 @@ use milena_wire::{
     },
 };
 
-use super::{
-    Caller, Handled,
-    groups::{Outcome, error_of},
-    reply,
-};
+use super::{Caller, Handled, groups::GroupOutcome, reply, waiting::error_of};
 use crate::node::Node;
 
 /// The first version that names topics by their ids.
@@ -110,11 +106,11 @@ fn failed(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResp
     }
 }
 
-fn response(outcome: Outcome, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
+fn response(outcome: GroupOutcome, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
     match outcome {
         Ok(GroupReply::OffsetCommit(response)) => response,
         other => {
-            let error = ErrorCode::from_code(error_of(&other)).unwrap_or(ErrorCode::UnknownServerError);
+            let error = error_of(&other);
             OffsetCommitResponse {
                 topics: asked.into_iter().map(|topic| failed(topic, error)).collect(),
                 ..Default::default()

@@ -3,10 +3,7 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
-use super::{
-    Caller, Handled,
-    groups::{Outcome, error_of},
-};
+use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: OffsetDeleteRequest = match caller.body() {
@@ -16,11 +13,11 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     caller.ask(&body.group_id.clone(), GroupRequest::OffsetDelete(body), response)
 }
 
-fn response(outcome: Outcome) -> OffsetDeleteResponse {
+fn response(outcome: GroupOutcome) -> OffsetDeleteResponse {
     match outcome {
         Ok(GroupReply::OffsetDelete(response)) => response,
         other => OffsetDeleteResponse {
-            error_code: error_of(&other),
+            error_code: error_of(&other).code(),
             ..Default::default()
         },
     }

@@ -15,10 +15,7 @@ use milena_wire::{
     },
 };
 
-use super::{
-    Caller, Handled,
-    groups::{Outcome, error_of},
-};
+use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
 use crate::node::Node;
 
 /// The first version about several groups.
@@ -129,12 +126,12 @@ fn identify_topics(node: &Node, group: &mut OffsetFetchResponseGroup) {
     });
 }
 
-fn described(group_id: ByteString, outcome: Outcome) -> OffsetFetchResponseGroup {
+fn described(group_id: ByteString, outcome: GroupOutcome) -> OffsetFetchResponseGroup {
     match outcome {
         Ok(GroupReply::OffsetFetch(group)) => group,
         other => OffsetFetchResponseGroup {
             group_id,
-            error_code: error_of(&other),
+            error_code: error_of(&other).code(),
             ..Default::default()
         },
     }

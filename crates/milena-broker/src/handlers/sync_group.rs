@@ -3,10 +3,7 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
-use super::{
-    Caller, Handled,
-    groups::{Outcome, error_of},
-};
+use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: SyncGroupRequest = match caller.body() {
@@ -16,11 +13,11 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     caller.ask(&body.group_id.clone(), GroupRequest::Sync(body), response)
 }
 
-fn response(outcome: Outcome) -> SyncGroupResponse {
+fn response(outcome: GroupOutcome) -> SyncGroupResponse {
     match outcome {
         Ok(GroupReply::Sync(response)) => response,
         other => SyncGroupResponse {
-            error_code: error_of(&other),
+            error_code: error_of(&other).code(),
             ..Default::default()
         },
     }

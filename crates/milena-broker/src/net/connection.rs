@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 64;
 type Later = Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>;
 
 /// Who is at the other end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// As Kafka writes it: `/127.0.0.1`.
     pub(crate) host: ByteString,
