@@ -314,6 +314,10 @@ impl Node {
                 "delete.topic.enable is false",
             ));
         }
+        if is_internal(name) {
+            let reason = format!("{name} is where the coordinators keep their state; it cannot be deleted");
+            return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
+        }
         let mut metadata = self.metadata();
         let known = self.topics().by_name(name).is_some();
         if !known {
