@@ -331,7 +331,7 @@ impl Node {
             return Ok(());
         };
         for partition in &topic.partitions {
-            partition.waiters.wake_all();
+            partition.mark_deleted();
             let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
             if let Err(error) = disk
                 .exists(&dir)

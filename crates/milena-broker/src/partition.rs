@@ -1,6 +1,9 @@
 //! A partition: its log, who waits for it, and what must be synced.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -22,6 +25,8 @@ pub(crate) struct Partition {
     pub(crate) waiters: Waiters,
     /// Whether the syncer knows that there is something to sync.
     pub(crate) dirty: AtomicBool,
+    /// Whether its topic was deleted; then its files may be gone.
+    deleted: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
     synced: watch::Sender<i64>,
 }
@@ -35,6 +40,7 @@ impl Partition {
             log,
             waiters: Waiters::default(),
             dirty: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
             synced,
         }
     }
@@ -103,10 +109,20 @@ impl Partition {
         let _ = self.synced.subscribe().wait_for(|synced| *synced > offset).await;
     }
 
+    /// Says that the topic is deleted; from here on the files may go.
+    pub(crate) fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::SeqCst);
+        self.waiters.wake_all();
+    }
+
     /// Syncs the log, then tells writers and readers. Called by the syncer only.
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let before = self.log.view().high_watermark;
-        let synced = self.log.sync()?;
+        let synced = match self.log.sync() {
+            // Nothing of it must survive any longer, so that nobody needs to wait.
+            Err(_) if self.deleted.load(Ordering::SeqCst) => i64::MAX,
+            outcome => outcome?,
+        };
         self.synced.send_replace(synced);
         if self.log.view().high_watermark > before {
             // How many bytes became visible is not known; the fetches look.

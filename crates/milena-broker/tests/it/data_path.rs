@@ -379,6 +379,30 @@ fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
 }
 
 #[test]
+fn a_topic_deleted_before_it_was_synced_hurts_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("gone", 1, &[]);
+    client.produce("gone", 0, batch(&["a"]));
+    let request = DeleteTopicsRequest {
+        topic_names: vec!["gone".into()],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&request, 5).responses[0].error_code, 0);
+    // So much that everything must be synced, and then something that is acknowledged after that.
+    client.create_topic("large", 1, &[]);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..17 {
+        assert_eq!(client.produce("large", 0, batch(&[&large])).error_code, 0);
+    }
+    client.create_topic("synced", 1, &[("milena.durability", "fsync")]);
+    assert_eq!(client.produce("synced", 0, batch(&["a"])).error_code, 0);
+    assert_eq!(client.produce("synced", 0, batch(&["b"])).error_code, 0);
+    broker.shutdown();
+}
+
+#[test]
 fn a_compacted_topic_loses_what_newer_records_replace() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [("log.cleaner.backoff.ms", "50")];
