@@ -10,6 +10,7 @@ mod config_broker;
 mod config_describe;
 mod config_topic;
 mod data_path;
+mod fetch_sessions;
 mod kafkas_facts;
 mod running;
 mod serving;
