@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     errors::ErrorCode,
     frame::RequestFrame,
     messages::{
         FetchRequest, FetchResponse,
-        fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData},
+        fetch_response::{AbortedTransaction, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
@@ -25,6 +26,9 @@ use crate::{
 
 /// Smaller record data is copied into the frame, so it cannot be a placeholder.
 const FILE_FROM: usize = 1024;
+
+/// From this version on an answer tells who leads, if the client has it wrong.
+const LEADERS_SINCE: i16 = 16;
 
 pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let body: FetchRequest = match request.body() {
@@ -200,11 +204,39 @@ impl Fetch {
         if error != ErrorCode::None {
             read.files.clear();
         }
-        FetchResponse {
+        let mut response = FetchResponse {
             error_code: error.code(),
             session_id,
             responses,
             ..Default::default()
+        };
+        self.tell_leader(&mut response);
+        response
+    }
+
+    /// Tells a client that believes in an older leader who leads now, so that it need not ask for metadata.
+    fn tell_leader(&self, response: &mut FetchResponse) {
+        if self.request.version < LEADERS_SINCE {
+            return;
+        }
+        let node = &self.node;
+        let config = node.config();
+        let rows = response.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+        let fenced = rows.filter(|row| row.error_code == ErrorCode::FencedLeaderEpoch.code());
+        let mut is_told = false;
+        for row in fenced {
+            row.current_leader.leader_id = config.node_id;
+            row.current_leader.leader_epoch = node.leader_epoch;
+            is_told = true;
+        }
+        if is_told {
+            response.node_endpoints.push(NodeEndpoint {
+                node_id: config.node_id,
+                host: node.host.clone().into(),
+                port: i32::from(node.port),
+                rack: config.rack.clone().map(ByteString::from),
+                ..Default::default()
+            });
         }
     }
 
@@ -310,7 +342,7 @@ impl Drop for Waiting {
     }
 }
 
-fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
+pub(super) fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
     PartitionData {
         partition_index,
         error_code: error.code(),
