@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
 use milena_wire::{
-    compression::{Codec, Compression},
+    compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{Attributes, Batch, BatchBuilder, BatchOptions, Batches, NewRecord, TimestampType, patch_header},
 };
@@ -241,4 +241,47 @@ fn a_topic_with_a_codec_of_its_own_recompresses_and_keeps_all_else() {
         assert_eq!(read_all(&view, 0, 1 << 20), expected);
         assert!(log.append(&sent, 0, 1_000).unwrap().duplicate);
     }
+}
+
+#[test]
+fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
+    let bomb = |size: usize| {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let record = NewRecord {
+            timestamp: 5,
+            key: Some(b"key"),
+            value: Some(&vec![0; size]),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+        let mut compressor = Compressor::new(Compression::from(Codec::Zstd));
+        builder.finish_compressed(&mut compressor).unwrap().0
+    };
+    let compacted = log(LogConfig {
+        compact: true,
+        ..LogConfig::default()
+    });
+    compacted.append(&bomb(60 << 20), 0, 1_000).unwrap();
+    let bomb = bomb(65 << 20);
+    let refused = compacted.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    assert!(
+        refused.to_string().contains("decompresses to more than 67108864 bytes"),
+        "{refused}"
+    );
+    let recompressing = log(LogConfig {
+        compression: Some(Compression::from(Codec::Gzip)),
+        ..LogConfig::default()
+    });
+    let refused = recompressing.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    // Whoever allows larger messages allows more inside.
+    let larger = log(LogConfig {
+        compact: true,
+        max_message_bytes: 2 << 20,
+        ..LogConfig::default()
+    });
+    larger.append(&bomb, 0, 1_000).unwrap();
+    // Where nothing needs to be looked at, nothing is decompressed.
+    log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
 }
