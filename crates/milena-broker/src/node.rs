@@ -27,7 +27,7 @@ use crate::{
     data_dir::DataDir,
     fetch_sessions::FetchSessions,
     metadata_log::{Change, MetadataError, MetadataLog},
-    net::RequestMemory,
+    net::{Connections, RequestMemory},
     node::partitions::{Age, check_added},
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
@@ -57,6 +57,7 @@ pub(crate) struct Node {
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) connections: Arc<Connections>,
     fetch_sessions: Mutex<FetchSessions>,
 }
 
@@ -172,6 +173,7 @@ impl Node {
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
             request_memory,
+            connections: Arc::default(),
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
         };
         for (name, record) in records {
@@ -378,6 +380,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
     LogConfig {
         segment_bytes: unsigned(config.segment_bytes),
         segment_ms: config.segment_ms,
+        segment_jitter_ms: config.segment_jitter_ms,
         segment_index_bytes: unsigned(config.segment_index_bytes),
         index_interval_bytes: unsigned(config.index_interval_bytes),
         retention_ms: config.retention_ms,
@@ -401,6 +404,8 @@ fn log_config(config: &TopicConfig) -> LogConfig {
             config::Durability::Os => Durability::Os,
             config::Durability::Fsync => Durability::Fsync,
         },
+        flush_messages: config.flush_messages,
+        flush_ms: config.flush_ms,
     }
 }
 

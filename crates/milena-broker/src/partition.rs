@@ -1,13 +1,16 @@
 //! A partition: its log, who waits for it, and what must be synced.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{AppendError, Appended, Durability, Log, StorageError};
 use tokio::sync::watch;
 
-use crate::{syncer::Syncer, waiters::Waiters};
+use crate::{
+    syncer::{Asked, Syncer},
+    waiters::Waiters,
+};
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -15,8 +18,8 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
-    /// Whether the syncer knows that there is something to sync.
-    pub(crate) dirty: AtomicBool,
+    /// What the syncer was asked for.
+    pub(crate) asked: Asked,
     /// Up to where records survive a power cut; writers that were promised that wait here.
     synced: watch::Sender<i64>,
 }
@@ -29,7 +32,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
-            dirty: AtomicBool::new(false),
+            asked: Asked::default(),
             synced,
         }
     }
@@ -52,6 +55,17 @@ impl Partition {
             Durability::Fsync => syncer.request(self),
         }
         Ok(appended)
+    }
+
+    /// Whether a writer must wait until its records survive a power cut, before it hears of them.
+    pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
+        let config = self.log.config();
+        let unsynced = (last_offset + 1).saturating_sub(*self.synced.borrow());
+        if config.flush_messages <= unsynced {
+            syncer.request(self);
+            return true;
+        }
+        acks == -1 && config.durability == Durability::Fsync
     }
 
     pub(crate) fn durability(&self) -> Durability {

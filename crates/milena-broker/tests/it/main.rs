@@ -14,6 +14,7 @@ mod fetch_sessions;
 mod kafkas_facts;
 mod running;
 mod serving;
+mod settings;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
 
