@@ -15,6 +15,7 @@
 mod broker;
 pub mod config;
 mod data_dir;
+mod fetch_sessions;
 mod handlers;
 mod maintenance;
 mod metadata_log;

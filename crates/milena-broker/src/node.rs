@@ -25,8 +25,9 @@ use milena_wire::{
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     data_dir::DataDir,
+    fetch_sessions::FetchSessions,
     metadata_log::{Change, MetadataError, MetadataLog},
-    net::RequestMemory,
+    net::{Connections, RequestMemory},
     node::partitions::{Age, check_added},
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
@@ -56,6 +57,8 @@ pub(crate) struct Node {
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) connections: Arc<Connections>,
+    fetch_sessions: Mutex<FetchSessions>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +157,7 @@ impl Node {
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
+        let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
             config: RwLock::new(Arc::new(config)),
@@ -169,6 +173,8 @@ impl Node {
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
             request_memory,
+            connections: Arc::default(),
+            fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
         };
         for (name, record) in records {
             let id = record
@@ -202,6 +208,10 @@ impl Node {
 
     fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
         self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn fetch_sessions(&self) -> MutexGuard<'_, FetchSessions> {
+        self.fetch_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks a topic that is to be created, and fills in the defaults.
@@ -370,6 +380,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
     LogConfig {
         segment_bytes: unsigned(config.segment_bytes),
         segment_ms: config.segment_ms,
+        segment_jitter_ms: config.segment_jitter_ms,
         segment_index_bytes: unsigned(config.segment_index_bytes),
         index_interval_bytes: unsigned(config.index_interval_bytes),
         retention_ms: config.retention_ms,
@@ -393,6 +404,8 @@ fn log_config(config: &TopicConfig) -> LogConfig {
             config::Durability::Os => Durability::Os,
             config::Durability::Fsync => Durability::Fsync,
         },
+        flush_messages: config.flush_messages,
+        flush_ms: config.flush_ms,
     }
 }
 
@@ -409,6 +422,11 @@ fn compression(config: &TopicConfig) -> Option<Compression> {
     // Levels were checked when they were set.
     let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());
     Some(chosen.unwrap_or_else(|| Compression::from(codec)))
+}
+
+fn random_seed() -> u64 {
+    let bytes = *random_uuid().as_bytes();
+    bytes.first_chunk().map_or(0, |seed| u64::from_be_bytes(*seed))
 }
 
 /// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that

@@ -10,7 +10,10 @@ use bytestring::ByteString;
 use milena_log::{AppendError, Appended, Durability, Log, StorageError};
 use tokio::sync::watch;
 
-use crate::{syncer::Syncer, waiters::Waiters};
+use crate::{
+    syncer::{Asked, Syncer},
+    waiters::Waiters,
+};
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -18,8 +21,8 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
-    /// Whether the syncer knows that there is something to sync.
-    pub(crate) dirty: AtomicBool,
+    /// What the syncer was asked for.
+    pub(crate) asked: Asked,
     /// Whether its topic was deleted; then its files may be gone.
     deleted: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
@@ -34,7 +37,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
-            dirty: AtomicBool::new(false),
+            asked: Asked::default(),
             deleted: AtomicBool::new(false),
             synced,
         }
@@ -58,6 +61,17 @@ impl Partition {
             Durability::Fsync => syncer.request(self),
         }
         Ok(appended)
+    }
+
+    /// Whether a writer must wait until its records survive a power cut, before it hears of them.
+    pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
+        let config = self.log.config();
+        let unsynced = (last_offset + 1).saturating_sub(*self.synced.borrow());
+        if config.flush_messages <= unsynced {
+            syncer.request(self);
+            return true;
+        }
+        acks == -1 && config.durability == Durability::Fsync
     }
 
     pub(crate) fn durability(&self) -> Durability {

@@ -23,14 +23,10 @@ mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
 mod outcomes;
+mod panics;
 mod produce;
 
-use std::{
-    future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use milena_log::FileSlice;
 use milena_wire::{
@@ -78,12 +74,9 @@ pub(crate) enum Handled {
     Close(String),
 }
 
-/// Begins a request. A panic ends the connection it came from, and nothing else.
+/// Begins a request. A panic is answered with an error, and hurts nobody else.
 pub(crate) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
-    catch_unwind(AssertUnwindSafe(|| dispatch(node, request))).unwrap_or_else(|_| {
-        tracing::error!(api = %request.key, version = request.version, "a request made the broker panic");
-        Handled::Close(format!("{} panicked", request.key))
-    })
+    panics::contained(request, || dispatch(node, request))
 }
 
 fn dispatch(node: &Arc<Node>, request: &RequestFrame) -> Handled {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_log::{AppendError, Durability};
+use milena_log::AppendError;
 use milena_wire::{
     Uuid,
     compression::Codec,
@@ -123,7 +123,7 @@ impl Produce<'_> {
         let appended = partition
             .append(&records, node.leader_epoch, node.now_ms(), &node.syncer)
             .map_err(|error| refusal_of(&error))?;
-        if self.acks == -1 && partition.durability() == Durability::Fsync {
+        if partition.syncs_before_answer(self.acks, appended.last_offset, &node.syncer) {
             self.unsynced.push((Arc::clone(partition), appended.last_offset));
         }
         Ok(PartitionProduceResponse {
