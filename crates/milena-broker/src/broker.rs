@@ -84,7 +84,7 @@ impl Broker {
             return Err(StartError::NoDirectory);
         };
         let data_dir = DataDir::open(Arc::new(RealDisk), Path::new(dir))?;
-        let listening = net::bind(&listener.host, listener.port)
+        let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
                 address: format!("{}:{}", listener.host, listener.port),

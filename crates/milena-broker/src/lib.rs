@@ -16,6 +16,7 @@ mod broker;
 pub mod config;
 mod coordinators;
 mod data_dir;
+mod fetch_sessions;
 mod handlers;
 mod maintenance;
 mod metadata_log;

@@ -27,8 +27,9 @@ use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{Groups, Transactions, Wake},
     data_dir::DataDir,
+    fetch_sessions::FetchSessions,
     metadata_log::{Change, MetadataError, MetadataLog},
-    net::RequestMemory,
+    net::{Connections, RequestMemory},
     node::{
         image::TopicsCache,
         partitions::{Age, check_added},
@@ -61,6 +62,8 @@ pub(crate) struct Node {
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) connections: Arc<Connections>,
+    fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     /// When a coordinator must act.
@@ -164,6 +167,7 @@ impl Node {
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
+        let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
             config: RwLock::new(Arc::new(config)),
@@ -179,6 +183,8 @@ impl Node {
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
             request_memory,
+            connections: Arc::default(),
+            fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
             wake: Wake::default(),
@@ -219,6 +225,10 @@ impl Node {
 
     fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
         self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn fetch_sessions(&self) -> MutexGuard<'_, FetchSessions> {
+        self.fetch_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks a topic that is to be created, and fills in the defaults.
@@ -271,7 +281,7 @@ impl Node {
         // One at a time, so that two cannot have the same name.
         let mut metadata = self.metadata();
         let new = self.check_new_topic(new)?;
-        if new.replication_factor > 1 {
+        if new.replication_factor > 1 && !is_internal(&new.name) {
             tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
         }
         let id = random_uuid();
@@ -380,15 +390,6 @@ impl Node {
         }
     }
 
-    /// A number that nobody can guess, for a machine's ids.
-    pub(crate) fn seed(&self) -> u64 {
-        let id = random_uuid();
-        id.as_bytes().chunks(8).fold(0, |seed, half| {
-            let half = half.try_into().map_or(0, u64::from_be_bytes);
-            seed ^ half
-        })
-    }
-
     pub(crate) fn now_ms(&self) -> i64 {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
@@ -400,6 +401,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
     LogConfig {
         segment_bytes: unsigned(config.segment_bytes),
         segment_ms: config.segment_ms,
+        segment_jitter_ms: config.segment_jitter_ms,
         segment_index_bytes: unsigned(config.segment_index_bytes),
         index_interval_bytes: unsigned(config.index_interval_bytes),
         retention_ms: config.retention_ms,
@@ -423,6 +425,8 @@ fn log_config(config: &TopicConfig) -> LogConfig {
             config::Durability::Os => Durability::Os,
             config::Durability::Fsync => Durability::Fsync,
         },
+        flush_messages: config.flush_messages,
+        flush_ms: config.flush_ms,
     }
 }
 
@@ -439,6 +443,11 @@ fn compression(config: &TopicConfig) -> Option<Compression> {
     // Levels were checked when they were set.
     let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());
     Some(chosen.unwrap_or_else(|| Compression::from(codec)))
+}
+
+pub(crate) fn random_seed() -> u64 {
+    let bytes = *random_uuid().as_bytes();
+    bytes.first_chunk().map_or(0, |seed| u64::from_be_bytes(*seed))
 }
 
 /// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that

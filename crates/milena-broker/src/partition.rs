@@ -12,7 +12,11 @@ use milena_machines::transaction::ProducerEpoch;
 use milena_wire::records::ControlRecord;
 use tokio::sync::watch;
 
-use crate::{node::Node, syncer::Syncer, waiters::Waiters};
+use crate::{
+    node::Node,
+    syncer::{Asked, Syncer},
+    waiters::Waiters,
+};
 
 /// About what the batch of a marker takes.
 const MARKER_SIZE: usize = 78;
@@ -23,8 +27,8 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
-    /// Whether the syncer knows that there is something to sync.
-    pub(crate) dirty: AtomicBool,
+    /// What the syncer was asked for.
+    pub(crate) asked: Asked,
     /// Whether its topic was deleted; then its files may be gone.
     deleted: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
@@ -39,7 +43,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
-            dirty: AtomicBool::new(false),
+            asked: Asked::default(),
             deleted: AtomicBool::new(false),
             synced,
         }
@@ -97,6 +101,17 @@ impl Partition {
     /// Whether everything below an offset survives what the topic's mode promises to survive.
     pub(crate) fn is_durable(&self, end_offset: i64) -> bool {
         self.durability() != Durability::Fsync || *self.synced.borrow() >= end_offset
+    }
+
+    /// Whether a writer must wait until its records survive a power cut, before it hears of them.
+    pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
+        let config = self.log.config();
+        let unsynced = (last_offset + 1).saturating_sub(*self.synced.borrow());
+        if config.flush_messages <= unsynced {
+            syncer.request(self);
+            return true;
+        }
+        acks == -1 && config.durability == Durability::Fsync
     }
 
     pub(crate) fn durability(&self) -> Durability {

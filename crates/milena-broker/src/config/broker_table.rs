@@ -8,7 +8,10 @@ use super::{
     Allowed::{self, Between, BetweenOr},
     ConfigType, Definition,
     definition::definitions,
-    topic_table::{CLEANUP_POLICIES, COMPRESSION_TYPES, DURABILITIES, NO_REMOTE_STORAGE, ONE_NODE, TIMESTAMP_TYPES},
+    topic_table::{
+        CLEANUP_POLICIES, COMPRESSION_TYPES, DURABILITIES, GROWING_FILES, NO_REMOTE_STORAGE, ONE_NODE, REMOVED_AT_ONCE,
+        TIMESTAMP_TYPES,
+    },
 };
 
 /// Sorted by name.
@@ -95,9 +98,9 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "log.cleaner.dedupe.buffer.size" Long = "134217728", cluster_wide;
     "log.cleaner.delete.retention.ms" Long = "86400000", at_least(0), cluster_wide;
     "log.cleaner.enable" Boolean = "true";
-    "log.cleaner.io.buffer.load.factor" Double = "0.9", cluster_wide;
-    "log.cleaner.io.buffer.size" Int = "524288", at_least(0), cluster_wide;
-    "log.cleaner.io.max.bytes.per.second" Double = "1.7976931348623157E308", cluster_wide;
+    "log.cleaner.io.buffer.load.factor" Double = "0.9", cluster_wide, default_only(NO_SUCH_BUFFER);
+    "log.cleaner.io.buffer.size" Int = "524288", at_least(0), cluster_wide, default_only(NO_SUCH_BUFFER);
+    "log.cleaner.io.max.bytes.per.second" Double = "1.7976931348623157E308", cluster_wide, default_only(NOT_SLOWED);
     "log.cleaner.max.compaction.lag.ms" Long = "9223372036854775807", at_least(1), cluster_wide;
     "log.cleaner.min.cleanable.ratio" Double = "0.5", allowed(Between(0, 1)), cluster_wide;
     "log.cleaner.min.compaction.lag.ms" Long = "0", at_least(0), cluster_wide;
@@ -109,16 +112,16 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "log.flush.interval.ms" Long, cluster_wide;
     "log.flush.offset.checkpoint.interval.ms" Int = "60000", at_least(0);
     "log.flush.scheduler.interval.ms" Long = "9223372036854775807";
-    "log.flush.start.offset.checkpoint.interval.ms" Int = "60000", at_least(0);
+    "log.flush.start.offset.checkpoint.interval.ms" Int = "60000", at_least(0), default_only(ONE_CHECKPOINT);
     "log.index.interval.bytes" Int = "4096", at_least(0), cluster_wide;
     "log.index.size.max.bytes" Int = "10485760", at_least(4), cluster_wide;
-    "log.initial.task.delay.ms" Long = "30000", at_least(0), hidden;
+    "log.initial.task.delay.ms" Long = "30000", at_least(0), hidden, default_only(NO_DELAY);
     "log.local.retention.bytes" Long = "-2", at_least(-2), cluster_wide, default_only(NO_REMOTE_STORAGE);
     "log.local.retention.ms" Long = "-2", at_least(-2), cluster_wide, default_only(NO_REMOTE_STORAGE);
     "log.message.timestamp.after.max.ms" Long = "3600000", at_least(0), cluster_wide;
     "log.message.timestamp.before.max.ms" Long = "9223372036854775807", at_least(0), cluster_wide;
     "log.message.timestamp.type" String = "CreateTime", allowed(TIMESTAMP_TYPES), cluster_wide;
-    "log.preallocate" Boolean = "false", cluster_wide;
+    "log.preallocate" Boolean = "false", cluster_wide, default_only(GROWING_FILES);
     "log.retention.bytes" Long = "-1", cluster_wide;
     "log.retention.check.interval.ms" Long = "300000", at_least(1);
     "log.retention.hours" Int = "168";
@@ -129,8 +132,8 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "log.roll.jitter.ms" Long, cluster_wide;
     "log.roll.ms" Long, cluster_wide;
     "log.segment.bytes" Int = "1073741824", at_least(1_048_576), cluster_wide;
-    "log.segment.delete.delay.ms" Long = "60000", at_least(0), cluster_wide;
-    "max.connection.creation.rate" Int = "2147483647", at_least(0), cluster_wide;
+    "log.segment.delete.delay.ms" Long = "60000", at_least(0), cluster_wide, default_only(REMOVED_AT_ONCE);
+    "max.connection.creation.rate" Int = "2147483647", at_least(0), cluster_wide, default_only(NO_QUOTAS);
     "max.connections" Int = "2147483647", at_least(0), cluster_wide;
     "max.connections.per.ip" Int = "2147483647", at_least(0), cluster_wide;
     "max.connections.per.ip.overrides" String = "", cluster_wide;
@@ -157,9 +160,9 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "producer.id.expiration.check.interval.ms" Int = "600000", at_least(1), hidden;
     "producer.id.expiration.ms" Int = "86400000", at_least(1), cluster_wide;
     "queued.max.request.bytes" Long = "-1";
-    "queued.max.requests" Int = "500", at_least(1);
-    "quota.window.num" Int = "11", at_least(1);
-    "quota.window.size.seconds" Int = "1", at_least(1);
+    "queued.max.requests" Int = "500", at_least(1), default_only(NO_QUEUE);
+    "quota.window.num" Int = "11", at_least(1), default_only(NO_QUOTAS);
+    "quota.window.size.seconds" Int = "1", at_least(1), default_only(NO_QUOTAS);
     "sasl.enabled.mechanisms" List = "GSSAPI", per_broker, default_only(NO_SASL);
     "sasl.jaas.config" Password, per_broker, default_only(NO_SASL);
     "sasl.server.max.receive.size" Int = "524288", default_only(NO_SASL);
@@ -176,9 +179,9 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "share.coordinator.threads" Int = "1", at_least(1), default_only(THREADS);
     "share.coordinator.write.timeout.ms" Int = "5000", at_least(1);
     "socket.listen.backlog.size" Int = "50", at_least(1);
-    "socket.receive.buffer.bytes" Int = "102400";
+    "socket.receive.buffer.bytes" Int = "102400", default_only(SYSTEM_BUFFERS);
     "socket.request.max.bytes" Int = "104857600", at_least(1);
-    "socket.send.buffer.bytes" Int = "102400";
+    "socket.send.buffer.bytes" Int = "102400", default_only(SYSTEM_BUFFERS);
     "ssl.cipher.suites" List = "", per_broker, default_only(NO_TLS);
     "ssl.client.auth" String = "none", allowed(CLIENT_AUTHENTICATION), per_broker, default_only(NO_TLS);
     "ssl.enabled.protocols" List = "TLSv1.2,TLSv1.3", per_broker, default_only(NO_TLS);
@@ -212,6 +215,12 @@ const GROUP_PROTOCOLS: Allowed = Allowed::Each(&["consumer", "classic", "share",
 const CLIENT_AUTHENTICATION: Allowed = Allowed::OneOf(&["required", "requested", "none"]);
 
 const THREADS: &str = "its runtime decides how many threads there are";
+const NOT_SLOWED: &str = "its compaction is not slowed down";
+const ONE_CHECKPOINT: &str = "it writes all checkpoints at once, every log.flush.offset.checkpoint.interval.ms";
+const NO_DELAY: &str = "its chores begin one interval after the start";
+const NO_QUEUE: &str = "it has no queue of requests; queued.max.request.bytes bounds what is read";
+const NO_QUOTAS: &str = "it has no quotas";
+const SYSTEM_BUFFERS: &str = "it leaves the size of socket buffers to the operating system";
 const NO_SUCH_BUFFER: &str = "it has no such buffer";
 const NO_JAVA_CLASSES: &str = "it cannot load Java classes";
 const NO_TWO_PHASE_COMMIT: &str = "it has no two-phase commit";

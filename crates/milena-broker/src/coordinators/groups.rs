@@ -1,7 +1,7 @@
 //! The driver of the group coordinators: one machine for each partition of `__consumer_offsets`.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    Arc, Mutex, MutexGuard, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -20,7 +20,12 @@ use super::{
     load::{self, Entry},
     own_batch::{self, StoreError},
 };
-use crate::{config::BrokerConfig, net::Peer, node::Node, partition::Partition};
+use crate::{
+    config::BrokerConfig,
+    net::Peer,
+    node::{Node, random_seed},
+    partition::Partition,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
@@ -202,7 +207,13 @@ pub(crate) struct Asking<'a> {
 
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|poisoned| {
+            // Somebody panicked in the middle of a change. What the log says is whole.
+            self.state.clear_poison();
+            let mut state = poisoned.into_inner();
+            state.machine = None;
+            state
+        })
     }
 
     /// The state with a machine that knows everything the log and the node know.
@@ -233,7 +244,7 @@ impl Shard {
     fn load(&self, node: &Node, state: &mut State) -> Result<(), ErrorCode> {
         let (version, topics) = node.topics_image();
         let config = node.config();
-        let mut machine = GroupCoordinator::new(config.groups.clone(), topics, node.seed());
+        let mut machine = GroupCoordinator::new(config.groups.clone(), topics, random_seed());
         state.config = Some(config);
         let read = load::replay(&self.partition, |entry| {
             match entry {

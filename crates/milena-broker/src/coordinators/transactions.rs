@@ -7,7 +7,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Waker},
@@ -204,7 +204,13 @@ impl Transactions {
 
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|poisoned| {
+            // Somebody panicked in the middle of a change. What the log says is whole.
+            self.state.clear_poison();
+            let mut state = poisoned.into_inner();
+            state.machine = None;
+            state
+        })
     }
 
     /// The state with a machine that knows everything the log and the node know.

@@ -41,6 +41,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod outcomes;
+mod panics;
 mod produce;
 mod sync_group;
 mod transactions;
@@ -48,12 +49,7 @@ mod txn_offset_commit;
 mod waiting;
 mod write_txn_markers;
 
-use std::{
-    future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use milena_log::FileSlice;
 use milena_wire::{
@@ -126,13 +122,10 @@ pub(crate) enum Handled {
     Close(String),
 }
 
-/// Begins a request. A panic ends the connection it came from, and nothing else.
+/// Begins a request. A panic is answered with an error, and hurts nobody else.
 pub(crate) fn handle(node: &Arc<Node>, peer: &Peer, request: &RequestFrame) -> Handled {
     let caller = Caller { node, peer, request };
-    catch_unwind(AssertUnwindSafe(|| dispatch(&caller))).unwrap_or_else(|_| {
-        tracing::error!(api = %request.key, version = request.version, "a request made the broker panic");
-        Handled::Close(format!("{} panicked", request.key))
-    })
+    panics::contained(request, || dispatch(&caller))
 }
 
 /// A request, who sent it, and to whom.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_log::{AppendError, Appended, Durability};
+use milena_log::{AppendError, Appended};
 use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
 use milena_wire::{
     Uuid,
@@ -214,7 +214,7 @@ impl Produce<'_> {
             Some(producer) => self.append_transactional(partition, producer, &records)?,
             None => self.append(partition, &records)?,
         };
-        if self.acks == -1 && partition.durability() == Durability::Fsync {
+        if partition.syncs_before_answer(self.acks, appended.last_offset, &self.node.syncer) {
             self.unsynced.push((Arc::clone(partition), appended.last_offset));
         }
         Ok(PartitionProduceResponse {

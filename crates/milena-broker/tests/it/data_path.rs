@@ -464,3 +464,41 @@ fn a_topic_may_choose_the_codec() {
     assert_eq!(values(&records), [(0, text)]);
     broker.shutdown();
 }
+
+#[test]
+fn who_believes_in_an_older_leader_is_told_of_the_present_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let id = broker.client().create_topic("letters", 1, &[]);
+    broker.client().produce("letters", 0, batch(&["a"]));
+    broker.kill();
+    // After an unclean end the leader epoch is a new one.
+    let broker = start(dir.path(), &[("broker.rack", "attic")]);
+    let mut client = broker.client();
+    let mut request = fetch_request("", 0, 0);
+    request.topics[0].topic_id = id;
+    request.topics[0].partitions[0].current_leader_epoch = 0;
+    let response = client.call(&request, 16);
+    let row = &response.responses[0].partitions[0];
+    assert_eq!(row.error_code, ErrorCode::FencedLeaderEpoch.code());
+    assert_eq!((row.current_leader.leader_id, row.current_leader.leader_epoch), (1, 1));
+    let leader = &response.node_endpoints[0];
+    assert_eq!(leader.node_id, 1);
+    assert_eq!(format!("{}:{}", leader.host, leader.port), broker.address);
+    assert_eq!(leader.rack.as_deref(), Some("attic"));
+    // Older versions have no place for it.
+    let older = client.call(&request, 15);
+    assert_eq!(
+        older.responses[0].partitions[0].error_code,
+        ErrorCode::FencedLeaderEpoch.code()
+    );
+    assert!(older.node_endpoints.is_empty());
+    // Who believes in one that does not exist yet knows better than we do.
+    request.topics[0].partitions[0].current_leader_epoch = 9;
+    let newer = client.call(&request, 16);
+    assert_eq!(
+        newer.responses[0].partitions[0].error_code,
+        ErrorCode::UnknownLeaderEpoch.code()
+    );
+    assert!(newer.node_endpoints.is_empty());
+}

@@ -112,6 +112,14 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
         if let Some(default) = definition.default {
             broker(&[(definition.name, default)]).expect(definition.name);
         }
+        if matches!(definition.support, Support::DefaultOnly { .. }) {
+            let other = match definition.default {
+                Some("true") => "false",
+                Some("false") => "true",
+                _ => "7",
+            };
+            assert!(broker(&[(definition.name, other)]).is_err(), "{}", definition.name);
+        }
     }
 }
 

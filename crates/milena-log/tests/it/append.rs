@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
+use milena_log::{
+    AppendError, InvalidBatch, Log, LogConfig,
+    disk::{Disk, MemoryDisk},
+};
 use milena_wire::{
-    compression::{Codec, Compression},
+    compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{Attributes, Batch, BatchBuilder, BatchOptions, Batches, NewRecord, TimestampType, patch_header},
 };
@@ -13,7 +16,7 @@ use milena_wire::{
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
 
 fn log(config: LogConfig) -> Log {
-    let disk: Arc<dyn milena_log::disk::Disk> = Arc::new(MemoryDisk::new());
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     open(&disk, &config, FRESH)
 }
 
@@ -241,4 +244,73 @@ fn a_topic_with_a_codec_of_its_own_recompresses_and_keeps_all_else() {
         assert_eq!(read_all(&view, 0, 1 << 20), expected);
         assert!(log.append(&sent, 0, 1_000).unwrap().duplicate);
     }
+}
+
+#[test]
+fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
+    let bomb = |size: usize| {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let record = NewRecord {
+            timestamp: 5,
+            key: Some(b"key"),
+            value: Some(&vec![0; size]),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+        let mut compressor = Compressor::new(Compression::from(Codec::Zstd));
+        builder.finish_compressed(&mut compressor).unwrap().0
+    };
+    let compacted = log(LogConfig {
+        compact: true,
+        ..LogConfig::default()
+    });
+    compacted.append(&bomb(60 << 20), 0, 1_000).unwrap();
+    let bomb = bomb(65 << 20);
+    let refused = compacted.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    assert!(
+        refused.to_string().contains("decompresses to more than 67109632 bytes"),
+        "{refused}"
+    );
+    let recompressing = log(LogConfig {
+        compression: Some(Compression::from(Codec::Gzip)),
+        ..LogConfig::default()
+    });
+    let refused = recompressing.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    // Whoever allows larger messages allows more inside.
+    let larger = log(LogConfig {
+        compact: true,
+        max_message_bytes: 2 << 20,
+        ..LogConfig::default()
+    });
+    larger.append(&bomb, 0, 1_000).unwrap();
+    // Where nothing needs to be looked at, nothing is decompressed.
+    log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
+}
+
+#[test]
+fn segments_are_closed_earlier_by_chance_but_never_later() {
+    let closed_at = |age: i64, segment_jitter_ms: i64| {
+        let logs = (0..40).filter(|partition| {
+            let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+            let config = LogConfig {
+                segment_ms: 1_000,
+                segment_jitter_ms,
+                ..LogConfig::default()
+            };
+            let dir = format!("/data/letters-{partition}");
+            let log = Log::open(Arc::clone(&disk), dir.as_ref(), config, FRESH).unwrap();
+            for timestamp in [10_000, 10_000 + age] {
+                log.append(&batch(&[Plain::new(timestamp, "a")]), 0, 11_000).unwrap();
+            }
+            let names = disk.list(dir.as_ref()).unwrap();
+            names.iter().filter(|entry| entry.name.ends_with(".log")).count() == 2
+        });
+        logs.count()
+    };
+    assert_eq!([closed_at(1_000, 0), closed_at(1_001, 0)], [0, 40]);
+    assert_eq!([closed_at(100, 800), closed_at(1_001, 800)], [0, 40]);
+    let half_way = closed_at(600, 800);
+    assert!((5..=35).contains(&half_way), "{half_way} of 40");
 }
