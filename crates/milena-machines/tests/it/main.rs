@@ -2,6 +2,7 @@
 
 mod transaction_add;
 mod transaction_end;
+mod transaction_histories;
 mod transaction_init;
 mod transaction_rig;
 mod transaction_sweep;
