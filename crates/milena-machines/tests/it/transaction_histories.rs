@@ -173,11 +173,11 @@ impl World {
 
     fn message_of(&self, index: usize) -> Message {
         let client = &self.clients[index];
-        let as_who = client.producer.unwrap_or(producer(-1, -1));
+        let as_who = client.producer.unwrap_or_else(|| producer(-1, -1));
         let (version, request) = match client.phase {
             Phase::Init | Phase::Ready | Phase::Open(_) => {
                 let init = match client.producer {
-                    Some(producer) if client.asked % 3 == 0 => init_request_as(producer),
+                    Some(producer) if client.asked.is_multiple_of(3) => init_request_as(producer),
                     _ => init_request(),
                 };
                 (5, TransactionRequest::InitProducerId(init))
