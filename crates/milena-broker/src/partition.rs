@@ -21,6 +21,15 @@ use crate::{
 /// About what the batch of a marker takes.
 const MARKER_SIZE: usize = 78;
 
+/// How a transaction ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndMarker {
+    pub(crate) marker: ControlRecord,
+    pub(crate) producer: ProducerEpoch,
+    /// Whether the epoch is above that of all the transaction wrote.
+    pub(crate) has_new_epoch: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) topic: ByteString,
@@ -70,19 +79,16 @@ impl Partition {
     }
 
     /// Appends the marker that ends a transaction.
-    pub(crate) fn append_marker(
-        self: &Arc<Self>,
-        marker: ControlRecord,
-        producer: ProducerEpoch,
-        node: &Node,
-    ) -> Result<Appended, AppendError> {
-        let ProducerEpoch { producer_id, epoch } = producer;
-        let appended = self
-            .log
-            .append_marker(marker, producer_id, epoch, node.leader_epoch, node.now_ms())?;
-        // The end of a transaction can make more visible than itself, so whoever waits looks again.
-        self.waiters.wake_all();
+    pub(crate) fn append_marker(self: &Arc<Self>, end: EndMarker, node: &Node) -> Result<Appended, AppendError> {
+        let ProducerEpoch { producer_id, epoch } = end.producer;
+        let append = match end.has_new_epoch {
+            true => Log::append_marker_with_new_epoch,
+            false => Log::append_marker,
+        };
+        let appended = append(&self.log, end.marker, producer_id, epoch, node.leader_epoch, node.now_ms())?;
         self.arrived(MARKER_SIZE, &node.syncer);
+        // The end of a transaction makes more visible than itself, so whoever waits looks again.
+        self.waiters.wake_all();
         Ok(appended)
     }
 

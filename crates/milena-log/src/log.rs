@@ -142,7 +142,8 @@ impl Log {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Appends the one batch that a client sent for this partition.
+    /// Appends the one batch that a client sent for this partition. Whoever calls knows that it belongs to an open
+    /// transaction, if it says so.
     pub fn append(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
         let config = self.config();
         // Checksums are the costly part, so they are done before the lock.
@@ -188,6 +189,30 @@ impl Log {
         leader_epoch: i32,
         now_ms: i64,
     ) -> Result<Appended, AppendError> {
+        self.append_end(marker, (producer_id, producer_epoch), false, leader_epoch, now_ms)
+    }
+
+    /// As [`Self::append_marker`], for a transaction of version 2: the marker's epoch is above that of the data, and
+    /// one that comes late does not end the next transaction.
+    pub fn append_marker_with_new_epoch(
+        &self,
+        marker: ControlRecord,
+        producer_id: i64,
+        producer_epoch: i16,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        self.append_end(marker, (producer_id, producer_epoch), true, leader_epoch, now_ms)
+    }
+
+    fn append_end(
+        &self,
+        marker: ControlRecord,
+        (producer_id, producer_epoch): (i64, i16),
+        has_new_epoch: bool,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
         let config = self.config();
         let encoded = marker.end_transaction_batch(now_ms, producer_id, producer_epoch);
         let bytes = encoded.ok().flatten().unwrap_or_default();
@@ -196,7 +221,7 @@ impl Log {
         };
         let mut writer = self.writer();
         let mut header = *batch.header();
-        writer.producers.check_marker(&header, marker)?;
+        writer.producers.check_marker(&header, marker, has_new_epoch)?;
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
@@ -358,10 +383,8 @@ impl Log {
     }
 
     /// Whether a producer has a transaction open here.
-    pub fn in_transaction(&self, producer_id: i64, epoch: i16) -> bool {
-        let writer = self.writer();
-        let producer = writer.producers.get(producer_id);
-        producer.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.writer().producers.has_open_transaction(producer_id, epoch)
     }
 
     pub fn producers(&self) -> Producers {

@@ -92,34 +92,29 @@ impl Producers {
             })
     }
 
+    /// Whether this producer has a transaction open here.
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.by_id
+            .get(&producer_id)
+            .is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
+    }
+
     /// Decides about a batch of data that a client sent.
     pub fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, ProducerError> {
         let producer_id = header.producer_id;
-        // A producer that nobody remembers may go on where it was: its state here may have expired.
-        let Some(producer) = self.by_id.get(&producer_id).filter(|_| producer_id >= 0) else {
+        if producer_id < 0 {
             return Ok(None);
-        };
+        }
         self.check_epoch(producer_id, header.producer_epoch)?;
         let epoch = header.producer_epoch;
-        if epoch == producer.epoch
-            && let Some(duplicate) = producer.find(header)
-        {
+        let producer = self.by_id.get(&producer_id);
+        let same_epoch = producer.filter(|producer| producer.epoch == epoch);
+        if let Some(duplicate) = same_epoch.and_then(|producer| producer.find(header)) {
             return Ok(Some(duplicate));
         }
-        let expected = match producer.batches.back() {
-            _ if epoch > producer.epoch => Some(0),
-            Some(last) => Some(next_sequence(last.last_sequence)),
-            None => None,
-        };
-        let sequence = header.base_sequence;
-        if let Some(expected) = expected.filter(|expected| *expected != sequence) {
-            return Err(ProducerError::OutOfOrder {
-                producer_id,
-                sequence,
-                expected,
-            });
-        }
-        if producer.transaction_start.is_some() && !header.attributes.is_transactional() {
+        let is_transactional = header.attributes.is_transactional();
+        self.check_sequence(header, producer)?;
+        if producer.is_some_and(|producer| producer.transaction_start.is_some()) && !is_transactional {
             return Err(ProducerError::OutsideTransaction { producer_id });
         }
         Ok(None)
@@ -127,14 +122,36 @@ impl Producers {
 
     /// Refuses a producer that another one with the same id has replaced.
     pub fn check_epoch(&self, producer_id: i64, epoch: i16) -> Result<(), ProducerError> {
-        match self.by_id.get(&producer_id) {
-            Some(producer) if epoch < producer.epoch => Err(ProducerError::OldEpoch {
+        match self.by_id.get(&producer_id).map(|producer| producer.epoch) {
+            Some(current) if epoch < current => Err(ProducerError::OldEpoch {
                 producer_id,
                 epoch,
-                current: producer.epoch,
+                current,
             }),
             _ => Ok(()),
         }
+    }
+
+    fn check_sequence(&self, header: &BatchHeader, producer: Option<&Producer>) -> Result<(), ProducerError> {
+        let sequence = header.base_sequence;
+        let last = producer.and_then(|producer| producer.batches.back());
+        let expected = match (producer, last) {
+            // A producer that nobody remembers may go on where it was: its state here may have expired.
+            (None, _) => sequence,
+            (Some(producer), Some(last)) if producer.epoch == header.producer_epoch => {
+                next_sequence(last.last_sequence)
+            }
+            // An epoch begins anew, whether its first batch brings it or a marker did.
+            (Some(_), _) => 0,
+        };
+        if sequence == expected {
+            return Ok(());
+        }
+        Err(ProducerError::OutOfOrder {
+            producer_id: header.producer_id,
+            sequence,
+            expected,
+        })
     }
 
     /// Notes a batch of data that is in the log, with its offsets.
@@ -158,13 +175,27 @@ impl Producers {
         }
     }
 
-    /// Decides about the marker that ends a transaction.
-    pub fn check_marker(&self, header: &BatchHeader, marker: ControlRecord) -> Result<(), ProducerError> {
+    /// Decides about the marker that ends a transaction. If it has a new epoch, as in version 2, then a transaction of
+    /// that very epoch is not the one it means: that began after the marker was written for the first time.
+    pub fn check_marker(
+        &self,
+        header: &BatchHeader,
+        marker: ControlRecord,
+        has_new_epoch: bool,
+    ) -> Result<(), ProducerError> {
         let producer_id = header.producer_id;
         let Some(producer) = self.by_id.get(&producer_id) else {
             return Ok(());
         };
-        self.check_epoch(producer_id, header.producer_epoch)?;
+        let (epoch, current) = (header.producer_epoch, producer.epoch);
+        let is_late = has_new_epoch && epoch == current && producer.transaction_start.is_some() && epoch != i16::MAX;
+        if epoch < current || is_late {
+            return Err(ProducerError::OldEpoch {
+                producer_id,
+                epoch,
+                current,
+            });
+        }
         match coordinator_epoch(marker) {
             Some(epoch) if epoch < producer.coordinator_epoch => {
                 let current = producer.coordinator_epoch;

@@ -10,7 +10,7 @@ use milena_log::AppendError;
 use milena_machines::{
     GroupCoordinator, Ticket,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
-    transaction::{ProducerEpoch, TopicPartition},
+    transaction::TopicPartition,
 };
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
@@ -24,7 +24,7 @@ use crate::{
     config::BrokerConfig,
     net::Peer,
     node::{Node, random_seed},
-    partition::Partition,
+    partition::{EndMarker, Partition},
 };
 
 #[derive(Debug, Default)]
@@ -180,18 +180,17 @@ impl Groups {
         &self,
         node: &Node,
         index: i32,
-        producer: ProducerEpoch,
-        marker: ControlRecord,
+        end: EndMarker,
     ) -> Result<i64, AppendError> {
         let shards = self.shards(node).unwrap_or_default();
         let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
             return Ok(0);
         };
         let mut state = shard.lock();
-        let appended = shard.partition.append_marker(marker, producer, node)?;
-        let committed = matches!(marker, ControlRecord::Commit { .. });
+        let appended = shard.partition.append_marker(end, node)?;
+        let committed = matches!(end.marker, ControlRecord::Commit { .. });
         if let Some(machine) = &mut state.machine {
-            machine.replay_marker(producer, committed);
+            machine.replay_marker(end.producer, committed);
         }
         Ok(appended.last_offset)
     }

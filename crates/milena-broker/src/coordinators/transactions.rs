@@ -32,7 +32,7 @@ use super::{
     load::{self, Entry},
     own_batch::{self, StoreError},
 };
-use crate::{config::BrokerConfig, node::Node, partition::Partition};
+use crate::{config::BrokerConfig, node::Node, partition::{EndMarker, Partition}};
 
 /// How long to wait before a marker that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -298,6 +298,11 @@ async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i
         true => ControlRecord::Commit { coordinator_epoch },
         false => ControlRecord::Abort { coordinator_epoch },
     };
+    let end = EndMarker {
+        marker,
+        producer: markers.producer,
+        has_new_epoch: markers.transaction_version >= 2,
+    };
     let mut written = vec![];
     for TopicPartition { topic, partition } in &markers.partitions {
         let found = node.topics().by_name(topic).cloned();
@@ -306,7 +311,7 @@ async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i
             continue;
         };
         let end_offset = loop {
-            match write_marker(&node, &partition, markers.producer, marker) {
+            match write_marker(&node, &partition, end) {
                 Ok(end_offset) => break end_offset,
                 Err(error) => {
                     tracing::error!(%topic, partition = partition.index, %error, "a transaction cannot be ended yet");
@@ -335,13 +340,8 @@ async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i
 
 /// As [`append_marker`]; gives the offset that the marker is below. Where a newer producer or coordinator has ended the
 /// transaction already, there is nothing to write.
-fn write_marker(
-    node: &Node,
-    partition: &Arc<Partition>,
-    producer: ProducerEpoch,
-    marker: ControlRecord,
-) -> Result<i64, AppendError> {
-    match append_marker(node, partition, producer, marker) {
+fn write_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
+    match append_marker(node, partition, end) {
         Ok(last_offset) => Ok(last_offset + 1),
         Err(AppendError::Producer(ProducerError::OldEpoch { .. } | ProducerError::OldCoordinator { .. })) => Ok(0),
         Err(error) => Err(error),
@@ -349,15 +349,10 @@ fn write_marker(
 }
 
 /// Appends the marker that ends a transaction in one partition; gives its offset.
-pub(crate) fn append_marker(
-    node: &Node,
-    partition: &Arc<Partition>,
-    producer: ProducerEpoch,
-    marker: ControlRecord,
-) -> Result<i64, AppendError> {
+pub(crate) fn append_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
     if partition.topic == CONSUMER_OFFSETS {
-        return node.groups.append_marker(node, partition.index, producer, marker);
+        return node.groups.append_marker(node, partition.index, end);
     }
-    let appended = partition.append_marker(marker, producer, node)?;
+    let appended = partition.append_marker(end, node)?;
     Ok(appended.last_offset)
 }

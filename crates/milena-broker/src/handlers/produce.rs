@@ -113,7 +113,7 @@ fn add_partitions(
             let Some(writer) = partition.records.as_ref().and_then(transaction_of) else {
                 continue;
             };
-            let is_new = |partition: &Arc<Partition>| !partition.log.in_transaction(writer.producer_id, writer.epoch);
+            let is_new = |partition: &Arc<Partition>| !partition.log.has_open_transaction(writer.producer_id, writer.epoch);
             if topic.partition(partition.index).is_some_and(is_new) {
                 producer = Some(writer);
                 partitions.push(TopicPartition {
@@ -245,7 +245,7 @@ impl Produce<'_> {
             let reason = "a batch of a transaction needs a request with a transactional id";
             return Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, reason));
         };
-        if partition.log.in_transaction(producer.producer_id, producer.epoch) {
+        if partition.log.has_open_transaction(producer.producer_id, producer.epoch) {
             return self.append(partition, records);
         }
         let place = TopicPartition {

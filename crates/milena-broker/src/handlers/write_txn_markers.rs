@@ -13,7 +13,7 @@ use milena_wire::{
     records::ControlRecord,
 };
 
-use crate::{coordinators::append_marker, node::Node};
+use crate::{coordinators::append_marker, node::Node, partition::EndMarker};
 
 pub(super) fn handle(node: &Node, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
     WriteTxnMarkersResponse {
@@ -28,15 +28,19 @@ fn write(node: &Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult {
         true => ControlRecord::Commit { coordinator_epoch },
         false => ControlRecord::Abort { coordinator_epoch },
     };
-    let producer = ProducerEpoch {
-        producer_id: asked.producer_id,
-        epoch: asked.producer_epoch,
+    let end = EndMarker {
+        marker,
+        producer: ProducerEpoch {
+            producer_id: asked.producer_id,
+            epoch: asked.producer_epoch,
+        },
+        has_new_epoch: asked.transaction_version >= 2,
     };
     let topics = asked.topics.into_iter().map(|topic| {
         let found = node.topics().by_name(&topic.name).cloned();
         let partitions = topic.partition_indexes.into_iter().map(|index| {
             let partition = found.as_ref().and_then(|topic| topic.partition(index));
-            let error = match partition.map(|partition| append_marker(node, partition, producer, marker)) {
+            let error = match partition.map(|partition| append_marker(node, partition, end)) {
                 Some(Ok(_)) => ErrorCode::None,
                 Some(Err(error)) => error.error_code(),
                 None => ErrorCode::UnknownTopicOrPartition,

@@ -44,7 +44,10 @@ fn a_batch_sent_again_gets_its_first_offset() {
         assert_eq!(producers.check(&batch), Ok(None));
         producers.apply(&batch);
     }
-    let again = producers.check(&batch(0, 10, 0, 10)).unwrap().unwrap();
+    let again = producers
+        .check(&batch(0, 10, 0, 10))
+        .unwrap()
+        .unwrap();
     assert_eq!((again.base_offset, again.last_offset), (110, 119));
     // The sixth is no longer remembered, and the same sequence with another length is another batch.
     for (sequence, count) in [(0, 10), (10, 9)] {
@@ -53,7 +56,10 @@ fn a_batch_sent_again_gets_its_first_offset() {
             sequence,
             expected: 60,
         };
-        assert_eq!(producers.check(&batch(0, sequence, 0, count)), Err(expected));
+        assert_eq!(
+            producers.check(&batch(0, sequence, 0, count)),
+            Err(expected)
+        );
     }
 }
 
@@ -89,7 +95,10 @@ fn a_newer_epoch_starts_at_zero_and_an_older_one_is_refused() {
 
 #[test]
 fn an_unknown_producer_may_start_anywhere() {
-    assert_eq!(Producers::default().check(&batch(0, 12_345, 0, 1)), Ok(None));
+    assert_eq!(
+        Producers::default().check(&batch(0, 12_345, 0, 1)),
+        Ok(None)
+    );
 }
 
 #[test]
@@ -127,13 +136,13 @@ fn markers_of_an_old_coordinator_or_epoch_are_refused() {
         epoch: 1,
         current: 5,
     };
-    assert_eq!(producers.check_marker(&marker(1, 2), ABORT), Err(old));
+    assert_eq!(producers.check_marker(&marker(1, 2), ABORT, false), Err(old));
     let old = ProducerError::OldEpoch {
         producer_id: 7,
         epoch: 0,
         current: 1,
     };
-    assert_eq!(producers.check_marker(&marker(0, 2), ABORT), Err(old));
+    assert_eq!(producers.check_marker(&marker(0, 2), ABORT, false), Err(old));
 }
 
 #[test]
@@ -147,4 +156,65 @@ fn only_idle_producers_without_a_transaction_expire() {
     producers.apply(&transactional(0, 0, 0, 1));
     producers.expire(i64::MAX, 100);
     assert!(producers.get(7).is_some());
+}
+
+#[test]
+fn after_a_marker_with_a_new_epoch_the_old_one_is_refused_and_the_new_starts_at_zero() {
+    let mut producers = Producers::default();
+    producers.apply(&transactional(0, 0, 10, 5));
+    assert_eq!(producers.check_marker(&marker(1, 15), COMMIT, true), Ok(()));
+    producers.apply_marker(&marker(1, 15), COMMIT);
+    let old = ProducerError::OldEpoch {
+        producer_id: 7,
+        epoch: 0,
+        current: 1,
+    };
+    assert_eq!(
+        producers.check(&transactional(0, 5, 16, 1)),
+        Err(old)
+    );
+    let gap = ProducerError::OutOfOrder {
+        producer_id: 7,
+        sequence: 5,
+        expected: 0,
+    };
+    assert_eq!(
+        producers.check(&transactional(1, 5, 16, 1)),
+        Err(gap)
+    );
+    assert_eq!(
+        producers.check(&transactional(1, 0, 16, 1)),
+        Ok(None)
+    );
+}
+
+#[test]
+fn a_late_marker_does_not_end_the_next_transaction() {
+    let mut producers = Producers::default();
+    producers.apply(&transactional(0, 0, 10, 5));
+    producers.apply_marker(&marker(1, 15), COMMIT);
+    assert_eq!(
+        producers.check_marker(&marker(1, 16), COMMIT, true),
+        Ok(()),
+        "written again"
+    );
+    producers.apply(&transactional(1, 0, 16, 5));
+    let late = ProducerError::OldEpoch {
+        producer_id: 7,
+        epoch: 1,
+        current: 1,
+    };
+    assert_eq!(producers.check_marker(&marker(1, 21), COMMIT, true), Err(late));
+    assert_eq!(producers.check_marker(&marker(2, 21), COMMIT, true), Ok(()));
+    assert_eq!(
+        producers.check_marker(&marker(1, 21), COMMIT, false),
+        Ok(()),
+        "version 1 keeps its epoch"
+    );
+    producers.apply(&transactional(i16::MAX, 0, 21, 5));
+    assert_eq!(
+        producers.check_marker(&marker(i16::MAX, 26), ABORT, true),
+        Ok(()),
+        "there is none above"
+    );
 }

@@ -10,7 +10,10 @@ use milena_log::{
 use milena_wire::{
     compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
-    records::{Attributes, Batch, BatchBuilder, BatchOptions, Batches, NewRecord, TimestampType, patch_header},
+    records::{
+        Attributes, Batch, BatchBuilder, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
+        patch_header,
+    },
 };
 
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
@@ -28,7 +31,7 @@ fn good() -> Bytes {
     batch(&[Plain::new(1, "a"), Plain::new(2, "b")])
 }
 
-fn patched(change: impl FnOnce(&mut milena_wire::records::BatchHeader)) -> Bytes {
+fn patched(change: impl FnOnce(&mut BatchHeader)) -> Bytes {
     let mut bytes = good().to_vec();
     patch_header(&mut bytes, change);
     bytes.into()
@@ -313,4 +316,30 @@ fn segments_are_closed_earlier_by_chance_but_never_later() {
     assert_eq!([closed_at(100, 800), closed_at(1_001, 800)], [0, 40]);
     let half_way = closed_at(600, 800);
     assert!((5..=35).contains(&half_way), "{half_way} of 40");
+}
+
+#[test]
+fn a_marker_with_a_new_epoch_ends_what_the_old_one_wrote() {
+    let log = log(LogConfig::default());
+    let of_epoch = |producer_epoch, base_sequence| {
+        let options = BatchOptions {
+            attributes: Attributes::default().with_transactional(true),
+            producer_id: 9,
+            producer_epoch,
+            base_sequence,
+            ..BatchOptions::default()
+        };
+        batch_with(&[Plain::new(1, "a")], options)
+    };
+    log.append(&of_epoch(0, 0), 0, 0).unwrap();
+    assert!(log.has_open_transaction(9, 0));
+    let commit = ControlRecord::Commit { coordinator_epoch: 0 };
+    log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap();
+    assert!(!log.has_open_transaction(9, 1));
+    let refused = log.append(&of_epoch(0, 1), 0, 0).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::InvalidProducerEpoch);
+    log.append(&of_epoch(1, 0), 0, 0).unwrap();
+    let late = log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap_err();
+    assert_eq!(late.error_code(), ErrorCode::InvalidProducerEpoch);
+    assert!(log.has_open_transaction(9, 1));
 }
