@@ -107,7 +107,7 @@ fn static_members_are_known_by_their_instance_ids() {
     let ticket = world.join(static_join("g", "", "i"));
     world.settle();
     let member = world.joined(ticket).member_id.to_string();
-    world.sync_all("g", &[member.clone()], 1);
+    world.sync_all("g", std::slice::from_ref(&member), 1);
     world.restart();
     let ticket = world.join(static_join("g", "", "i"));
     let response = world.joined(ticket);
@@ -139,4 +139,30 @@ fn a_group_that_is_too_large_now_must_shrink() {
     world.pass(60_000);
     assert_eq!(world.joined(first).members.len(), 2);
     assert_eq!(world.joined(second).generation_id, 2);
+}
+
+#[test]
+fn only_the_selected_protocol_of_a_member_is_in_the_log() {
+    let mut world = World::new();
+    let both = |member: &str| JoinGroupRequest {
+        protocols: ["range", "sticky"]
+            .map(|name| protocol(name, subscription(&["orders"])))
+            .to_vec(),
+        ..join("g", member)
+    };
+    let members = [world.member_id("g"), world.member_id("g")];
+    let tickets = members.clone().map(|member| world.join(both(&member)));
+    world.settle();
+    for ticket in tickets {
+        assert_eq!(world.joined(ticket).generation_id, 1);
+    }
+    world.sync_all("g", &members, 1);
+    let ticket = world.join(both(&members[1]));
+    assert_eq!(world.joined(ticket).generation_id, 1, "it says what it said before");
+    world.restart();
+    let ticket = world.join(both(&members[1]));
+    assert!(world.is_waiting(ticket), "as far as the log knows, it has changed");
+    let leader = world.join(both(&members[0]));
+    assert_eq!(world.joined(ticket).generation_id, 2);
+    assert_eq!(world.joined(leader).generation_id, 2);
 }

@@ -229,7 +229,7 @@ fn if_no_static_member_comes_back_the_group_waits_once_more() {
     let ticket = world.join(long("", "one"));
     world.settle();
     let member = world.joined(ticket).member_id.to_string();
-    world.sync_all("g", &[member.clone()], 1);
+    world.sync_all("g", std::slice::from_ref(&member), 1);
     let dynamic = world.member_id("g");
     let waiting = world.join(join("g", &dynamic));
     world.leave(4, "g", &[(&dynamic, None)]);

@@ -132,7 +132,7 @@ fn a_fenced_instance_cannot_commit() {
     let ticket = world.join(static_join("g", "", "i"));
     world.settle();
     let member = world.joined(ticket).member_id.to_string();
-    world.sync_all("g", &[member.clone()], 1);
+    world.sync_all("g", std::slice::from_ref(&member), 1);
     let named = |member: &str, instance: &str| OffsetCommitRequest {
         group_instance_id: Some(instance.into()),
         ..as_member(member, 1)
