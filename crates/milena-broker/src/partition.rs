@@ -85,7 +85,14 @@ impl Partition {
             true => Log::append_marker_with_new_epoch,
             false => Log::append_marker,
         };
-        let appended = append(&self.log, end.marker, producer_id, epoch, node.leader_epoch, node.now_ms())?;
+        let appended = append(
+            &self.log,
+            end.marker,
+            producer_id,
+            epoch,
+            node.leader_epoch,
+            node.now_ms(),
+        )?;
         self.arrived(MARKER_SIZE, &node.syncer);
         // The end of a transaction makes more visible than itself, so whoever waits looks again.
         self.waiters.wake_all();

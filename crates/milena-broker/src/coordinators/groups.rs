@@ -176,12 +176,7 @@ impl Groups {
     }
 
     /// Ends a transaction in a partition of the topic: what it committed counts from now on, or never will.
-    pub(crate) fn append_marker(
-        &self,
-        node: &Node,
-        index: i32,
-        end: EndMarker,
-    ) -> Result<i64, AppendError> {
+    pub(crate) fn append_marker(&self, node: &Node, index: i32, end: EndMarker) -> Result<i64, AppendError> {
         let shards = self.shards(node).unwrap_or_default();
         let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
             return Ok(0);

@@ -32,7 +32,11 @@ use super::{
     load::{self, Entry},
     own_batch::{self, StoreError},
 };
-use crate::{config::BrokerConfig, node::Node, partition::{EndMarker, Partition}};
+use crate::{
+    config::BrokerConfig,
+    node::Node,
+    partition::{EndMarker, Partition},
+};
 
 /// How long to wait before a marker that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);

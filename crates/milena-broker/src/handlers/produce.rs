@@ -113,7 +113,8 @@ fn add_partitions(
             let Some(writer) = partition.records.as_ref().and_then(transaction_of) else {
                 continue;
             };
-            let is_new = |partition: &Arc<Partition>| !partition.log.has_open_transaction(writer.producer_id, writer.epoch);
+            let is_new =
+                |partition: &Arc<Partition>| !partition.log.has_open_transaction(writer.producer_id, writer.epoch);
             if topic.partition(partition.index).is_some_and(is_new) {
                 producer = Some(writer);
                 partitions.push(TopicPartition {

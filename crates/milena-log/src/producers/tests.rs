@@ -44,10 +44,7 @@ fn a_batch_sent_again_gets_its_first_offset() {
         assert_eq!(producers.check(&batch), Ok(None));
         producers.apply(&batch);
     }
-    let again = producers
-        .check(&batch(0, 10, 0, 10))
-        .unwrap()
-        .unwrap();
+    let again = producers.check(&batch(0, 10, 0, 10)).unwrap().unwrap();
     assert_eq!((again.base_offset, again.last_offset), (110, 119));
     // The sixth is no longer remembered, and the same sequence with another length is another batch.
     for (sequence, count) in [(0, 10), (10, 9)] {
@@ -56,10 +53,7 @@ fn a_batch_sent_again_gets_its_first_offset() {
             sequence,
             expected: 60,
         };
-        assert_eq!(
-            producers.check(&batch(0, sequence, 0, count)),
-            Err(expected)
-        );
+        assert_eq!(producers.check(&batch(0, sequence, 0, count)), Err(expected));
     }
 }
 
@@ -95,10 +89,7 @@ fn a_newer_epoch_starts_at_zero_and_an_older_one_is_refused() {
 
 #[test]
 fn an_unknown_producer_may_start_anywhere() {
-    assert_eq!(
-        Producers::default().check(&batch(0, 12_345, 0, 1)),
-        Ok(None)
-    );
+    assert_eq!(Producers::default().check(&batch(0, 12_345, 0, 1)), Ok(None));
 }
 
 #[test]
@@ -169,23 +160,14 @@ fn after_a_marker_with_a_new_epoch_the_old_one_is_refused_and_the_new_starts_at_
         epoch: 0,
         current: 1,
     };
-    assert_eq!(
-        producers.check(&transactional(0, 5, 16, 1)),
-        Err(old)
-    );
+    assert_eq!(producers.check(&transactional(0, 5, 16, 1)), Err(old));
     let gap = ProducerError::OutOfOrder {
         producer_id: 7,
         sequence: 5,
         expected: 0,
     };
-    assert_eq!(
-        producers.check(&transactional(1, 5, 16, 1)),
-        Err(gap)
-    );
-    assert_eq!(
-        producers.check(&transactional(1, 0, 16, 1)),
-        Ok(None)
-    );
+    assert_eq!(producers.check(&transactional(1, 5, 16, 1)), Err(gap));
+    assert_eq!(producers.check(&transactional(1, 0, 16, 1)), Ok(None));
 }
 
 #[test]

@@ -11,8 +11,7 @@ use milena_wire::{
     compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{
-        Attributes, Batch, BatchBuilder, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
-        patch_header,
+        Attributes, Batch, BatchBuilder, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType, patch_header,
     },
 };
 
