@@ -1,1 +1,3 @@
 //! The coordinators, rule by rule.
+
+mod consumer;

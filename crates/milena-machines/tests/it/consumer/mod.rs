@@ -1,0 +1,6 @@
+//! Groups in which the broker assigns, asked as a broker would ask.
+
+mod harness;
+mod heartbeat;
+mod rebalance;
+mod static_members;
