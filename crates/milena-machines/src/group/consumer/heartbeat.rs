@@ -95,9 +95,10 @@ impl GroupCoordinator {
         let instance_id = request.instance_id.clone();
         match self.groups.get(&request.group_id) {
             None => check_own_regex(&request)?,
-            Some(Group::Classic(_)) => {
-                let refusal = not_a_consumer_group(&request.group_id, true);
-                return Err(refusal);
+            Some(Group::Classic(group)) => {
+                self.check_upgrade(&request, group)?;
+                check_own_regex(&request)?;
+                self.upgrade(context.now_ms, &request.group_id, effects)?;
             }
             Some(Group::Consumer(group)) => {
                 check_size(group, &request.member_id, self.config.consumer_size_max)?;
@@ -118,7 +119,7 @@ impl GroupCoordinator {
             request.member_id = self.random.uuid().into();
         }
         if let Some(instance_id) = &instance_id {
-            self.replace_static_member(&request.group_id, instance_id, &request.member_id, effects);
+            self.take_static_place(&request.group_id, instance_id, &request.member_id, effects);
         }
         let member = self.consumer_member(&request.group_id, &request.member_id);
         let metadata = match member {
@@ -147,6 +148,19 @@ impl GroupCoordinator {
         metadata: Option<MemberMetadata>,
         effects: &mut GroupEffects,
     ) -> bool {
+        let subscription_changed = self.note_member(report, metadata, effects);
+        self.maybe_update_target(report.now_ms, report.group_id, effects);
+        self.maybe_reconcile(report, subscription_changed, effects)
+    }
+
+    /// Writes what is new of a member, and bumps the epoch if that matters to others. True if it subscribes to something
+    /// else than before.
+    pub(super) fn note_member(
+        &mut self,
+        report: &Report<'_>,
+        metadata: Option<MemberMetadata>,
+        effects: &mut GroupEffects,
+    ) -> bool {
         let Report { now_ms, group_id, .. } = *report;
         let old = self.consumer_member(group_id, report.member_id);
         let had_regex = old.and_then(Member::regex).cloned();
@@ -165,8 +179,7 @@ impl GroupCoordinator {
         let subscription_changed = names_changed || regex_changed;
         let matches_changed = self.refresh_regexes(now_ms, group_id, had_regex.as_ref(), effects);
         self.maybe_bump_epoch(group_id, subscription_changed || matches_changed, effects);
-        self.maybe_update_target(now_ms, group_id, effects);
-        self.maybe_reconcile(report, subscription_changed, effects)
+        subscription_changed
     }
 
     /// True if the member has other partitions than before.
@@ -240,7 +253,7 @@ impl GroupCoordinator {
     }
 
     /// A static member that comes back takes the place of the one that it was.
-    pub(super) fn replace_static_member(
+    pub(super) fn take_static_place(
         &mut self,
         group_id: &ByteString,
         instance_id: &ByteString,

@@ -6,9 +6,10 @@ use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 use super::{
     Refusal, Timer,
     heartbeat::not_a_consumer_group,
-    member::{LEAVE_STATIC_EPOCH, Member},
+    member::{Current, LEAVE_STATIC_EPOCH, Member},
+    timeouts::timer,
 };
-use crate::group::{self, Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord};
+use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord};
 
 impl GroupCoordinator {
     pub(super) fn leave_by_heartbeat(
@@ -40,13 +41,11 @@ impl GroupCoordinator {
         &mut self,
         group_id: &ByteString,
         member_id: &ByteString,
-        away: super::member::Current,
+        away: Current,
         effects: &mut GroupEffects,
     ) {
-        self.timers.cancel(&group::Timer::Consumer {
-            group: group_id.clone(),
-            of: Timer::Rebalance(member_id.clone()),
-        });
+        self.timers
+            .cancel(&timer(group_id, Timer::Rebalance(member_id.clone())));
         let record = GroupRecord::CurrentAssignment {
             group_id: group_id.clone(),
             member_id: member_id.clone(),
@@ -58,7 +57,7 @@ impl GroupCoordinator {
     /// Takes members out for good.
     pub(super) fn fence_members(
         &mut self,
-        _now_ms: i64,
+        now_ms: i64,
         group_id: &ByteString,
         member_ids: &[ByteString],
         effects: &mut GroupEffects,
@@ -66,6 +65,7 @@ impl GroupCoordinator {
         if member_ids.is_empty() {
             return;
         }
+        let downgrades = self.can_downgrade_without(group_id, member_ids);
         for member_id in member_ids {
             let regex = self
                 .consumer_member(group_id, member_id)
@@ -75,6 +75,10 @@ impl GroupCoordinator {
             self.drop_unused_regex(group_id, regex, effects);
         }
         self.maybe_bump_epoch(group_id, true, effects);
+        if downgrades {
+            self.downgrade(now_ms, group_id, effects);
+            self.prepare_rebalance(now_ms, group_id, effects);
+        }
     }
 
     /// All that tells of one member, and its timers.
@@ -119,7 +123,7 @@ impl GroupCoordinator {
 }
 
 /// A static member that will come back: it has what it had, and whoever commits for it then may.
-fn away(member: &Member) -> super::member::Current {
+fn away(member: &Member) -> Current {
     let mut current = member.current.clone();
     current.epoch = LEAVE_STATIC_EPOCH;
     current.revoking.clear();

@@ -4,11 +4,13 @@
 //! in the end. Each member goes there at its own pace, in heartbeats, and no partition has two owners on the way.
 
 mod assignors;
+mod classic_members;
 mod describe;
 mod group;
 mod heartbeat;
 mod leave;
 mod member;
+mod migration;
 mod reconcile;
 mod regex;
 mod replay;
@@ -31,6 +33,10 @@ pub(super) enum Timer {
     Session(ByteString),
     /// It did not give up what it must.
     Rebalance(ByteString),
+    /// It is of the classic protocol, was told to join again, and did not.
+    Join(ByteString),
+    /// It is of the classic protocol, has joined, and did not ask for its assignment.
+    Sync(ByteString),
 }
 
 /// Why a request is not granted.

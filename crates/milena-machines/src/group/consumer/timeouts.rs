@@ -40,10 +40,15 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) {
         match of {
-            Timer::Session(member_id) => self.session_timeout(now_ms, group_id, &member_id, effects),
+            Timer::Session(member_id) => self.consumer_session_timeout(now_ms, group_id, &member_id, effects),
             Timer::Rebalance(member_id) => {
                 let member = self.consumer_member(group_id, &member_id);
                 if member.is_some_and(|member| member.current.state == MemberState::UnrevokedPartitions) {
+                    self.fence_members(now_ms, group_id, &[member_id], effects);
+                }
+            }
+            Timer::Join(member_id) | Timer::Sync(member_id) => {
+                if self.consumer_member(group_id, &member_id).is_some() {
                     self.fence_members(now_ms, group_id, &[member_id], effects);
                 }
             }
@@ -51,7 +56,7 @@ impl GroupCoordinator {
     }
 
     /// Heartbeats leave the timer where it is: if the member was heard of since, look again later.
-    fn session_timeout(
+    fn consumer_session_timeout(
         &mut self,
         now_ms: i64,
         group_id: &ByteString,
@@ -75,7 +80,7 @@ impl GroupCoordinator {
     }
 
     /// How long a member may be silent: one of the classic protocol has said so itself.
-    fn session_timeout_ms(&self, group_id: &str, member_id: &str) -> i32 {
+    pub(super) fn session_timeout_ms(&self, group_id: &str, member_id: &str) -> i32 {
         let member = self.consumer_member(group_id, member_id);
         let classic = member.and_then(|member| member.metadata.classic_member_metadata.as_ref());
         classic.map_or_else(
@@ -116,13 +121,13 @@ impl GroupCoordinator {
     }
 
     pub(super) fn cancel_member_timers(&mut self, group_id: &ByteString, member_id: &ByteString) {
-        self.timers.cancel(&timer(group_id, Timer::Session(member_id.clone())));
-        self.timers
-            .cancel(&timer(group_id, Timer::Rebalance(member_id.clone())));
+        for of in [Timer::Session, Timer::Rebalance, Timer::Join, Timer::Sync] {
+            self.timers.cancel(&timer(group_id, of(member_id.clone())));
+        }
     }
 }
 
-fn timer(group: &ByteString, of: Timer) -> group::Timer {
+pub(super) fn timer(group: &ByteString, of: Timer) -> group::Timer {
     let group = group.clone();
     group::Timer::Consumer { group, of }
 }

@@ -8,8 +8,8 @@ use super::{group::ConsumerGroup, member::Member};
 const CONSUMER_COMMIT_VERSION_MIN: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether a member may commit. An epoch that has passed is not wrong in itself (KIP-1251): for each partition, ask
-    /// [`Self::validate_partition_commit`] too.
+    /// Whether a member may commit. An epoch that has passed is not wrong in itself (KIP-1251): ask
+    /// [`Self::validate_partition_commits`] too.
     pub(in crate::group) fn validate_offset_commit(
         &self,
         member_id: &str,
@@ -34,24 +34,25 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether a member that may commit may do so for this partition: in an epoch that has passed, only if it has the
-    /// partition since then.
-    pub(in crate::group) fn validate_partition_commit(
+    /// Whether a member that may commit may do so for these partitions: in an epoch that has passed, only if it has them
+    /// since then.
+    pub(in crate::group) fn validate_partition_commits(
         &self,
         member_id: &str,
         epoch: i32,
-        topic: Uuid,
-        partition: i32,
+        mut partitions: impl Iterator<Item = (Uuid, i32)>,
     ) -> Result<(), ErrorCode> {
         let Some(member) = self.members.get(member_id) else {
             return Ok(());
         };
-        if epoch == member.current.epoch {
-            return Ok(());
-        }
-        match member.current.assignment_epoch(topic, partition) {
-            Some(assigned_in) if epoch >= assigned_in => Ok(()),
-            _ => Err(wrong_epoch(member)),
+        let has_since = |(topic, partition)| {
+            let assigned_in = member.current.assignment_epoch(topic, partition);
+            assigned_in.is_some_and(|assigned_in| epoch >= assigned_in)
+        };
+        if epoch == member.current.epoch || partitions.all(has_since) {
+            Ok(())
+        } else {
+            Err(wrong_epoch(member))
         }
     }
 

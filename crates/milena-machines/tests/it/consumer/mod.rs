@@ -3,4 +3,5 @@
 mod harness;
 mod heartbeat;
 mod rebalance;
+mod schedules;
 mod static_members;
