@@ -17,6 +17,8 @@ pub(crate) struct Partition {
     pub(crate) waiters: Waiters,
     /// Whether the syncer knows that there is something to sync.
     pub(crate) dirty: AtomicBool,
+    /// Whether somebody wrote while the last sync went on: then there are several writers.
+    pub(crate) busy: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
     synced: watch::Sender<i64>,
 }
@@ -30,6 +32,7 @@ impl Partition {
             log,
             waiters: Waiters::default(),
             dirty: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
             synced,
         }
     }

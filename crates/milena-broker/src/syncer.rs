@@ -15,6 +15,8 @@ use crate::partition::Partition;
 /// In `os` mode a power cut takes at most what was written in this time, or this much.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOW_BYTES: usize = 16 << 20;
+/// Where a sync takes long, writers have had the time to come.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Syncer {
@@ -45,6 +47,7 @@ impl Syncer {
             failed: Arc::clone(&failed),
             dirty: vec![],
             window_end: None,
+            pause: Duration::ZERO,
         };
         let thread = std::thread::Builder::new()
             .name("milena-sync".to_owned())
@@ -92,6 +95,8 @@ struct Worker {
     /// What the window holds.
     dirty: Vec<Arc<Partition>>,
     window_end: Option<Instant>,
+    /// A part of the time that the last sync took, which those whom it let go need to write again.
+    pause: Duration,
 }
 
 impl Worker {
@@ -102,7 +107,7 @@ impl Worker {
                 Some(end) => self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
             match job {
-                Ok(Job::Now(partition)) => self.sync(&partition),
+                Ok(Job::Now(partition)) => self.sync_now(&partition),
                 Ok(Job::Soon(partition)) => {
                     self.dirty.push(partition);
                     self.window_end.get_or_insert_with(|| Instant::now() + WINDOW);
@@ -119,6 +124,20 @@ impl Worker {
         for partition in std::mem::take(&mut self.dirty) {
             self.sync(&partition);
         }
+    }
+
+    /// Syncs for those who wait. If they are many, half of them would otherwise always come just after it has begun:
+    /// those whom the last sync has let go.
+    fn sync_now(&mut self, partition: &Partition) {
+        if partition.busy.load(Ordering::Relaxed) {
+            std::thread::sleep(self.pause);
+        }
+        let began = Instant::now();
+        self.sync(partition);
+        self.pause = (began.elapsed() / 4).min(PAUSE_MAX);
+        partition
+            .busy
+            .store(partition.dirty.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     fn sync(&self, partition: &Partition) {
