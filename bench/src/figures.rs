@@ -33,6 +33,7 @@ pub struct Table {
 impl Table {
     pub fn add(&mut self, peer: Peer, figures: Vec<Figure>) {
         for figure in figures {
+            eprintln!("  {:<42} {:>10}", figure.name, number(figure.value));
             self.values.entry((peer, figure.name)).or_default().push(figure.value);
         }
     }

@@ -65,7 +65,11 @@ fn main() -> Result<()> {
                     continue;
                 }
                 eprintln!("round {round}: {} with {peer:?}", scenario.name);
-                table.add(peer, (scenario.run)(peer, &arguments.scale)?);
+                match (scenario.run)(peer, &arguments.scale) {
+                    Ok(figures) => table.add(peer, figures),
+                    // What the others have measured is not lost for that.
+                    Err(error) => eprintln!("{error:#}"),
+                }
             }
         }
     }

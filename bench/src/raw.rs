@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
 use milena_wire::{
     frame,
@@ -17,6 +17,8 @@ use milena_wire::{
 
 /// The last version of Produce whose answer has fields of fixed size, so that it is read without decoding.
 const PRODUCE: i16 = 8;
+/// The error of a replication factor that is larger than the number of brokers.
+const NO_BROKER: i16 = 38;
 
 pub struct Connection {
     stream: TcpStream,
@@ -102,15 +104,15 @@ impl Connection {
             timeout_ms: 60_000,
             ..Default::default()
         };
-        for topic in self.call(&request, 7)?.topics {
-            ensure!(
-                topic.error_code == 0,
-                "cannot create {}: error {}",
-                topic.name,
-                topic.error_code
-            );
+        loop {
+            let answered = self.call(&request, 7)?.topics;
+            match answered.into_iter().find(|topic| topic.error_code != 0) {
+                None => return Ok(()),
+                // Kafka answers before its controller counts it as a broker.
+                Some(topic) if topic.error_code == NO_BROKER => std::thread::sleep(Duration::from_millis(1)),
+                Some(topic) => bail!("cannot create {}: error {}", topic.name, topic.error_code),
+            }
         }
-        Ok(())
     }
 
     fn produce_until_taken(&mut self, frame: &[u8]) -> Result<()> {

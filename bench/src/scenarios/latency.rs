@@ -56,7 +56,28 @@ fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
     Ok(vec![
         figure(P50, percentile(&times, 0.5)),
         figure(P99, percentile(&times, 0.99)),
+        figure(ECHO_P99, percentile(&echo()?, 0.99)),
     ])
+}
+
+/// What the machine itself makes of such a pace: bytes that go to another thread and come back.
+fn echo() -> Result<Vec<f64>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut here = TcpStream::connect(listener.local_addr()?)?;
+    let (mut there, _) = listener.accept()?;
+    let mut back = there.try_clone()?;
+    thread::spawn(move || std::io::copy(&mut there, &mut back));
+    let mut times = vec![];
+    let mut bytes = [0; 1_000];
+    for _ in 0..WARM_UP {
+        thread::sleep(PACE);
+        let sent = Instant::now();
+        here.write_all(&bytes)?;
+        here.read_exact(&mut bytes)?;
+        times.push(sent.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
 }
 
 fn consume(address: &str, sent: &[AtomicU64], clock: Instant) -> Result<Vec<f64>> {
