@@ -43,6 +43,7 @@ fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
     let mut consumers = connect(&broker.address)?;
     let eager = percent_of_a_core(&broker, &mut consumers, 500)?;
     let memory = (broker.resident_megabytes()? - before) * 1e3 / CONSUMERS as f64;
+    drop(consumers);
     let patient = percent_of_a_core(&broker, &mut connect(&broker.address)?, 30_000)?;
     Ok(vec![
         figure(CPU, eager),
