@@ -237,17 +237,7 @@ impl Node {
         if let Some(problem) = name_problem(&new.name) {
             return Err(Refusal::new(ErrorCode::InvalidTopicException, problem));
         }
-        {
-            let topics = self.topics();
-            if topics.by_name(&new.name).is_some() {
-                let reason = format!("topic {} exists already", new.name);
-                return Err(Refusal::new(ErrorCode::TopicAlreadyExists, reason));
-            }
-            if let Some(other) = topics.colliding(&new.name) {
-                let reason = format!("topic {} differs from {other} only by '.' and '_'", new.name);
-                return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
-            }
-        }
+        self.topics().check_free(&new.name)?;
         let partitions = if new.partitions == -1 {
             config.num_partitions
         } else {
@@ -276,24 +266,36 @@ impl Node {
         })
     }
 
-    /// Creates a topic; when this returns it survives a power cut.
-    pub(crate) fn create_topic(&self, new: &NewTopic) -> Result<Arc<Topic>, Refusal> {
-        // One at a time, so that two cannot have the same name.
+    /// Creates topics; when this returns they survive a power cut. However many there are, that costs one sync.
+    pub(crate) fn create_topics(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, Refusal>> {
+        // One caller at a time, so that two cannot have the same name.
         let mut metadata = self.metadata();
-        let new = self.check_new_topic(new)?;
-        if new.replication_factor > 1 && !is_internal(&new.name) {
-            tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+        let mut created = Topics::default();
+        let create = |new| {
+            let new = self.check_new_topic(new)?;
+            created.check_free(&new.name)?;
+            if new.replication_factor > 1 && !is_internal(&new.name) {
+                tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+            }
+            Ok(created.insert(self.open_topic(&new, random_uuid(), Age::New)?))
+        };
+        let outcomes: Vec<Result<Arc<Topic>, Refusal>> = new.iter().map(create).collect();
+        let changes: Vec<Change> = outcomes.iter().flatten().map(|topic| creation_of(topic)).collect();
+        if changes.is_empty() {
+            return outcomes;
         }
-        let id = random_uuid();
-        let topic = self.open_topic(&new, id, Age::New)?;
-        metadata.append(vec![Change::Topic {
-            name: new.name.to_string(),
-            id: id.to_string(),
-            partitions: new.partitions,
-            replication_factor: new.replication_factor,
-            configs: new.overrides.0.clone(),
-        }])?;
-        Ok(self.topics_mut().insert(topic))
+        if let Err(error) = metadata.append(changes) {
+            let refusal = Refusal::from(error);
+            return outcomes
+                .into_iter()
+                .map(|outcome| outcome.and(Err(refusal.clone())))
+                .collect();
+        }
+        let mut topics = self.topics_mut();
+        for topic in outcomes.iter().flatten() {
+            topics.insert(Arc::clone(topic));
+        }
+        outcomes
     }
 
     /// Gives a topic for use, creating it if clients may do that.
@@ -308,12 +310,12 @@ impl Node {
             replication_factor: -1,
             overrides: TopicOverrides::default(),
         };
-        match self.create_topic(&new) {
+        match self.create_topics(&[new]).pop() {
             // Somebody else was faster.
-            Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {
+            Some(Err(refusal)) if refusal.code == ErrorCode::TopicAlreadyExists => {
                 self.topics().by_name(name).cloned().ok_or(refusal)
             }
-            outcome => outcome,
+            outcome => outcome.unwrap_or_else(|| Err(Refusal::no_topic(name))),
         }
     }
 
@@ -393,6 +395,16 @@ impl Node {
     pub(crate) fn now_ms(&self) -> i64 {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+fn creation_of(topic: &Topic) -> Change {
+    Change::Topic {
+        name: topic.name.to_string(),
+        id: topic.id.to_string(),
+        partitions: topic.partitions.len() as i32,
+        replication_factor: topic.replication_factor,
+        configs: topic.overrides.0.clone(),
     }
 }
 

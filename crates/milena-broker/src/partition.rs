@@ -40,6 +40,8 @@ pub(crate) struct Partition {
     pub(crate) asked: Asked,
     /// Whether its topic was deleted; then its files may be gone.
     deleted: AtomicBool,
+    /// Whether somebody wrote while the last sync went on: then there are several writers.
+    pub(crate) busy: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
     synced: watch::Sender<i64>,
 }
@@ -54,6 +56,7 @@ impl Partition {
             waiters: Waiters::default(),
             asked: Asked::default(),
             deleted: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
             synced,
         }
     }

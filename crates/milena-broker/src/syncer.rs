@@ -15,6 +15,8 @@ use crate::partition::Partition;
 /// In `os` mode a power cut takes at most what was written in this time, or this much.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOW_BYTES: usize = 16 << 20;
+/// Where a sync takes long, writers have had the time to come.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Syncer {
@@ -65,6 +67,7 @@ impl Syncer {
             dirty: vec![],
             window,
             window_end: None,
+            pause: Duration::ZERO,
         };
         let thread = std::thread::Builder::new()
             .name("milena-sync".to_owned())
@@ -114,6 +117,8 @@ struct Worker {
     /// How long it is open at most.
     window: Duration,
     window_end: Option<Instant>,
+    /// A part of the time that the last sync took, which those whom it let go need to write again.
+    pause: Duration,
 }
 
 impl Worker {
@@ -124,7 +129,7 @@ impl Worker {
                 Some(end) => self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
             match job {
-                Ok(Job::Now(partition)) => self.sync(&partition),
+                Ok(Job::Now(partition)) => self.sync_now(&partition),
                 Ok(Job::Soon(partition)) => {
                     self.put_into_window(partition);
                 }
@@ -151,6 +156,19 @@ impl Worker {
                 self.sync(&partition);
             }
         }
+    }
+
+    /// Syncs for those who wait. If they are many, half of them would otherwise always come just after it has begun:
+    /// those whom the last sync has let go.
+    fn sync_now(&mut self, partition: &Partition) {
+        if partition.busy.load(Ordering::Relaxed) {
+            std::thread::sleep(self.pause);
+        }
+        let began = Instant::now();
+        self.sync(partition);
+        self.pause = (began.elapsed() / 4).min(PAUSE_MAX);
+        let asked_meanwhile = partition.asked.raise(Asked::NOTHING) != Asked::NOTHING;
+        partition.busy.store(asked_meanwhile, Ordering::Relaxed);
     }
 
     fn sync(&self, partition: &Partition) {

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use milena_wire::errors::ErrorCode;
-
 use crate::{
     config::TopicOverrides,
     node::{NewTopic, Node, Refusal},
@@ -59,10 +57,11 @@ fn ensure(
         replication_factor: replicas,
         overrides: TopicOverrides(overrides),
     };
-    match node.create_topic(&new) {
-        // Somebody else was faster.
-        Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => existing().ok_or(refusal),
-        outcome => outcome,
+    match node.create_topics(&[new]).pop() {
+        Some(Ok(topic)) => Ok(topic),
+        // Perhaps somebody else was faster.
+        Some(Err(refusal)) => existing().ok_or(refusal),
+        None => existing().ok_or_else(|| Refusal::no_topic(name)),
     }
 }
 

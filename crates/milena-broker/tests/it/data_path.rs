@@ -319,6 +319,55 @@ fn a_topic_in_memory_leaves_no_files() {
 }
 
 #[test]
+fn topics_of_one_request_succeed_or_fail_each_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let shapes = [
+        ("a.b", 1),
+        ("none", 0),
+        ("a_b", 1),
+        ("twice", 1),
+        ("c", 3),
+        ("twice", 1),
+    ];
+    let topics = shapes.map(|(name, num_partitions)| create_topics_request::CreatableTopic {
+        name: name.into(),
+        num_partitions,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let request = CreateTopicsRequest {
+        topics: topics.into(),
+        ..Default::default()
+    };
+    let answered = client.call(&request, 7).topics;
+    let outcomes = answered.iter().map(|topic| {
+        (
+            &*topic.name,
+            topic.num_partitions,
+            ErrorCode::from_code(topic.error_code),
+        )
+    });
+    let expected = [
+        ("a.b", 1, Some(ErrorCode::None)),
+        ("none", -1, Some(ErrorCode::InvalidPartitions)),
+        ("a_b", -1, Some(ErrorCode::InvalidTopicException)),
+        ("twice", -1, Some(ErrorCode::InvalidRequest)),
+        ("c", 3, Some(ErrorCode::None)),
+        ("twice", -1, Some(ErrorCode::InvalidRequest)),
+    ];
+    assert_eq!(outcomes.collect::<Vec<_>>(), expected);
+    broker.shutdown();
+
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    for (name, partition) in [("a.b", 0), ("c", 2)] {
+        assert_eq!(client.produce(name, partition, batch(&["x"])).base_offset, 0, "{name}");
+    }
+}
+
+#[test]
 fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
