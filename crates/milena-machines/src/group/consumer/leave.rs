@@ -5,7 +5,7 @@ use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 
 use super::{
     Refusal, Timer,
-    heartbeat::not_a_consumer_group,
+    checks::not_a_consumer_group,
     member::{Current, LEAVE_STATIC_EPOCH, Member},
     timeouts::timer,
 };

@@ -4,6 +4,7 @@
 //! in the end. Each member goes there at its own pace, in heartbeats, and no partition has two owners on the way.
 
 mod assignors;
+mod checks;
 mod classic_members;
 mod describe;
 mod group;
@@ -14,6 +15,7 @@ mod migration;
 mod reconcile;
 mod regex;
 mod replay;
+mod settle;
 mod target;
 mod timeouts;
 mod validate;
