@@ -2,4 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
+mod classic_heartbeat;
+mod classic_join;
+mod classic_leave;
+mod classic_random;
+mod classic_restart;
+mod classic_static;
+mod classic_sync;
+mod classic_timeouts;
 mod consumer;
+mod groups_admin;
+mod offsets_commit;
+mod offsets_delete;
+mod offsets_expiry;
+mod offsets_fetch;
+mod offsets_txn;
+mod world;
