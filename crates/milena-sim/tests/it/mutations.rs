@@ -1,0 +1,1 @@
+//! Bugs that are put back in are found.
