@@ -148,7 +148,6 @@ impl GroupCoordinator {
 
     /// The client went away without an answer to this request.
     pub fn forget(&mut self, ticket: Ticket) {
-        self.classic_forget(ticket);
         self.consumer_forget(ticket);
     }
 

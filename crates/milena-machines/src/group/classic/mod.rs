@@ -1,83 +1,68 @@
 //! Groups in which a member assigns: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+//!
+//! A generation begins when all members have joined or the rebalance timeout has come (`join`, `rebalance`). Its leader
+//! sends the assignment (`sync`), and that is when the log learns of it. `heartbeat`, `leave` and `timeouts` say who
+//! stays; `replay` is the way to the log and back.
+
+mod answers;
+mod heartbeat;
+mod join;
+mod leave;
+mod member;
+mod rebalance;
+mod replay;
+mod state;
+mod static_join;
+mod sync;
+mod timeouts;
 
 use bytestring::ByteString;
-use milena_wire::{
-    errors::ErrorCode,
-    messages::{
-        GroupMetadataValue, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse,
-        LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse,
-    },
-};
 
-use super::{GroupContext, GroupCoordinator, GroupEffects, GroupReply};
-use crate::Ticket;
+use super::{Group, GroupCoordinator, GroupEffects};
 
-#[derive(Debug)]
-pub(super) struct ClassicGroup {}
+pub(in crate::group) use state::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, State};
+pub(in crate::group) use timeouts::keep_alive;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
+    /// Members have had enough time to join.
     Join,
+    /// Members have had enough time to ask for their assignment.
+    Sync,
+    /// A member, or who was given a member id, was not heard of.
+    Session(ByteString),
 }
 
 impl GroupCoordinator {
-    pub(super) fn classic_start(&mut self, _now_ms: i64, _effects: &mut GroupEffects) {}
-
-    /// The answer, unless it comes later.
-    pub(super) fn join(
-        &mut self,
-        _context: &GroupContext,
-        _request: JoinGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> Option<GroupReply> {
-        Some(GroupReply::Join(JoinGroupResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            ..Default::default()
-        }))
+    /// Members of loaded groups get a fresh session. A group that has become too large must shrink.
+    pub(super) fn classic_start(&mut self, now_ms: i64, effects: &mut GroupEffects) {
+        let mut oversized = vec![];
+        for (group_id, group) in &mut self.groups {
+            let Group::Classic(group) = group else { continue };
+            for (member_id, member) in &mut group.members {
+                let timeout_ms = member.session_timeout_ms;
+                keep_alive(&mut self.timers, group_id, (member_id, member), now_ms, timeout_ms);
+            }
+            if group.members.len() > self.config.classic_size_max {
+                oversized.push(group_id.clone());
+            }
+        }
+        for group_id in oversized {
+            self.prepare_rebalance(now_ms, &group_id, effects);
+        }
     }
 
-    /// The answer, unless it comes later.
-    pub(super) fn sync(
-        &mut self,
-        _context: &GroupContext,
-        _request: SyncGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> Option<GroupReply> {
-        Some(GroupReply::Sync(SyncGroupResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            ..Default::default()
-        }))
+    pub(in crate::group) fn classic_group(&self, group_id: &str) -> Option<&ClassicGroup> {
+        match self.groups.get(group_id) {
+            Some(Group::Classic(group)) => Some(group),
+            Some(Group::Consumer(_)) | None => None,
+        }
     }
 
-    pub(super) fn heartbeat(&mut self, _context: &GroupContext, _request: &HeartbeatRequest) -> GroupReply {
-        GroupReply::Heartbeat(HeartbeatResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            ..Default::default()
-        })
+    pub(in crate::group) fn classic_group_mut(&mut self, group_id: &str) -> Option<&mut ClassicGroup> {
+        match self.groups.get_mut(group_id) {
+            Some(Group::Classic(group)) => Some(group),
+            Some(Group::Consumer(_)) | None => None,
+        }
     }
-
-    pub(super) fn leave(
-        &mut self,
-        _context: &GroupContext,
-        _request: LeaveGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> GroupReply {
-        GroupReply::Leave(LeaveGroupResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            ..Default::default()
-        })
-    }
-
-    pub(super) fn classic_timeout(
-        &mut self,
-        _now_ms: i64,
-        _group: &ByteString,
-        _of: Timer,
-        _effects: &mut GroupEffects,
-    ) {
-    }
-
-    pub(super) fn classic_forget(&mut self, _ticket: Ticket) {}
-
-    pub(super) fn replay_classic(&mut self, _group_id: ByteString, _value: Option<GroupMetadataValue>) {}
 }

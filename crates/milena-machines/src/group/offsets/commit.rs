@@ -1,0 +1,301 @@
+//! OffsetCommit and TxnOffsetCommit: who may commit what.
+
+use bytestring::ByteString;
+use milena_wire::{
+    Uuid,
+    errors::ErrorCode,
+    messages::{
+        OffsetCommitRequest, OffsetCommitResponse, OffsetCommitValue, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+        offset_commit_request::OffsetCommitRequestTopic,
+        offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic},
+        txn_offset_commit_request::TxnOffsetCommitRequestTopic,
+        txn_offset_commit_response::{TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic},
+    },
+};
+
+use crate::{
+    group::{
+        Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply, OffsetKey,
+        classic::{ClassicGroup, State},
+    },
+    transaction::ProducerEpoch,
+};
+
+/// From this version on a commit learns that its group is not there.
+const GROUP_NOT_FOUND_VERSION: i16 = 9;
+
+/// Who commits, as both requests say it.
+#[derive(Clone, Copy)]
+struct Committer<'a> {
+    group_id: &'a ByteString,
+    member_id: &'a ByteString,
+    instance_id: Option<&'a ByteString>,
+    generation_or_epoch: i32,
+    is_transactional: bool,
+}
+
+impl GroupCoordinator {
+    pub(in crate::group) fn commit_offsets(
+        &mut self,
+        context: &GroupContext,
+        request: OffsetCommitRequest,
+        effects: &mut GroupEffects,
+    ) -> GroupReply {
+        let committer = Committer {
+            group_id: &request.group_id,
+            member_id: &request.member_id,
+            instance_id: request.group_instance_id.as_ref(),
+            generation_or_epoch: request.generation_id_or_member_epoch,
+            is_transactional: false,
+        };
+        if let Err(error) = self.validate_commit(context, committer) {
+            let topics = request.topics.iter().map(|topic| commit_answer(topic, |_| error));
+            return GroupReply::OffsetCommit(OffsetCommitResponse {
+                topics: topics.collect(),
+                ..Default::default()
+            });
+        }
+        self.keep_committer_alive(context, committer);
+        let expire_timestamp = match request.retention_time_ms {
+            -1 => -1,
+            retention_ms => context.now_ms.saturating_add(retention_ms),
+        };
+        let metadata_max = self.config.offset_metadata_max_bytes;
+        let mut topics = Vec::with_capacity(request.topics.len());
+        for topic in request.topics {
+            topics.push(commit_answer(&topic, |metadata| check_metadata(metadata, metadata_max)));
+            let topic_id = self.topic_id(&topic);
+            for partition in topic.partitions {
+                if check_metadata(partition.committed_metadata.as_ref(), metadata_max) != ErrorCode::None {
+                    continue;
+                }
+                let value = OffsetCommitValue {
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata.unwrap_or_default(),
+                    commit_timestamp: context.now_ms,
+                    expire_timestamp,
+                    topic_id,
+                    ..Default::default()
+                };
+                let key = OffsetKey {
+                    group_id: request.group_id.clone(),
+                    topic: topic.name.clone(),
+                    partition: partition.partition_index,
+                };
+                self.write(
+                    GroupRecord::Offset {
+                        key,
+                        value: Some(value),
+                    },
+                    effects,
+                );
+            }
+        }
+        GroupReply::OffsetCommit(OffsetCommitResponse {
+            topics,
+            ..Default::default()
+        })
+    }
+
+    /// Old versions name topics only. With the id, an offset cannot be taken for one of a later topic of that name.
+    fn topic_id(&self, topic: &OffsetCommitRequestTopic) -> Uuid {
+        if topic.topic_id == Uuid::default() {
+            self.topics
+                .by_name(&topic.name)
+                .map(|topic| topic.id)
+                .unwrap_or_default()
+        } else {
+            topic.topic_id
+        }
+    }
+
+    pub(in crate::group) fn commit_txn_offsets(
+        &mut self,
+        context: &GroupContext,
+        request: TxnOffsetCommitRequest,
+        effects: &mut GroupEffects,
+    ) -> GroupReply {
+        let committer = Committer {
+            group_id: &request.group_id,
+            member_id: &request.member_id,
+            instance_id: request.group_instance_id.as_ref(),
+            generation_or_epoch: request.generation_id,
+            is_transactional: true,
+        };
+        let validity = if request.group_id.is_empty() {
+            Err(ErrorCode::InvalidGroupId)
+        } else {
+            self.validate_commit(context, committer)
+        };
+        if let Err(error) = validity {
+            let topics = request.topics.iter().map(|topic| txn_commit_answer(topic, |_| error));
+            return GroupReply::TxnOffsetCommit(TxnOffsetCommitResponse {
+                topics: topics.collect(),
+                ..Default::default()
+            });
+        }
+        let producer = ProducerEpoch {
+            producer_id: request.producer_id,
+            epoch: request.producer_epoch,
+        };
+        let metadata_max = self.config.offset_metadata_max_bytes;
+        let mut topics = Vec::with_capacity(request.topics.len());
+        for topic in request.topics {
+            topics.push(txn_commit_answer(&topic, |metadata| {
+                check_metadata(metadata, metadata_max)
+            }));
+            for partition in topic.partitions {
+                if check_metadata(partition.committed_metadata.as_ref(), metadata_max) != ErrorCode::None {
+                    continue;
+                }
+                let value = OffsetCommitValue {
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata.unwrap_or_default(),
+                    commit_timestamp: context.now_ms,
+                    ..Default::default()
+                };
+                let key = OffsetKey {
+                    group_id: request.group_id.clone(),
+                    topic: topic.name.clone(),
+                    partition: partition.partition_index,
+                };
+                self.write_in_transaction(
+                    producer,
+                    GroupRecord::Offset {
+                        key,
+                        value: Some(value),
+                    },
+                    effects,
+                );
+            }
+        }
+        GroupReply::TxnOffsetCommit(TxnOffsetCommitResponse {
+            topics,
+            ..Default::default()
+        })
+    }
+
+    fn write_in_transaction(&mut self, producer: ProducerEpoch, record: GroupRecord, effects: &mut GroupEffects) {
+        self.replay(Some(producer), record.clone());
+        effects.producer = Some(producer);
+        effects.records.push(record);
+    }
+
+    fn validate_commit(&self, context: &GroupContext, committer: Committer<'_>) -> Result<(), ErrorCode> {
+        let Committer {
+            member_id,
+            instance_id,
+            generation_or_epoch,
+            is_transactional,
+            ..
+        } = committer;
+        match self.groups.get(committer.group_id) {
+            Some(Group::Classic(group)) => group.validate_commit(committer),
+            Some(Group::Consumer(group)) => {
+                let instance_id = instance_id.map(|instance_id| &**instance_id);
+                let version = context.version;
+                let validity = group.validate_offset_commit(
+                    member_id,
+                    instance_id,
+                    generation_or_epoch,
+                    is_transactional,
+                    version,
+                );
+                validity.map_err(|error| match error {
+                    // Those who commit in transactions know generations only.
+                    ErrorCode::StaleMemberEpoch if is_transactional => ErrorCode::IllegalGeneration,
+                    error => error,
+                })
+            }
+            None if generation_or_epoch < 0 => Ok(()),
+            None if self.offsets.has_group(committer.group_id) => Err(ErrorCode::UnknownMemberId),
+            None if !is_transactional && context.version >= GROUP_NOT_FOUND_VERSION => Err(ErrorCode::GroupIdNotFound),
+            None => Err(ErrorCode::IllegalGeneration),
+        }
+    }
+
+    /// A commit counts as a heartbeat, but not while a member should ask for its assignment.
+    fn keep_committer_alive(&mut self, context: &GroupContext, committer: Committer<'_>) {
+        let Some(Group::Classic(group)) = self.groups.get_mut(committer.group_id) else {
+            return;
+        };
+        if matches!(group.state, State::Stable | State::PreparingRebalance)
+            && let Some(member) = group.members.get_mut(committer.member_id)
+        {
+            let timeout_ms = member.session_timeout_ms;
+            let whose = (committer.member_id, member);
+            crate::group::classic::keep_alive(&mut self.timers, committer.group_id, whose, context.now_ms, timeout_ms);
+        }
+    }
+}
+
+impl ClassicGroup {
+    fn validate_commit(&self, committer: Committer<'_>) -> Result<(), ErrorCode> {
+        let generation_id = committer.generation_or_epoch;
+        if generation_id < 0 && self.is_empty() {
+            return Ok(());
+        }
+        let names_member = !committer.member_id.is_empty() || committer.instance_id.is_some();
+        if generation_id >= 0 || names_member {
+            self.validate_member(committer.member_id, committer.instance_id)?;
+            if generation_id != self.generation_id {
+                return Err(ErrorCode::IllegalGeneration);
+            }
+        } else if !committer.is_transactional {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        if !committer.is_transactional && self.state == State::CompletingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        Ok(())
+    }
+}
+
+/// Kafka counts UTF-16 units; there are never more of them than bytes.
+fn check_metadata(metadata: Option<&ByteString>, units_max: usize) -> ErrorCode {
+    let is_too_large =
+        metadata.is_some_and(|metadata| metadata.len() > units_max && metadata.encode_utf16().nth(units_max).is_some());
+    if is_too_large {
+        ErrorCode::OffsetMetadataTooLarge
+    } else {
+        ErrorCode::None
+    }
+}
+
+fn commit_answer(
+    topic: &OffsetCommitRequestTopic,
+    error: impl Fn(Option<&ByteString>) -> ErrorCode,
+) -> OffsetCommitResponseTopic {
+    let partitions = topic.partitions.iter().map(|partition| OffsetCommitResponsePartition {
+        partition_index: partition.partition_index,
+        error_code: error(partition.committed_metadata.as_ref()).code(),
+        ..Default::default()
+    });
+    OffsetCommitResponseTopic {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn txn_commit_answer(
+    topic: &TxnOffsetCommitRequestTopic,
+    error: impl Fn(Option<&ByteString>) -> ErrorCode,
+) -> TxnOffsetCommitResponseTopic {
+    let partitions = topic
+        .partitions
+        .iter()
+        .map(|partition| TxnOffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: error(partition.committed_metadata.as_ref()).code(),
+            ..Default::default()
+        });
+    TxnOffsetCommitResponseTopic {
+        name: topic.name.clone(),
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
