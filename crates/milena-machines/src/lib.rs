@@ -4,7 +4,7 @@
 //! socket, file, task, lock, clock or global randomness: `now` and a seed are arguments, and nothing it says depends on
 //! the order of a hash map. So thousands of histories can be played in a test, and each again from its seed.
 //!
-//! The coordinators, [`GroupCoordinator`] and the one of transactions, share one shape:
+//! The coordinators, [`GroupCoordinator`] and [`TransactionCoordinator`], share one shape:
 //!
 //! - `handle(context, request)` and `handle_timeout(now)` give effects: records to append and answers to send;
 //! - what is durable changes only by `replay(record)`, which `handle` uses too, so that a coordinator started from its log
@@ -29,3 +29,4 @@ pub use effects::{StoredRecord, Ticket};
 pub use group::GroupCoordinator;
 pub use random::Random;
 pub use topics::{TopicImage, TopicsImage};
+pub use transaction::TransactionCoordinator;

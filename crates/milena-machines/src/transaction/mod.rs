@@ -1,10 +1,304 @@
 //! The transaction coordinator: who may write under a transactional id, and which transactions are open.
 //!
-//! One coordinator looks after the transactional ids of one partition of `__transaction_state`.
+//! One coordinator looks after the transactional ids of one partition of `__transaction_state`. A transaction ends in
+//! two steps: the verdict is stored (`Prepare…`), its markers are written into the partitions, and then that is stored
+//! too (`Complete…`). After a crash the markers of every stored verdict are asked for again; writing one twice does no
+//! harm. The broker speaks version 2 of transactions, in which every end takes a new epoch (KIP-890); clients may speak
+//! the version before it.
+//!
+//! The driver appends the records, waits until they are durable, writes the markers, and calls
+//! [`TransactionCoordinator::markers_written`]. An answer leaves when all records that were made before it are durable.
+
+mod add;
+mod config;
+mod describe;
+mod end;
+mod init;
+mod metadata;
+mod records;
+mod requests;
+mod state;
+mod sweep;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_wire::{decode::DecodeError, errors::ErrorCode};
+
+pub use config::TransactionConfig;
+pub use records::TransactionRecord;
+pub use requests::{IdPattern, TransactionReply, TransactionRequest};
+pub use state::TransactionState;
+
+use crate::{Ticket, timers::Timers};
+
+use metadata::Transaction;
+
+pub const NO_PRODUCER_ID: i64 = -1;
+pub const NO_EPOCH: i16 = -1;
 
 /// A producer as it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProducerEpoch {
     pub producer_id: i64,
     pub epoch: i16,
+}
+
+/// Gives a producer id that nobody ever had; `None` if there is none to be had now.
+pub type NextProducerId<'a> = &'a mut dyn FnMut() -> Option<i64>;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    pub topic: ByteString,
+    pub partition: i32,
+}
+
+/// The markers that end a transaction, one for each partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Markers {
+    pub transactional_id: ByteString,
+    /// In whose name to write them. With version 2, the epoch is one above that of the data.
+    pub producer: ProducerEpoch,
+    pub coordinator_epoch: i32,
+    pub committed: bool,
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// What came of an event: first the records are appended, all or none; when they are durable, the markers are written
+/// and the answers leave.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TransactionEffects {
+    pub records: Vec<TransactionRecord>,
+    pub markers: Vec<Markers>,
+    pub replies: Vec<(Ticket, TransactionReply)>,
+}
+
+/// Who asks, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionContext {
+    pub now_ms: i64,
+    pub ticket: Ticket,
+    /// The version of the request, which some answers depend on.
+    pub version: i16,
+}
+
+/// How a client ends its transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientVersion {
+    /// The epoch stays. Kafka stores this as 0, whatever the broker speaks.
+    V1,
+    /// Every end takes a new epoch.
+    V2,
+}
+
+impl ClientVersion {
+    fn level(self) -> i16 {
+        match self {
+            Self::V1 => 0,
+            Self::V2 => 2,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct TransactionCoordinator {
+    config: TransactionConfig,
+    coordinator_epoch: i32,
+    transactions: BTreeMap<ByteString, Transaction>,
+    /// Who ended a transaction and waits for its markers.
+    waiting: BTreeMap<ByteString, Waiting>,
+    timers: Timers<Timer>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    ticket: Ticket,
+    client: ClientVersion,
+}
+
+/// What a deadline is for. There is none while there is nothing to look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    AbortTimedOut,
+    RemoveExpired,
+}
+
+impl TransactionCoordinator {
+    /// `coordinator_epoch` is the leader epoch of the partition: markers of an older coordinator are refused.
+    pub fn new(config: TransactionConfig, coordinator_epoch: i32) -> Self {
+        Self {
+            config,
+            coordinator_epoch,
+            transactions: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// After the last record of the log was replayed: what was decided is carried out.
+    pub fn start(&mut self, now_ms: i64) -> TransactionEffects {
+        let mut effects = TransactionEffects::default();
+        self.resume_ends(now_ms, &mut effects);
+        self.schedule_sweeps(now_ms);
+        effects
+    }
+
+    pub fn handle(
+        &mut self,
+        context: &TransactionContext,
+        request: TransactionRequest,
+        ids: NextProducerId<'_>,
+    ) -> TransactionEffects {
+        let mut effects = TransactionEffects::default();
+        let reply = match request {
+            TransactionRequest::InitProducerId(request) => {
+                let response = self.init_producer_id(context, request, ids, &mut effects);
+                Some(TransactionReply::InitProducerId(response))
+            }
+            TransactionRequest::AddPartitions {
+                transactional_id,
+                producer,
+                partitions,
+                verify_only: true,
+            } => {
+                let error = self.verify_partitions(&transactional_id, producer, &partitions);
+                Some(TransactionReply::AddPartitions(error))
+            }
+            TransactionRequest::AddPartitions {
+                transactional_id,
+                producer,
+                partitions,
+                verify_only: false,
+            } => {
+                let error = self.add_partitions(context, &transactional_id, producer, partitions, &mut effects);
+                Some(TransactionReply::AddPartitions(error))
+            }
+            TransactionRequest::AddOffsets {
+                transactional_id,
+                producer,
+                partition,
+            } => {
+                let error = self.add_offsets(context, &transactional_id, producer, partition, &mut effects);
+                Some(TransactionReply::AddOffsets(error))
+            }
+            TransactionRequest::End(request) => {
+                let response = self.end(context, request, ids, &mut effects);
+                response.map(TransactionReply::End)
+            }
+            TransactionRequest::Describe { transactional_id } => {
+                Some(TransactionReply::Describe(self.describe(transactional_id)))
+            }
+            TransactionRequest::List {
+                states,
+                producer_ids,
+                duration_ms,
+                pattern,
+            } => {
+                let filter = describe::Filter {
+                    states: &states,
+                    producer_ids: &producer_ids,
+                    duration_ms,
+                    pattern: pattern.as_ref(),
+                };
+                Some(TransactionReply::List(self.list(context.now_ms, &filter)))
+            }
+        };
+        effects.replies.extend(reply.map(|reply| (context.ticket, reply)));
+        effects
+    }
+
+    /// What the machine waits for: call [`Self::handle_timeout`] then.
+    pub fn next_deadline(&self) -> Option<i64> {
+        self.timers.next_deadline()
+    }
+
+    pub fn handle_timeout(&mut self, now_ms: i64, ids: NextProducerId<'_>) -> TransactionEffects {
+        let mut effects = TransactionEffects::default();
+        while let Some(timer) = self.timers.pop_due(now_ms) {
+            match timer {
+                Timer::AbortTimedOut => self.abort_timed_out(now_ms, ids, &mut effects),
+                Timer::RemoveExpired => self.remove_expired(now_ms, &mut effects),
+            }
+        }
+        effects
+    }
+
+    pub fn set_config(&mut self, config: TransactionConfig) {
+        self.config = config;
+    }
+
+    /// The client went away without an answer to this request. What it asked for goes on.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.waiting.retain(|_, waiting| waiting.ticket != ticket);
+    }
+
+    /// Takes in what the log says.
+    pub fn replay(&mut self, record: TransactionRecord) {
+        match record.value {
+            Some(value) => {
+                let transaction = Transaction::from_value(value);
+                self.transactions.insert(record.transactional_id, transaction);
+            }
+            None => {
+                self.transactions.remove(&record.transactional_id);
+            }
+        }
+    }
+
+    /// Takes in a record as it is stored. One of a kind that we do not know is left alone.
+    pub fn replay_stored(&mut self, key: &Bytes, value: Option<&Bytes>) -> Result<(), DecodeError> {
+        if let Some(record) = TransactionRecord::decode(key, value)? {
+            self.replay(record);
+        }
+        Ok(())
+    }
+
+    /// What a log must hold for a coordinator to become this one.
+    pub fn snapshot(&self) -> Vec<TransactionRecord> {
+        let records = self.transactions.iter().map(|(id, transaction)| TransactionRecord {
+            transactional_id: id.clone(),
+            value: Some(transaction.to_value()),
+        });
+        records.collect()
+    }
+
+    /// Changes what is durable: the record is taken in as if it came from the log, and goes there.
+    fn write(&mut self, id: &ByteString, transaction: &Transaction, effects: &mut TransactionEffects) {
+        let record = TransactionRecord {
+            transactional_id: id.clone(),
+            value: Some(transaction.to_value()),
+        };
+        self.replay(record.clone());
+        if let Some(replayed) = self.transactions.get_mut(id) {
+            replayed.last_epoch = transaction.last_epoch;
+        }
+        effects.records.push(record);
+        self.schedule(Timer::RemoveExpired, transaction.updated_ms);
+        if transaction.state == TransactionState::Ongoing {
+            self.schedule(Timer::AbortTimedOut, transaction.updated_ms);
+        }
+    }
+
+    /// What an id is known as, for requests that need it to be.
+    fn known(&self, id: &str) -> Result<&Transaction, ErrorCode> {
+        if id.is_empty() {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        self.transactions.get(id).ok_or(ErrorCode::InvalidProducerIdMapping)
+    }
+}
+
+/// Clients before `since` know one error for all that is too old.
+fn fenced_in(version: i16, since: i16, error: ErrorCode) -> ErrorCode {
+    if error == ErrorCode::ProducerFenced && version < since {
+        ErrorCode::InvalidProducerEpoch
+    } else {
+        error
+    }
+}
+
+/// Kafka's word for "no producer id to be had now": clients try again.
+fn take_id(ids: NextProducerId<'_>) -> Result<i64, ErrorCode> {
+    ids().ok_or(ErrorCode::CoordinatorLoadInProgress)
 }

@@ -1,1 +1,7 @@
 //! The coordinators, rule by rule.
+
+mod transaction_add;
+mod transaction_end;
+mod transaction_init;
+mod transaction_rig;
+mod transaction_sweep;

@@ -1,0 +1,101 @@
+//! Partitions become part of a transaction. The first begins it.
+
+use bytestring::ByteString;
+use milena_wire::errors::ErrorCode;
+
+use super::{
+    ClientVersion, ProducerEpoch, TopicPartition, TransactionContext, TransactionCoordinator, TransactionEffects,
+    TransactionState, fenced_in, metadata::Transaction,
+};
+
+impl TransactionCoordinator {
+    pub(super) fn add_partitions(
+        &mut self,
+        context: &TransactionContext,
+        id: &ByteString,
+        producer: ProducerEpoch,
+        partitions: Vec<TopicPartition>,
+        effects: &mut TransactionEffects,
+    ) -> ErrorCode {
+        // From version 4 on, only brokers send this, for producers that speak version 2.
+        let client = if context.version >= 4 {
+            ClientVersion::V2
+        } else {
+            ClientVersion::V1
+        };
+        self.add(context, client, (id, producer), partitions, effects)
+    }
+
+    pub(super) fn add_offsets(
+        &mut self,
+        context: &TransactionContext,
+        id: &ByteString,
+        producer: ProducerEpoch,
+        partition: TopicPartition,
+        effects: &mut TransactionEffects,
+    ) -> ErrorCode {
+        self.add(context, ClientVersion::V1, (id, producer), vec![partition], effects)
+    }
+
+    fn add(
+        &mut self,
+        context: &TransactionContext,
+        client: ClientVersion,
+        (id, producer): (&ByteString, ProducerEpoch),
+        partitions: Vec<TopicPartition>,
+        effects: &mut TransactionEffects,
+    ) -> ErrorCode {
+        let current = match self.writable(id, producer) {
+            Ok(current) => current,
+            Err(error) => return fenced_in(context.version, 2, error),
+        };
+        match current.state {
+            TransactionState::Ongoing if has_all(current, &partitions) => ErrorCode::None,
+            TransactionState::Dead | TransactionState::PrepareEpochFence => ErrorCode::UnknownServerError,
+            _ => {
+                let next = current.with_partitions(partitions, client, context.now_ms);
+                self.write(id, &next, effects);
+                ErrorCode::None
+            }
+        }
+    }
+
+    /// Whether a producer may write into these partitions. A no that ends the transaction, not the producer: it aborts
+    /// and goes on.
+    pub(super) fn verify_partitions(
+        &self,
+        id: &ByteString,
+        producer: ProducerEpoch,
+        partitions: &[TopicPartition],
+    ) -> ErrorCode {
+        if !self.config.partition_verification {
+            return ErrorCode::None;
+        }
+        match self.writable(id, producer) {
+            Ok(current) if has_all(current, partitions) => ErrorCode::None,
+            Ok(_) => ErrorCode::TransactionAbortable,
+            Err(error) => error,
+        }
+    }
+
+    /// The transaction of this producer, unless it is being ended.
+    fn writable(&self, id: &ByteString, producer: ProducerEpoch) -> Result<&Transaction, ErrorCode> {
+        let current = self.known(id)?;
+        if current.producer.producer_id != producer.producer_id {
+            return Err(ErrorCode::InvalidProducerIdMapping);
+        }
+        if current.producer.epoch != producer.epoch {
+            return Err(ErrorCode::ProducerFenced);
+        }
+        if current.state.prepared().is_some() {
+            return Err(ErrorCode::ConcurrentTransactions);
+        }
+        Ok(current)
+    }
+}
+
+fn has_all(transaction: &Transaction, partitions: &[TopicPartition]) -> bool {
+    partitions
+        .iter()
+        .all(|partition| transaction.partitions.contains(partition))
+}

@@ -1,0 +1,234 @@
+//! Transactions end: because the producer says so, because another takes its place, or because it took too long.
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{EndTxnRequest, EndTxnResponse},
+};
+
+use super::{
+    ClientVersion, Markers, NO_EPOCH, NO_PRODUCER_ID, NextProducerId, ProducerEpoch, TransactionContext,
+    TransactionCoordinator, TransactionEffects, TransactionReply, TransactionState, Waiting, fenced_in,
+    metadata::{LAST_EPOCH, Transaction},
+    take_id,
+};
+
+/// What to do about a request that is in order.
+enum Verdict {
+    /// It was done before: say so again.
+    Done,
+    Prepare,
+}
+
+impl TransactionCoordinator {
+    /// `None`: the answer comes when the markers are written. Kafka answers at once, and its clients then ask in vain
+    /// for a while; that a client cannot tell from a slow answer.
+    pub(super) fn end(
+        &mut self,
+        context: &TransactionContext,
+        request: EndTxnRequest,
+        ids: NextProducerId<'_>,
+        effects: &mut TransactionEffects,
+    ) -> Option<EndTxnResponse> {
+        let client = if context.version >= 5 {
+            ClientVersion::V2
+        } else {
+            ClientVersion::V1
+        };
+        let waiting = Waiting {
+            ticket: context.ticket,
+            client,
+        };
+        let id = request.transactional_id.clone();
+        match self.try_end(context.now_ms, &request, waiting, ids, effects) {
+            Ok(true) => None,
+            Ok(false) => Some(self.ended(&id, client)),
+            Err(error) => Some(EndTxnResponse {
+                error_code: fenced_in(context.version, 2, error) as i16,
+                ..EndTxnResponse::default()
+            }),
+        }
+    }
+
+    /// Whether there are markers to wait for.
+    fn try_end(
+        &mut self,
+        now_ms: i64,
+        request: &EndTxnRequest,
+        waiting: Waiting,
+        ids: NextProducerId<'_>,
+        effects: &mut TransactionEffects,
+    ) -> Result<bool, ErrorCode> {
+        let id = &request.transactional_id;
+        let current = self.known(id)?;
+        let client = waiting.client;
+        let verdict = match client {
+            ClientVersion::V1 => judge_v1(current, request)?,
+            ClientVersion::V2 => judge_v2(current, request)?,
+        };
+        if matches!(verdict, Verdict::Done) {
+            return Ok(false);
+        }
+        let next_producer_id = match client {
+            ClientVersion::V2 if current.is_epoch_exhausted() => Some(take_id(ids)?),
+            _ => None,
+        };
+        let prepared = current.prepared(request.committed, client, next_producer_id, now_ms);
+        self.write(id, &prepared, effects);
+        let must_wait = !self.carry_out(id, &prepared, now_ms, effects);
+        if must_wait {
+            self.waiting.insert(id.clone(), waiting);
+        }
+        Ok(must_wait)
+    }
+
+    /// Takes the epoch away from whoever has it, and aborts what it was doing.
+    pub(super) fn fence(
+        &mut self,
+        id: &ByteString,
+        current: &Transaction,
+        now_ms: i64,
+        ids: NextProducerId<'_>,
+        effects: &mut TransactionEffects,
+    ) -> Result<(), ErrorCode> {
+        let next_producer_id = if current.is_epoch_exhausted() {
+            Some(take_id(ids)?)
+        } else {
+            None
+        };
+        let prepared = current.prepared(false, ClientVersion::V2, next_producer_id, now_ms);
+        self.write(id, &prepared, effects);
+        self.carry_out(id, &prepared, now_ms, effects);
+        Ok(())
+    }
+
+    /// Goes on where the coordinator before this one stopped.
+    pub(super) fn resume_ends(&mut self, now_ms: i64, effects: &mut TransactionEffects) {
+        let prepared = self
+            .transactions
+            .iter()
+            .filter(|(_, transaction)| transaction.state.prepared().is_some());
+        let prepared: Vec<_> = prepared
+            .map(|(id, transaction)| (id.clone(), transaction.clone()))
+            .collect();
+        for (id, transaction) in prepared {
+            self.carry_out(&id, &transaction, now_ms, effects);
+        }
+    }
+
+    /// Asks for the markers of a verdict. Where there are none to write, the transaction is complete: true.
+    fn carry_out(
+        &mut self,
+        id: &ByteString,
+        prepared: &Transaction,
+        now_ms: i64,
+        effects: &mut TransactionEffects,
+    ) -> bool {
+        let Some(committed) = prepared.state.prepared() else {
+            return false;
+        };
+        if prepared.partitions.is_empty() {
+            self.write(id, &prepared.completed(committed, now_ms), effects);
+            return true;
+        }
+        effects.markers.push(Markers {
+            transactional_id: id.clone(),
+            producer: prepared.producer,
+            coordinator_epoch: self.coordinator_epoch,
+            committed,
+            partitions: prepared.partitions.iter().cloned().collect(),
+        });
+        false
+    }
+
+    /// All markers that were asked for with this id and producer are durable. Said twice, it counts once.
+    pub fn markers_written(
+        &mut self,
+        now_ms: i64,
+        transactional_id: &str,
+        producer: ProducerEpoch,
+    ) -> TransactionEffects {
+        let mut effects = TransactionEffects::default();
+        let Some((id, prepared)) = self.transactions.get_key_value(transactional_id) else {
+            return effects;
+        };
+        let Some(committed) = prepared.state.prepared().filter(|_| prepared.producer == producer) else {
+            return effects;
+        };
+        let (id, completed) = (id.clone(), prepared.completed(committed, now_ms));
+        self.write(&id, &completed, &mut effects);
+        if let Some(waiting) = self.waiting.remove(&id) {
+            let response = self.ended(&id, waiting.client);
+            effects.replies.push((waiting.ticket, TransactionReply::End(response)));
+        }
+        effects
+    }
+
+    /// The answer to a producer whose transaction has ended: with version 2, who it is from now on.
+    fn ended(&self, id: &str, client: ClientVersion) -> EndTxnResponse {
+        let producer = match client {
+            ClientVersion::V1 => None,
+            ClientVersion::V2 => self.transactions.get(id).map(|transaction| transaction.producer),
+        };
+        EndTxnResponse {
+            producer_id: producer.map_or(NO_PRODUCER_ID, |producer| producer.producer_id),
+            producer_epoch: producer.map_or(NO_EPOCH, |producer| producer.epoch),
+            ..EndTxnResponse::default()
+        }
+    }
+}
+
+fn judge_v1(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, ErrorCode> {
+    if current.producer.producer_id != request.producer_id {
+        return Err(ErrorCode::InvalidProducerIdMapping);
+    }
+    if current.producer.epoch != request.producer_epoch {
+        return Err(ErrorCode::ProducerFenced);
+    }
+    match current.state {
+        TransactionState::Ongoing => Ok(Verdict::Prepare),
+        TransactionState::CompleteCommit if request.committed => Ok(Verdict::Done),
+        TransactionState::CompleteAbort if !request.committed => Ok(Verdict::Done),
+        state => Err(refused(state, request.committed)),
+    }
+}
+
+/// With version 2 a retry is known by its epoch: it is the one before the current.
+fn judge_v2(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, ErrorCode> {
+    let (epoch, current_epoch) = (request.producer_epoch, current.producer.epoch);
+    let is_rotated = current.previous_producer_id == request.producer_id && epoch == LAST_EPOCH && current_epoch == 0;
+    let is_bumped = epoch.checked_add(1) == Some(current_epoch);
+    let is_retry = is_bumped || is_rotated;
+    if current.producer.producer_id != request.producer_id && !is_rotated {
+        return Err(ErrorCode::InvalidProducerIdMapping);
+    }
+    let is_epoch_valid = match current.state {
+        TransactionState::PrepareCommit | TransactionState::PrepareAbort => is_bumped,
+        TransactionState::CompleteCommit | TransactionState::CompleteAbort => is_retry || epoch == current_epoch,
+        _ => epoch == current_epoch,
+    };
+    if !is_epoch_valid {
+        return Err(ErrorCode::ProducerFenced);
+    }
+    match (current.state, request.committed) {
+        (TransactionState::Ongoing, _) => Ok(Verdict::Prepare),
+        (TransactionState::CompleteCommit, true) | (TransactionState::CompleteAbort, false) if is_retry => {
+            Ok(Verdict::Done)
+        }
+        // Nothing was written, or nothing that the producer knows of: an abort makes sure.
+        (TransactionState::Empty, false) => Ok(Verdict::Prepare),
+        (TransactionState::CompleteCommit | TransactionState::CompleteAbort, false) if !is_retry => {
+            Ok(Verdict::Prepare)
+        }
+        (state, committed) => Err(refused(state, committed)),
+    }
+}
+
+/// Why a transaction cannot be ended so, now.
+fn refused(state: TransactionState, committed: bool) -> ErrorCode {
+    match state {
+        TransactionState::Dead | TransactionState::PrepareEpochFence => ErrorCode::UnknownServerError,
+        _ if state.prepared() == Some(committed) => ErrorCode::ConcurrentTransactions,
+        _ => ErrorCode::InvalidTxnState,
+    }
+}

@@ -1,0 +1,74 @@
+//! What clients ask of the coordinator, and what it answers.
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, describe_transactions_response,
+        list_transactions_response,
+    },
+};
+use regex::Regex;
+
+use super::{ProducerEpoch, TopicPartition};
+
+#[derive(Debug, Clone)]
+pub enum TransactionRequest {
+    InitProducerId(InitProducerIdRequest),
+    /// Also what `Produce` 12 and `TxnOffsetCommit` 5 imply: then with version 4 or later of `AddPartitionsToTxn`,
+    /// which tells that the producer speaks version 2 of transactions.
+    AddPartitions {
+        transactional_id: ByteString,
+        producer: ProducerEpoch,
+        partitions: Vec<TopicPartition>,
+        /// Adds nothing: asks whether all the partitions are part of the transaction.
+        verify_only: bool,
+    },
+    AddOffsets {
+        transactional_id: ByteString,
+        producer: ProducerEpoch,
+        /// The partition of `__consumer_offsets` that keeps the group.
+        partition: TopicPartition,
+    },
+    End(EndTxnRequest),
+    Describe {
+        transactional_id: ByteString,
+    },
+    /// Each filter that is empty, negative or absent lets everything through.
+    List {
+        /// Names of states. A name that is no state matches nothing.
+        states: Vec<ByteString>,
+        producer_ids: Vec<i64>,
+        /// Only transactions that began longer ago than this.
+        duration_ms: i64,
+        pattern: Option<IdPattern>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TransactionReply {
+    InitProducerId(InitProducerIdResponse),
+    /// For all partitions alike: all were added, or none.
+    AddPartitions(ErrorCode),
+    AddOffsets(ErrorCode),
+    End(EndTxnResponse),
+    Describe(describe_transactions_response::TransactionState),
+    List(Vec<list_transactions_response::TransactionState>),
+}
+
+/// A regular expression that must match a transactional id from end to end.
+#[derive(Debug, Clone)]
+pub struct IdPattern(Regex);
+
+impl IdPattern {
+    /// The error is what a client hears as `INVALID_REGULAR_EXPRESSION`.
+    pub fn new(pattern: &str) -> Result<Self, regex::Error> {
+        // Alone first: `a)|(b` is only an expression between parentheses.
+        Regex::new(pattern)?;
+        Regex::new(&format!(r"\A(?:{pattern})\z")).map(Self)
+    }
+
+    pub(super) fn matches(&self, transactional_id: &str) -> bool {
+        self.0.is_match(transactional_id)
+    }
+}
