@@ -2,6 +2,9 @@
 
 use crate::simulation::START_MS;
 
+/// What every message has and nobody wants to see.
+const NOISE: &str = ", unknown_tags: UnknownTags(None)";
+
 /// A run is played without a history, because text costs more than all else; if it fails, it is played again with one.
 #[derive(Debug, Default)]
 pub struct History {
@@ -17,7 +20,7 @@ impl History {
 
     pub(crate) fn note(&mut self, now: i64, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
-            lines.push(format!("{:>7} {}", now - START_MS, line()));
+            lines.push(format!("{:>7} {}", now - START_MS, line().replace(NOISE, "")));
         }
     }
 

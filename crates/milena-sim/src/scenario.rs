@@ -116,16 +116,18 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario) {
         };
         // Only the first process leaves; with two, it is not known which of them the group will have.
         let leaves = processes == 1 && number > 0 && random.below(5) == 0;
+        // All with the same settings: Kafka does not look at the topics of a static member that comes back.
+        let classic = classic_settings(random, cooperative, instance.clone());
+        let consumer = consumer_settings(random, instance);
         for _ in 0..processes {
             let random = &mut simulation.world.random;
             let start = START_MS + random.below(15_000) as i64;
             let leaves_at = leaves.then(|| start + random.below(30_000) as i64);
+            let (classic, consumer) = (classic.clone(), consumer.clone());
             let client: Box<dyn Client> = if is_classic {
-                let settings = classic_settings(random, cooperative, instance.clone());
-                Box::new(ClassicMember::new(ClassicSettings { leaves_at, ..settings }))
+                Box::new(ClassicMember::new(ClassicSettings { leaves_at, ..classic }))
             } else {
-                let settings = consumer_settings(random, instance.clone());
-                Box::new(ConsumerMember::new(ConsumerSettings { leaves_at, ..settings }))
+                Box::new(ConsumerMember::new(ConsumerSettings { leaves_at, ..consumer }))
             };
             simulation.add(client, start);
         }

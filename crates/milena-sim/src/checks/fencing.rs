@@ -1,40 +1,66 @@
 //! Whoever was replaced has no success any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
-use crate::clients::ClientId;
+use crate::{clients::ClientId, simulation::START_MS};
 
-/// The processes that share a `group.instance.id`. The last that joined is the member.
+/// The processes that share a `group.instance.id`. The last that joined is the member; where two joined at the same
+/// time, nobody can tell which.
 #[derive(Debug, Default)]
 pub(crate) struct Fencing {
     instances: BTreeMap<(ByteString, ByteString), Instance>,
 }
 
-#[derive(Debug, Default)]
-struct Instance {
-    running: BTreeSet<ClientId>,
-    /// Who was told last that it is the member, and when.
-    member: Option<(ClientId, i64)>,
+/// The running processes, and when each asked to join and heard that it had.
+type Instance = BTreeMap<ClientId, Option<Joined>>;
+
+#[derive(Debug, Clone, Copy)]
+struct Joined {
+    sent_at: i64,
+    known_at: i64,
 }
 
 impl Fencing {
     pub(crate) fn started(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) {
-        self.entry(group, instance).running.insert(client);
+        self.entry(group, instance).insert(client, None);
     }
 
     pub(crate) fn ended(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) {
-        self.entry(group, instance).running.remove(&client);
+        self.entry(group, instance).remove(&client);
     }
 
     pub(crate) fn runs_elsewhere(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) -> bool {
-        let running = &self.entry(group, instance).running;
-        running.iter().any(|other| *other != client)
+        self.entry(group, instance).keys().any(|other| *other != client)
     }
 
-    pub(crate) fn joined(&mut self, now: i64, client: ClientId, group: &ByteString, instance: &ByteString) {
-        self.entry(group, instance).member = Some((client, now));
+    /// Gives who else runs with this instance id.
+    pub(crate) fn joined(
+        &mut self,
+        (sent_at, known_at): (i64, i64),
+        client: ClientId,
+        group: &ByteString,
+        instance: &ByteString,
+    ) -> Vec<ClientId> {
+        let entry = self.entry(group, instance);
+        entry.insert(client, Some(Joined { sent_at, known_at }));
+        entry.keys().copied().filter(|other| *other != client).collect()
+    }
+
+    /// Whether another may be the member by now.
+    pub(crate) fn may_be_replaced(
+        &mut self,
+        client: ClientId,
+        group: &ByteString,
+        instance: Option<&ByteString>,
+    ) -> bool {
+        let Some(instance) = instance else { return false };
+        let entry = self.entry(group, instance);
+        let ours = entry.get(&client).copied().flatten();
+        let others = entry.iter().filter(|(other, _)| **other != client);
+        let mut others = others.filter_map(|(_, joined)| *joined);
+        others.any(|other| ours.is_none_or(|ours| other.known_at > ours.sent_at))
     }
 
     /// A request that was sent at `sent_at` has succeeded.
@@ -46,11 +72,20 @@ impl Fencing {
         sent_at: i64,
     ) -> Result<(), String> {
         let Some(instance) = instance else { return Ok(()) };
-        match self.entry(group, instance).member {
-            Some((other, since)) if other != client && since < sent_at => Err(format!(
-                "client {client} had success at {sent_at} as {instance} of {group}, which is client {other} since {since}"
+        let entry = self.entry(group, instance);
+        let Some(ours) = entry.get(&client).copied().flatten() else {
+            return Ok(());
+        };
+        let others = entry.iter().filter(|(other, _)| **other != client);
+        let mut others = others.filter_map(|(other, joined)| Some((other, (*joined)?)));
+        match others.find(|(_, other)| other.sent_at > ours.known_at && other.known_at < sent_at) {
+            Some((other, joined)) => Err(format!(
+                "client {client} had success with what it sent at {} as {instance} of {group}, \
+                 which is client {other} since {}",
+                sent_at - START_MS,
+                joined.known_at - START_MS
             )),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

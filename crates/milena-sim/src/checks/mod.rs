@@ -38,6 +38,9 @@ pub(crate) struct Checks {
     pub(crate) fencing: Fencing,
     /// The members that want partitions.
     pub(crate) members: BTreeMap<ClientId, Subscription>,
+    /// How many partitions the last leader of each group saw when it assigned. A leader that takes over an assignment
+    /// compares with that, so that no new partition is forgotten.
+    pub(crate) assigned_counts: BTreeMap<ByteString, i32>,
     failure: Option<String>,
 }
 
@@ -71,6 +74,20 @@ impl Checks {
 
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// A process was told that it is the static member: it takes the place of all others with its instance id.
+    pub(crate) fn joined(
+        &mut self,
+        (sent_at, now): (i64, i64),
+        client: ClientId,
+        group: &ByteString,
+        instance: Option<&ByteString>,
+    ) {
+        let Some(instance) = instance else { return };
+        for other in self.fencing.joined((sent_at, now), client, group, instance) {
+            self.owners.doubt(now, other);
+        }
     }
 
     /// After all faults have stopped and enough time has passed: each partition that somebody wants has one owner, and

@@ -81,6 +81,13 @@ impl Owners {
         }
     }
 
+    /// The broker may have given this client up.
+    pub(crate) fn doubt(&mut self, now: i64, client: ClientId) {
+        for claim in self.claims.values_mut().filter_map(|claims| claims.get_mut(&client)) {
+            claim.until = claim.until.min(now);
+        }
+    }
+
     /// The broker's clock jumped: it may give up anybody at once.
     pub(crate) fn doubt_all(&mut self, now: i64) {
         for claim in self.claims.values_mut().flat_map(BTreeMap::values_mut) {

@@ -155,19 +155,23 @@ impl ClassicMember {
         self.call = Some(io.send(Request::Group { version, request }, timeout_ms));
     }
 
-    fn joined(&mut self, io: &mut Io<'_>, response: JoinGroupResponse) {
+    fn joined(&mut self, io: &mut Io<'_>, sent_at: i64, response: JoinGroupResponse) {
         self.member_id = response.member_id;
         self.generation = response.generation_id;
         self.state = State::Syncing;
-        if let Some(instance) = &self.settings.instance {
-            io.checks
-                .fencing
-                .joined(io.now(), io.id, &self.settings.group, instance);
-        }
+        let now = io.now();
+        io.checks.joined((sent_at, now), io.id, &self.settings.group, self.settings.instance.as_ref());
         let mut assignments = vec![];
-        if response.leader == self.member_id && !response.skip_assignment {
-            self.assigned_count = Some(self.partition_count(io));
-            assignments = self.assign(io, &response.members);
+        if response.leader == self.member_id {
+            let group = self.settings.group.clone();
+            if response.skip_assignment {
+                self.assigned_count = io.checks.assigned_counts.get(&group).copied();
+            } else {
+                let count = partition_count(io);
+                io.checks.assigned_counts.insert(group, count);
+                self.assigned_count = Some(count);
+                assignments = self.assign(io, &response.members);
+            }
         }
         let request = SyncGroupRequest {
             group_id: self.settings.group.clone(),
@@ -251,13 +255,15 @@ impl ClassicMember {
         self.proven_at = self.proven_at.max(sent_at);
         let until = self.proven_at + i64::from(self.settings.session_ms.min(self.settings.rebalance_ms));
         let now = io.now();
+        let instance = self.settings.instance.as_ref();
+        if io.checks.fencing.may_be_replaced(io.id, &self.settings.group, instance) {
+            let held = io.checks.fencing.check(io.id, &self.settings.group, instance, sent_at);
+            return io.checks.demand(held);
+        }
         for place in &self.owned {
             let held = io.checks.owners.hold(now, io.id, (&self.settings.group, place), until);
             io.checks.demand(held);
         }
-        let instance = self.settings.instance.as_ref();
-        let held = io.checks.fencing.check(io.id, &self.settings.group, instance, sent_at);
-        io.checks.demand(held);
     }
 
     fn identity(&self) -> Identity {
@@ -268,14 +274,6 @@ impl ClassicMember {
             epoch: self.generation,
             asks_as_member: false,
         }
-    }
-
-    fn partition_count(&self, io: &Io<'_>) -> i32 {
-        let topics = self.settings.topics.iter();
-        topics
-            .filter_map(|topic| io.topics.by_name(topic))
-            .map(|topic| topic.partitions)
-            .sum()
     }
 
     fn wake_at(&mut self, io: &mut Io<'_>, due: i64) {
@@ -290,7 +288,7 @@ impl ClassicMember {
         }
         if self
             .assigned_count
-            .is_some_and(|count| count != self.partition_count(io))
+            .is_some_and(|count| count != partition_count(io))
         {
             return self.join(io);
         }
@@ -427,7 +425,7 @@ impl Client for ClassicMember {
         let failed = |code: i16| ErrorCode::from_code(code).filter(|error| *error != ErrorCode::None);
         match reply {
             GroupReply::Join(response) => match failed(response.error_code) {
-                None => self.joined(io, response),
+                None => self.joined(io, ours.sent_at, response),
                 Some(ErrorCode::MemberIdRequired) => {
                     self.member_id = response.member_id;
                     self.join(io);
@@ -480,4 +478,9 @@ fn read_subscriber(member: &JoinGroupResponseMember) -> Option<Subscriber> {
         owned: owned.collect(),
         generation: subscription.generation_id,
     })
+}
+
+/// Of all topics: it changes whenever one is made or grows.
+fn partition_count(io: &Io<'_>) -> i32 {
+    io.topics.iter().map(|(_, topic)| topic.partitions).sum()
 }

@@ -161,10 +161,9 @@ impl ConsumerMember {
         let joins = self.epoch == JOIN;
         self.epoch = response.member_epoch;
         self.heartbeat_ms = i64::from(response.heartbeat_interval_ms);
-        if let Some(instance) = self.settings.instance.as_ref().filter(|_| joins) {
-            io.checks
-                .fencing
-                .joined(io.now(), io.id, &self.settings.group, instance);
+        if joins {
+            let now = io.now();
+            io.checks.joined((call.sent_at, now), io.id, &self.settings.group, self.settings.instance.as_ref());
         }
         if let Some(assignment) = response.assignment {
             let target = read_assignment(io, assignment);
@@ -197,6 +196,10 @@ impl ConsumerMember {
         let by_session = self.proven_at.saturating_add(i64::from(self.settings.session_ms));
         let by_rebalance = self.clean_at.saturating_add(i64::from(self.settings.rebalance_ms));
         let now = io.now();
+        let instance = self.settings.instance.as_ref();
+        if io.checks.fencing.may_be_replaced(io.id, &self.settings.group, instance) {
+            return;
+        }
         for place in &self.owned {
             let until = by_session.min(by_rebalance);
             let held = io.checks.owners.hold(now, io.id, (&self.settings.group, place), until);
