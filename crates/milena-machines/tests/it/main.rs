@@ -1,5 +1,6 @@
 //! The coordinators, rule by rule.
 
+mod consumer;
 mod transaction_add;
 mod transaction_end;
 mod transaction_init;

@@ -16,6 +16,7 @@ pub(crate) struct Owners {
     generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
     /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
     pub(crate) only_generations: bool,
+    doubted_at: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +44,19 @@ impl Owners {
         ))
     }
 
-    /// A client begins to read `place`, or goes on, and may believe so until `until`.
+    /// A client begins to read `place`, or goes on. By what it sent at `proven_at`, it may believe so until `until`.
     pub(crate) fn hold(
         &mut self,
         now: i64,
         client: ClientId,
         (group, place): (&ByteString, &TopicPartition),
-        until: i64,
+        (proven_at, until): (i64, i64),
     ) -> Result<(), String> {
+        let until = if proven_at > self.doubted_at {
+            until
+        } else {
+            until.min(self.doubted_at)
+        };
         let claims = self.claims.entry((group.clone(), place.clone())).or_default();
         let claim = claims.entry(client).or_insert(Claim { since: now, until });
         claim.until = claim.until.max(until);
@@ -90,6 +96,7 @@ impl Owners {
 
     /// The broker's clock jumped: it may give up anybody at once.
     pub(crate) fn doubt_all(&mut self, now: i64) {
+        self.doubted_at = now;
         for claim in self.claims.values_mut().flat_map(BTreeMap::values_mut) {
             claim.until = claim.until.min(now);
         }

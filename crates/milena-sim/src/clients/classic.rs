@@ -160,7 +160,12 @@ impl ClassicMember {
         self.generation = response.generation_id;
         self.state = State::Syncing;
         let now = io.now();
-        io.checks.joined((sent_at, now), io.id, &self.settings.group, self.settings.instance.as_ref());
+        io.checks.joined(
+            (sent_at, now),
+            io.id,
+            &self.settings.group,
+            self.settings.instance.as_ref(),
+        );
         let mut assignments = vec![];
         if response.leader == self.member_id {
             let group = self.settings.group.clone();
@@ -261,7 +266,10 @@ impl ClassicMember {
             return io.checks.demand(held);
         }
         for place in &self.owned {
-            let held = io.checks.owners.hold(now, io.id, (&self.settings.group, place), until);
+            let held = io
+                .checks
+                .owners
+                .hold(now, io.id, (&self.settings.group, place), (self.proven_at, until));
             io.checks.demand(held);
         }
     }
@@ -286,10 +294,7 @@ impl ClassicMember {
         if self.settings.leaves_at.is_some_and(|leaves_at| io.now() >= leaves_at) {
             return self.leave(io);
         }
-        if self
-            .assigned_count
-            .is_some_and(|count| count != partition_count(io))
-        {
+        if self.assigned_count.is_some_and(|count| count != partition_count(io)) {
             return self.join(io);
         }
         if !self.owned.is_empty() && io.random.below(3) == 0 {

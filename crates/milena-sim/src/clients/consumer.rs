@@ -163,7 +163,12 @@ impl ConsumerMember {
         self.heartbeat_ms = i64::from(response.heartbeat_interval_ms);
         if joins {
             let now = io.now();
-            io.checks.joined((call.sent_at, now), io.id, &self.settings.group, self.settings.instance.as_ref());
+            io.checks.joined(
+                (call.sent_at, now),
+                io.id,
+                &self.settings.group,
+                self.settings.instance.as_ref(),
+            );
         }
         if let Some(assignment) = response.assignment {
             let target = read_assignment(io, assignment);
@@ -201,8 +206,11 @@ impl ConsumerMember {
             return;
         }
         for place in &self.owned {
-            let until = by_session.min(by_rebalance);
-            let held = io.checks.owners.hold(now, io.id, (&self.settings.group, place), until);
+            let (proven_at, until) = (self.proven_at.min(self.clean_at), by_session.min(by_rebalance));
+            let held = io
+                .checks
+                .owners
+                .hold(now, io.id, (&self.settings.group, place), (proven_at, until));
             io.checks.demand(held);
         }
     }

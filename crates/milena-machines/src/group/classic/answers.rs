@@ -74,7 +74,7 @@ impl Member {
     }
 
     /// Answers whatever waits, because the member is no longer there.
-    pub(super) fn dismiss(&mut self, error: ErrorCode, member_id: &ByteString, effects: &mut GroupEffects) {
+    pub(in crate::group) fn dismiss(&mut self, error: ErrorCode, member_id: &ByteString, effects: &mut GroupEffects) {
         if let Some(waiting) = self.joining.take() {
             let reply = join_error(error, member_id.clone(), waiting.version);
             effects.replies.push((waiting.ticket, reply));

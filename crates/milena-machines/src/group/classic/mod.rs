@@ -20,6 +20,9 @@ use bytestring::ByteString;
 
 use super::{Group, GroupCoordinator, GroupEffects};
 
+pub(in crate::group) use answers::{join_error, join_reply, sync_error};
+pub(in crate::group) use leave::left;
+pub(in crate::group) use member::Member as ClassicMember;
 pub(in crate::group) use state::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, State};
 pub(in crate::group) use timeouts::keep_alive;
 

@@ -183,12 +183,12 @@ impl ClassicGroup {
         self.pending_members.is_empty() && self.members.values().all(|member| member.joining.is_some())
     }
 
-    pub(super) fn enter(&mut self, state: State, now_ms: i64) {
+    pub(in crate::group) fn enter(&mut self, state: State, now_ms: i64) {
         self.state = state;
         self.state_since_ms = Some(now_ms);
     }
 
-    pub(super) fn add(&mut self, member_id: ByteString, member: Member) {
+    pub(in crate::group) fn add(&mut self, member_id: ByteString, member: Member) {
         if self.members.is_empty() {
             self.protocol_type = Some(member.protocol_type.clone());
         }

@@ -1,151 +1,80 @@
 //! Groups in which the broker assigns (KIP-848): ConsumerGroupHeartbeat.
+//!
+//! A group has an epoch, which grows when members or topics change. For each epoch there is a target: who is to have what
+//! in the end. Each member goes there at its own pace, in heartbeats, and no partition has two owners on the way.
+
+mod assignors;
+mod classic_members;
+mod describe;
+mod group;
+mod heartbeat;
+mod leave;
+mod member;
+mod migration;
+mod reconcile;
+mod regex;
+mod replay;
+mod target;
+mod timeouts;
+mod validate;
 
 use bytestring::ByteString;
-use milena_wire::{
-    errors::ErrorCode,
-    messages::{
-        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest, HeartbeatResponse,
-        JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest,
-        SyncGroupResponse, consumer_group_describe_response::DescribedGroup,
-    },
-};
+use milena_wire::{errors::ErrorCode, messages::ConsumerGroupMemberMetadataValue as MemberMetadata};
 
-use super::{GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
+use super::{Group, GroupCoordinator, GroupEffects};
 use crate::{Ticket, TopicsImage};
 
-#[derive(Debug)]
-pub(super) struct ConsumerGroup {}
+pub(super) use group::ConsumerGroup;
 
+/// A deadline of a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
+    /// Nothing was heard of it.
     Session(ByteString),
+    /// It did not give up what it must.
+    Rebalance(ByteString),
+    /// It is of the classic protocol, was told to join again, and did not.
+    Join(ByteString),
+    /// It is of the classic protocol, has joined, and did not ask for its assignment.
+    Sync(ByteString),
 }
 
-impl ConsumerGroup {
-    pub(in crate::group) fn is_empty(&self) -> bool {
-        true
-    }
+/// Why a request is not granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    code: ErrorCode,
+    message: String,
+}
 
-    pub(in crate::group) fn state_name(&self) -> &'static str {
-        "Empty"
-    }
-
-    /// What removes the group from the log.
-    pub(in crate::group) fn tombstones(&self, group_id: &ByteString) -> Vec<GroupRecord> {
-        vec![GroupRecord::ConsumerGroup {
-            group_id: group_id.clone(),
-            value: None,
-        }]
-    }
-
-    pub(in crate::group) fn is_subscribed_to(&self, _topic: &str) -> bool {
-        false
-    }
-
-    pub(in crate::group) fn validate_offset_commit(
-        &self,
-        _member_id: &str,
-        _instance_id: Option<&str>,
-        _epoch: i32,
-        _is_transactional: bool,
-        _version: i16,
-    ) -> Result<(), ErrorCode> {
-        Err(ErrorCode::UnknownMemberId)
-    }
-
-    pub(in crate::group) fn validate_offset_fetch(
-        &self,
-        _member_id: Option<&str>,
-        _epoch: i32,
-    ) -> Result<(), ErrorCode> {
-        Err(ErrorCode::UnknownMemberId)
-    }
+fn refuse(code: ErrorCode, message: impl Into<String>) -> Refusal {
+    let message = message.into();
+    Refusal { code, message }
 }
 
 impl GroupCoordinator {
-    pub(super) fn consumer_classic_join(
-        &mut self,
-        _context: &GroupContext,
-        request: JoinGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> Option<GroupReply> {
-        Some(GroupReply::Join(JoinGroupResponse {
-            error_code: ErrorCode::InconsistentGroupProtocol.code(),
-            member_id: request.member_id,
-            ..Default::default()
-        }))
+    /// Groups whose topics have changed look at them in the next heartbeat of any member.
+    pub(super) fn consumer_topics_changed(&mut self, _now_ms: i64, before: &TopicsImage, _effects: &mut GroupEffects) {
+        let after = &self.topics;
+        let gone = before.iter().filter(|(name, _)| after.by_name(name).is_none());
+        let new = after
+            .iter()
+            .filter(|(name, topic)| before.by_name(name) != Some(*topic));
+        let changed: Vec<&ByteString> = gone.chain(new).map(|(name, _)| name).collect();
+        let is_created = |name: &&ByteString| {
+            before.by_name(name).map(|topic| topic.id) != after.by_name(name).map(|topic| topic.id)
+        };
+        let has_created = changed.iter().any(is_created);
+        for group in self.groups.values_mut() {
+            if let Group::Consumer(group) = group {
+                let is_concerned = changed.iter().any(|name| group.is_subscribed_to(name));
+                group.topics_changed |= is_concerned;
+                if has_created && !group.regexes.is_empty() {
+                    group.regexes_matched_ms = None;
+                }
+            }
+        }
     }
 
-    pub(super) fn consumer_classic_sync(
-        &mut self,
-        _context: &GroupContext,
-        _request: SyncGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> Option<GroupReply> {
-        Some(GroupReply::Sync(SyncGroupResponse {
-            error_code: ErrorCode::UnknownMemberId.code(),
-            ..Default::default()
-        }))
-    }
-
-    pub(super) fn consumer_classic_heartbeat(
-        &mut self,
-        _context: &GroupContext,
-        _request: &HeartbeatRequest,
-    ) -> GroupReply {
-        GroupReply::Heartbeat(HeartbeatResponse {
-            error_code: ErrorCode::UnknownMemberId.code(),
-            ..Default::default()
-        })
-    }
-
-    pub(super) fn consumer_classic_leave(
-        &mut self,
-        _context: &GroupContext,
-        _request: LeaveGroupRequest,
-        _effects: &mut GroupEffects,
-    ) -> GroupReply {
-        GroupReply::Leave(LeaveGroupResponse {
-            error_code: ErrorCode::UnknownMemberId.code(),
-            ..Default::default()
-        })
-    }
-
-    pub(super) fn consumer_start(&mut self, _now_ms: i64, _effects: &mut GroupEffects) {}
-
-    pub(super) fn consumer_heartbeat(
-        &mut self,
-        _context: &GroupContext,
-        _request: ConsumerGroupHeartbeatRequest,
-        _effects: &mut GroupEffects,
-    ) -> GroupReply {
-        GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            ..Default::default()
-        })
-    }
-
-    pub(super) fn describe_consumer_group(&self, _context: &GroupContext, group_id: ByteString) -> GroupReply {
-        GroupReply::ConsumerDescribe(DescribedGroup {
-            error_code: ErrorCode::GroupIdNotFound.code(),
-            group_id,
-            ..Default::default()
-        })
-    }
-
-    pub(super) fn consumer_timeout(
-        &mut self,
-        _now_ms: i64,
-        _group: &ByteString,
-        _of: Timer,
-        _effects: &mut GroupEffects,
-    ) {
-    }
-
-    pub(super) fn consumer_topics_changed(&mut self, _now_ms: i64, _before: &TopicsImage, _effects: &mut GroupEffects) {
-    }
-
+    /// Nobody waits here: every heartbeat is answered at once.
     pub(super) fn consumer_forget(&mut self, _ticket: Ticket) {}
-
-    pub(super) fn replay_consumer(&mut self, _record: GroupRecord) {}
 }

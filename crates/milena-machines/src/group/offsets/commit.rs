@@ -48,7 +48,11 @@ impl GroupCoordinator {
             generation_or_epoch: request.generation_id_or_member_epoch,
             is_transactional: false,
         };
-        if let Err(error) = self.validate_commit(context, committer) {
+        let partitions = request.topics.iter().flat_map(|topic| {
+            let partitions = topic.partitions.iter();
+            partitions.map(|partition| (&topic.name, partition.partition_index))
+        });
+        if let Err(error) = self.validate_commit(context, committer, partitions) {
             let topics = request.topics.iter().map(|topic| commit_answer(topic, |_| error));
             return GroupReply::OffsetCommit(OffsetCommitResponse {
                 topics: topics.collect(),
@@ -126,7 +130,11 @@ impl GroupCoordinator {
         let validity = if request.group_id.is_empty() {
             Err(ErrorCode::InvalidGroupId)
         } else {
-            self.validate_commit(context, committer)
+            let partitions = request.topics.iter().flat_map(|topic| {
+                let partitions = topic.partitions.iter();
+                partitions.map(|partition| (&topic.name, partition.partition_index))
+            });
+            self.validate_commit(context, committer, partitions)
         };
         if let Err(error) = validity {
             let topics = request.topics.iter().map(|topic| txn_commit_answer(topic, |_| error));
@@ -183,7 +191,13 @@ impl GroupCoordinator {
         effects.records.push(record);
     }
 
-    fn validate_commit(&self, context: &GroupContext, committer: Committer<'_>) -> Result<(), ErrorCode> {
+    /// `partitions` are those of the commit: in the consumer protocol, each has an epoch of its own.
+    fn validate_commit<'a>(
+        &self,
+        context: &GroupContext,
+        committer: Committer<'_>,
+        partitions: impl Iterator<Item = (&'a ByteString, i32)>,
+    ) -> Result<(), ErrorCode> {
         let Committer {
             member_id,
             instance_id,
@@ -203,6 +217,12 @@ impl GroupCoordinator {
                     is_transactional,
                     version,
                 );
+                let partitions = partitions.map(|(topic, partition)| {
+                    let topic = self.topics.by_name(topic).map(|topic| topic.id).unwrap_or_default();
+                    (topic, partition)
+                });
+                let validity = validity
+                    .and_then(|()| group.validate_partition_commits(member_id, generation_or_epoch, partitions));
                 validity.map_err(|error| match error {
                     // Those who commit in transactions know generations only.
                     ErrorCode::StaleMemberEpoch if is_transactional => ErrorCode::IllegalGeneration,

@@ -1,0 +1,77 @@
+//! Who is to read what.
+//!
+//! Kafka computes a new assignment at most once in `group.consumer.assignment.interval.ms` (a second unless told
+//! otherwise), because it assigns for groups of thousands on the thread that answers heartbeats. Ours assigns at once.
+
+mod range;
+mod uniform;
+
+use std::rc::Rc;
+
+use bytestring::ByteString;
+use milena_wire::Uuid;
+
+use super::member::Partitions;
+
+/// What an assignor knows of a member.
+#[derive(Debug)]
+pub(super) struct MemberSpec<'a> {
+    pub(super) member_id: &'a ByteString,
+    pub(super) instance_id: Option<&'a ByteString>,
+    /// The topics that it subscribes to and that there are, in the order of their ids. Equal ones are shared.
+    pub(super) topics: Rc<[TopicSpec]>,
+    /// What it was to have until now.
+    pub(super) previous: &'a Partitions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TopicSpec {
+    pub(super) id: Uuid,
+    pub(super) partitions: i32,
+}
+
+/// Gives each member its partitions; the members come in the order of their ids, and the answers in the same.
+pub(super) fn assign(assignor: &str, members: &[MemberSpec<'_>]) -> Vec<Partitions> {
+    match assignor {
+        "range" => range::assign(members),
+        _ => uniform::assign(members),
+    }
+}
+
+/// Whether all members subscribe to the same.
+fn is_homogeneous(members: &[MemberSpec<'_>]) -> bool {
+    members.windows(2).all(|pair| match pair {
+        [one, other] => one.topics == other.topics,
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    pub(super) fn topic(number: u8, partitions: i32) -> TopicSpec {
+        TopicSpec {
+            id: Uuid::from_bytes([number; 16]),
+            partitions,
+        }
+    }
+
+    pub(super) fn partitions(topics: &[(u8, &[i32])]) -> Partitions {
+        let topics = topics.iter();
+        topics
+            .map(|(number, partitions)| (topic(*number, 0).id, partitions.iter().copied().collect()))
+            .collect()
+    }
+
+    /// Members that have nothing yet.
+    pub(super) fn specs(members: &[(&'static str, &[TopicSpec])]) -> Vec<MemberSpec<'static>> {
+        let members = members.iter().map(|(member_id, topics)| MemberSpec {
+            member_id: Box::leak(Box::new(ByteString::from_static(member_id))),
+            instance_id: None,
+            topics: (*topics).into(),
+            previous: Box::leak(Box::default()),
+        });
+        members.collect()
+    }
+}

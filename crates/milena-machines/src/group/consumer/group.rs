@@ -1,0 +1,224 @@
+//! A group and what can be asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytestring::ByteString;
+use milena_wire::Uuid;
+
+use super::{
+    member::{Current, Member, Partitions},
+    regex::ResolvedRegex,
+};
+use crate::group::GroupRecord;
+
+#[derive(Debug)]
+pub(in crate::group) struct ConsumerGroup {
+    /// Grows whenever who is in the group or what they subscribe to changes.
+    pub(super) epoch: i32,
+    /// Of the topics that the group subscribes to, when the epoch last grew.
+    pub(super) metadata_hash: i64,
+    /// The group's epoch for which `target` was computed.
+    pub(super) target_epoch: i32,
+    /// What each member is to have in the end.
+    pub(super) target: BTreeMap<ByteString, Partitions>,
+    pub(super) members: BTreeMap<ByteString, Member>,
+    /// The member of each instance id.
+    pub(super) static_members: BTreeMap<ByteString, ByteString>,
+    pub(super) regexes: BTreeMap<ByteString, ResolvedRegex>,
+
+    /// Who holds a partition: it is assigned to nobody else until its owner has given it up.
+    owners: BTreeMap<(Uuid, i32), ByteString>,
+    /// How many members and regular expressions ask for a topic.
+    subscriptions: BTreeMap<ByteString, usize>,
+
+    /// A topic of the group may have changed. Not in the log: after a restart we look once.
+    pub(super) topics_changed: bool,
+    /// When the regular expressions were last matched with all topics; `None` if topics were created since.
+    pub(super) regexes_matched_ms: Option<i64>,
+}
+
+impl Default for ConsumerGroup {
+    fn default() -> Self {
+        Self {
+            epoch: 1,
+            metadata_hash: 0,
+            target_epoch: 1,
+            target: BTreeMap::new(),
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            regexes: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            topics_changed: true,
+            regexes_matched_ms: None,
+        }
+    }
+}
+
+/// Questions that any kind of group is asked.
+impl ConsumerGroup {
+    pub(in crate::group) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(in crate::group) fn state_name(&self) -> &'static str {
+        let is_reconciled = |member: &Member| member.is_reconciled_to(self.target_epoch);
+        if self.members.is_empty() {
+            "Empty"
+        } else if self.epoch > self.target_epoch {
+            "Assigning"
+        } else if self.members.values().all(is_reconciled) {
+            "Stable"
+        } else {
+            "Reconciling"
+        }
+    }
+
+    pub(in crate::group) fn is_subscribed_to(&self, topic: &str) -> bool {
+        self.subscriptions.contains_key(topic)
+    }
+
+    /// All that must be written for the group to be gone.
+    pub(in crate::group) fn tombstones(&self, group_id: &ByteString) -> Vec<GroupRecord> {
+        let group_id = || group_id.clone();
+        let mut records = vec![];
+        records.extend(self.members.keys().map(|member_id| GroupRecord::CurrentAssignment {
+            group_id: group_id(),
+            member_id: member_id.clone(),
+            value: None,
+        }));
+        records.extend(self.target.keys().map(|member_id| GroupRecord::TargetAssignment {
+            group_id: group_id(),
+            member_id: member_id.clone(),
+            value: None,
+        }));
+        records.push(GroupRecord::TargetEpoch {
+            group_id: group_id(),
+            value: None,
+        });
+        records.extend(self.members.keys().map(|member_id| GroupRecord::Member {
+            group_id: group_id(),
+            member_id: member_id.clone(),
+            value: None,
+        }));
+        records.extend(self.regexes.keys().map(|regex| GroupRecord::Regex {
+            group_id: group_id(),
+            regex: regex.clone(),
+            value: None,
+        }));
+        records.push(GroupRecord::ConsumerGroup {
+            group_id: group_id(),
+            value: None,
+        });
+        records
+    }
+}
+
+impl ConsumerGroup {
+    pub(super) fn static_member(&self, instance_id: &str) -> Option<(&ByteString, &Member)> {
+        self.members.get_key_value(self.static_members.get(instance_id)?)
+    }
+
+    /// Who must give up a partition before anybody else gets it.
+    pub(super) fn owner(&self, topic: Uuid, partition: i32) -> Option<&ByteString> {
+        self.owners.get(&(topic, partition))
+    }
+
+    /// The names of all topics that anybody asks for, whether they exist or not.
+    pub(super) fn subscribed_topics(&self) -> impl Iterator<Item = &ByteString> {
+        self.subscriptions.keys()
+    }
+
+    pub(super) fn regex_members(&self, regex: &str) -> usize {
+        let members = self.members.values().filter_map(Member::regex);
+        members.filter(|own| *own == regex).count()
+    }
+
+    pub(super) fn matches_of(&self, member: &Member) -> Option<&BTreeSet<ByteString>> {
+        Some(&self.regexes.get(member.regex()?)?.topics)
+    }
+
+    /// The assignor that most members ask for, of those that there are; with as many for both, the one named first.
+    pub(super) fn preferred_assignor<'a>(&self, assignors: &'a [ByteString]) -> Option<&'a ByteString> {
+        let votes = |assignor: &ByteString| {
+            let choices = self.members.values().map(|member| &member.metadata.server_assignor);
+            choices.filter(|choice| choice.as_ref() == Some(assignor)).count()
+        };
+        let voted = assignors.iter().rev().map(|assignor| (votes(assignor), assignor));
+        let best = voted.filter(|(votes, _)| *votes > 0).max_by_key(|(votes, _)| *votes);
+        best.map(|(_, assignor)| assignor).or_else(|| assignors.first())
+    }
+}
+
+/// The only ways to change what the log tells: the indexes follow.
+impl ConsumerGroup {
+    pub(super) fn put_metadata(&mut self, member_id: ByteString, mut metadata: super::MemberMetadata) {
+        metadata.subscribed_topic_names.sort_unstable();
+        metadata.subscribed_topic_names.dedup();
+        let member = self.members.entry(member_id.clone()).or_default();
+        let old = std::mem::replace(&mut member.metadata, metadata);
+        forget_topics(&mut self.subscriptions, &old.subscribed_topic_names);
+        count_topics(&mut self.subscriptions, &member.metadata.subscribed_topic_names);
+        if let Some(instance_id) = member.metadata.instance_id.clone() {
+            self.static_members.insert(instance_id, member_id);
+        }
+    }
+
+    pub(super) fn put_current(&mut self, member_id: &ByteString, current: Current) {
+        let member = self.members.entry(member_id.clone()).or_default();
+        release(&mut self.owners, member_id, &member.current);
+        for partition in current.held() {
+            self.owners.insert(partition, member_id.clone());
+        }
+        member.current = current;
+    }
+
+    pub(super) fn remove_member(&mut self, member_id: &ByteString) {
+        let Some(member) = self.members.remove(member_id) else {
+            return;
+        };
+        release(&mut self.owners, member_id, &member.current);
+        forget_topics(&mut self.subscriptions, &member.metadata.subscribed_topic_names);
+        if let Some(instance_id) = &member.metadata.instance_id
+            && self.static_members.get(instance_id) == Some(member_id)
+        {
+            self.static_members.remove(instance_id);
+        }
+    }
+
+    pub(super) fn put_regex(&mut self, regex: ByteString, resolved: Option<ResolvedRegex>) {
+        if let Some(old) = self.regexes.remove(&regex) {
+            forget_topics(&mut self.subscriptions, &old.topics);
+        }
+        if let Some(resolved) = resolved {
+            count_topics(&mut self.subscriptions, &resolved.topics);
+            self.regexes.insert(regex, resolved);
+        }
+    }
+}
+
+/// Only what is still the member's: a log may tell of the next owner first.
+fn release(owners: &mut BTreeMap<(Uuid, i32), ByteString>, member_id: &ByteString, current: &Current) {
+    for partition in current.held() {
+        if owners.get(&partition) == Some(member_id) {
+            owners.remove(&partition);
+        }
+    }
+}
+
+fn count_topics<'a>(counts: &mut BTreeMap<ByteString, usize>, topics: impl IntoIterator<Item = &'a ByteString>) {
+    for topic in topics {
+        *counts.entry(topic.clone()).or_default() += 1;
+    }
+}
+
+fn forget_topics<'a>(counts: &mut BTreeMap<ByteString, usize>, topics: impl IntoIterator<Item = &'a ByteString>) {
+    for topic in topics {
+        if let Some(count) = counts.get_mut(topic) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(topic);
+            }
+        }
+    }
+}
