@@ -24,10 +24,11 @@ impl Network {
         reorders: false,
     };
 
-    pub(crate) fn bad(random: &mut Random, reorders: bool) -> Self {
+    /// With `doubles`, clients send again what was not answered as if it were the first time.
+    pub(crate) fn bad(random: &mut Random, doubles: bool, reorders: bool) -> Self {
         Self {
-            lost: random.below(80),
-            doubled: random.below(80),
+            lost: random.below(100),
+            doubled: if doubles { random.below(80) } else { 0 },
             slow: random.below(200),
             reorders,
         }

@@ -58,7 +58,9 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     let mut world = World::new(seed, with_history);
     let random = &mut world.random;
     let reorders = scenario == Scenario::Classic && random.below(3) == 0;
-    world.network = Network::bad(random, reorders);
+    // A member of the consumer protocol never does that: it says who it is anew.
+    let doubles = scenario == Scenario::Classic;
+    world.network = Network::bad(random, doubles, reorders);
     world.checks.owners.only_generations = reorders;
     let settings = BrokerSettings {
         fsync: random.below(3) > 0,

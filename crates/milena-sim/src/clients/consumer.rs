@@ -283,7 +283,8 @@ impl ConsumerMember {
 
     fn failed(&mut self, io: &mut Io<'_>, error: ErrorCode) {
         match error {
-            ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch => {
+            // The group is not found when only members of the classic protocol are left in it: then it is theirs.
+            ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::GroupIdNotFound => {
                 self.lose_all(io);
                 self.heartbeat(io);
             }
