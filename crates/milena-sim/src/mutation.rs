@@ -15,16 +15,28 @@ pub enum Mutation {
     ReleaseBeforeRevoked,
     /// The last record of a batch is not appended.
     LoseLastRecord,
+    /// Offsets of open transactions are forgotten when the broker starts.
+    LosePendingOffsets,
+    /// What was decided before the broker ended is not carried out after its start.
+    ForgetMarkers,
+    /// The markers of a transaction are written before its verdict is safe from a power cut.
+    MarkersBeforeDurable,
+    /// A producer that was replaced goes on writing.
+    OldProducersSucceed,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
         Self::ForgetHeartbeats,
         Self::ReleaseBeforeRevoked,
         Self::LoseLastRecord,
+        Self::LosePendingOffsets,
+        Self::ForgetMarkers,
+        Self::MarkersBeforeDurable,
+        Self::OldProducersSucceed,
     ];
 
     /// As it is named on the command line.
@@ -36,6 +48,10 @@ impl Mutation {
             Self::ForgetHeartbeats => "forget-heartbeats",
             Self::ReleaseBeforeRevoked => "release-before-revoked",
             Self::LoseLastRecord => "lose-last-record",
+            Self::LosePendingOffsets => "lose-pending-offsets",
+            Self::ForgetMarkers => "forget-markers",
+            Self::MarkersBeforeDurable => "markers-before-durable",
+            Self::OldProducersSucceed => "old-producers-succeed",
         }
     }
 

@@ -9,7 +9,7 @@ use milena_machines::{
 use crate::{
     Mutation,
     broker::{Broker, BrokerSettings},
-    clients::{ClassicMember, ClassicSettings, Client, ConsumerMember, ConsumerSettings},
+    clients::{ClassicMember, ClassicSettings, Client, ConsumerMember, ConsumerSettings, Producer, ProducerSettings},
     network::Network,
     simulation::{Event, Fault, START_MS, Simulation, World},
 };
@@ -22,10 +22,12 @@ pub enum Scenario {
     Consumer,
     /// Groups with members of both kinds.
     Migration,
+    /// Transactional producers.
+    Transactions,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 3] = [Self::Classic, Self::Consumer, Self::Migration];
+    pub const ALL: [Self; 4] = [Self::Classic, Self::Consumer, Self::Migration, Self::Transactions];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Scenario {
             Self::Classic => "classic",
             Self::Consumer => "consumer",
             Self::Migration => "migration",
+            Self::Transactions => "transactions",
         }
     }
 
@@ -62,6 +65,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     let doubles = scenario == Scenario::Classic;
     world.network = Network::bad(random, doubles, reorders);
     world.checks.owners.only_generations = reorders;
+    world.checks.owners.generations_repeat = scenario == Scenario::Migration;
     let settings = BrokerSettings {
         fsync: random.below(3) > 0,
         append_failures: random.below(15),
@@ -75,8 +79,12 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     }
     let broker = Broker::new(settings, &mut world);
     let mut simulation = Simulation::new(world, broker);
-    add_members(&mut simulation, scenario);
     let faults_end = START_MS + 20_000 + simulation.world.random.below(30_000) as i64;
+    if scenario == Scenario::Transactions {
+        add_producers(&mut simulation, faults_end);
+    } else {
+        add_members(&mut simulation, scenario);
+    }
     let back_ms = add_faults(&mut simulation, faults_end);
     simulation.world.queue.at(faults_end, Event::FaultsStop);
     // Longest: a client is down, joins, an old one must expire, then two rebalances.
@@ -107,7 +115,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario) {
         let is_classic = match scenario {
             Scenario::Classic => true,
             Scenario::Consumer => false,
-            Scenario::Migration => random.below(2) == 0,
+            Scenario::Migration | Scenario::Transactions => random.below(2) == 0,
         };
         let instance = (random.below(3) == 0).then(|| ByteString::from(format!("instance-{number}")));
         // One more process with the instance id of another, as after a failed stop.
@@ -133,6 +141,22 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario) {
             };
             simulation.add(client, start);
         }
+    }
+}
+
+/// Some share a transactional id: only the last that started may go on.
+fn add_producers(simulation: &mut Simulation, faults_end: i64) {
+    for _ in 0..1 + simulation.world.random.below(4) {
+        let random = &mut simulation.world.random;
+        let settings = ProducerSettings {
+            transactional_id: format!("id-{}", random.below(3)).into(),
+            is_v2: random.below(2) == 0,
+            timeout_ms: 4_000 + random.below(8_000) as i32,
+            partitions: 1 + random.below(3) as i32,
+            stops_at: faults_end + 10_000,
+        };
+        let start = START_MS + random.below(20_000) as i64;
+        simulation.add(Box::new(Producer::new(settings)), start);
     }
 }
 

@@ -9,7 +9,7 @@ use milena_wire::Uuid;
 use crate::{
     broker::{Broker, LogId},
     checks::Checks,
-    clients::{CallId, Client, ClientId, Io, Reply, Request},
+    clients::{CallId, Client, ClientId, Io, PRODUCERS_GROUP, Reply, Request},
     history::History,
     network::Network,
     queue::Queue,
@@ -185,6 +185,9 @@ impl Simulation {
         let topics = world.topics.clone();
         world.checks.settled(world.queue.now(), &topics);
         self.broker.check_logs(world);
+        let offsets = self.broker.committed_offsets(world, PRODUCERS_GROUP);
+        let held = world.checks.transactions.check(&self.broker.read_committed(), &offsets);
+        world.checks.demand(held);
     }
 
     fn happen(&mut self, event: Event) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_machines::{
     GroupCoordinator, Ticket, TopicsImage,
+    transaction::ProducerEpoch,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, OffsetKey},
 };
 use milena_wire::{
@@ -19,6 +20,7 @@ use milena_wire::{
 use super::{Broker, BrokerSettings, Held, LogId};
 use crate::{
     Mutation,
+    checks::TopicPartition,
     clients::{ClientId, Reply},
     journal::{Entry, Journal},
     simulation::World,
@@ -59,11 +61,17 @@ impl Groups {
         self.machine.set_topics(now, topics)
     }
 
+    pub(super) fn replay_marker(&mut self, producer: ProducerEpoch, committed: bool) {
+        self.machine.replay_marker(producer, committed);
+    }
+
     /// A machine that has read the log and nothing else.
     fn replayed(&self, world: &World, journal: &Journal, incarnation: u64) -> Result<GroupCoordinator, String> {
         let mut machine = Self::new(&self.settings, world, incarnation).machine;
+        let mutation = self.settings.mutation;
         for entry in journal.entries() {
             match entry {
+                Entry::Records { producer: Some(_), .. } if mutation == Some(Mutation::LosePendingOffsets) => {}
                 Entry::Records { producer, records } => {
                     for record in records {
                         let outcome = machine.replay_stored(*producer, &record.key, record.value.as_ref());
@@ -214,9 +222,11 @@ impl Broker {
                 Ok(records) => records,
                 Err(error) => return world.checks.fail(format!("a group record cannot be written: {error}")),
             };
-            if !self.append(world, &LogId::Groups, Entry::Records { producer, records }) {
+            let entry = Entry::Records { producer, records };
+            if !self.append(world, &LogId::Groups, entry.clone()) {
                 return self.rebuild_groups(world);
             }
+            self.note_offsets(&entry);
         }
         for (ticket, reply) in replies {
             self.hold(&LogId::Groups, Held::Reply(ticket, Reply::Group(reply)));
@@ -225,10 +235,42 @@ impl Broker {
 
     /// The machine is ahead of its log: only the log counts. Whoever waits for an answer hears nothing.
     fn rebuild_groups(&mut self, world: &mut World) {
-        let held: BTreeSet<Ticket> = self.held.iter().map(|(_, _, Held::Reply(ticket, _))| *ticket).collect();
-        self.tickets.retain(|ticket, _| held.contains(ticket));
+        let held = self.held.iter().filter_map(|(_, _, held)| match held {
+            Held::Reply(ticket, _) | Held::Write(ticket, _) => Some(*ticket),
+            Held::Markers(_) | Held::MarkerDurable(_) => None,
+        });
+        let held: BTreeSet<Ticket> = held.collect();
+        self.tickets.retain(|ticket, (_, _, is_group)| !*is_group || held.contains(ticket));
         self.groups.forget_picture();
         self.load_groups(world);
+    }
+
+    /// What is committed for a group when all is over.
+    pub(crate) fn committed_offsets(&mut self, world: &World, group_id: &'static str) -> BTreeMap<TopicPartition, i64> {
+        let group = OffsetFetchRequestGroup {
+            group_id: group_id.into(),
+            member_epoch: -1,
+            ..Default::default()
+        };
+        let request = GroupRequest::OffsetFetch {
+            group,
+            require_stable: false,
+        };
+        let effects = self.groups.machine.handle(&observer(self.now(world)), request);
+        let mut offsets = BTreeMap::new();
+        for (_, reply) in effects.replies {
+            let GroupReply::OffsetFetch(group) = reply else { continue };
+            for topic in group.topics {
+                offsets.extend(topic.partitions.into_iter().map(|partition| {
+                    let place = TopicPartition {
+                        topic: topic.name.clone(),
+                        partition: partition.partition_index,
+                    };
+                    (place, partition.committed_offset)
+                }));
+            }
+        }
+        offsets
     }
 
     /// In the coordinator's own eyes, too, a partition has one owner.

@@ -1,10 +1,16 @@
 //! The broker around the machines: it appends what they say, waits until that is durable, and answers then.
 
 mod groups;
+mod transactions;
 
 use std::collections::BTreeMap;
 
-use milena_machines::{Ticket, group::GroupConfig};
+use bytestring::ByteString;
+use milena_machines::{
+    Ticket,
+    group::GroupConfig,
+    transaction::{Markers, ProducerEpoch},
+};
 
 use crate::{
     Mutation,
@@ -14,6 +20,8 @@ use crate::{
 };
 
 use groups::Groups;
+pub(crate) use transactions::{data_partition, offsets_partition};
+use transactions::{Transactions, Write};
 
 #[derive(Debug, Clone)]
 pub(crate) struct BrokerSettings {
@@ -31,9 +39,11 @@ pub(crate) struct Broker {
     settings: BrokerSettings,
     logs: BTreeMap<LogId, Journal>,
     groups: Groups,
+    transactions: Transactions,
     /// What leaves when a log is durable up to there.
     held: Vec<(LogId, usize, Held)>,
-    tickets: BTreeMap<Ticket, (ClientId, CallId)>,
+    /// Whose requests they are, and whether a group's machine may keep them waiting.
+    tickets: BTreeMap<Ticket, (ClientId, CallId, bool)>,
     last_ticket: u64,
     /// Grows with every start: what was planned for an earlier one does not happen.
     incarnation: u64,
@@ -47,18 +57,30 @@ pub(crate) struct Broker {
 /// The logs that a broker writes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LogId {
+    /// `__consumer_offsets`
     Groups,
+    /// `__transaction_state`
+    Transactions,
+    /// A partition that producers write to.
+    Data(i32),
 }
 
 #[derive(Debug, Clone)]
 enum Held {
     Reply(Ticket, Reply),
+    /// Markers to write.
+    Markers(Markers),
+    /// A marker that is written.
+    MarkerDurable((ByteString, ProducerEpoch)),
+    /// Records of a transaction that the coordinator has agreed to.
+    Write(Ticket, Write),
 }
 
 impl Broker {
     pub(crate) fn new(settings: BrokerSettings, world: &mut World) -> Self {
         let mut broker = Self {
             groups: Groups::new(&settings, world, 0),
+            transactions: Transactions::new(0),
             settings,
             logs: BTreeMap::new(),
             held: vec![],
@@ -87,6 +109,11 @@ impl Broker {
             world.note(|| format!("broker cannot append to {log:?}"));
             return false;
         }
+        self.append_surely(world, log, entry);
+        true
+    }
+
+    fn append_surely(&mut self, world: &mut World, log: &LogId, entry: Entry) {
         world.note(|| format!("broker appends to {log:?}: {entry:?}"));
         self.log(log).append(entry);
         let end = self.log(log).end();
@@ -98,39 +125,37 @@ impl Broker {
         } else {
             self.log(log).sync_to(end);
         }
-        true
     }
 
     /// Keeps `what` until all that is now in `log` is durable. An answer without records of its own waits as well: it may
     /// tell of records that are not durable yet.
     fn hold(&mut self, log: &LogId, what: Held) {
-        let end = if self.settings.mutation == Some(Mutation::ReplyBeforeDurable) {
-            0
-        } else {
-            self.log(log).end()
-        };
+        let is_early = self.settings.mutation == Some(Mutation::ReplyBeforeDurable) && matches!(what, Held::Reply(..));
+        let end = if is_early { 0 } else { self.log(log).end() };
         self.held.push((log.clone(), end, what));
     }
 
     /// Lets go what waited for what is durable by now.
     fn release(&mut self, world: &mut World) {
-        let durable: BTreeMap<LogId, usize> = self
-            .logs
-            .iter()
-            .map(|(log, journal)| (log.clone(), journal.durable()))
-            .collect();
-        let is_free = |(log, end, _): &mut (LogId, usize, Held)| durable.get(log).copied().unwrap_or(0) >= *end;
-        let free: Vec<_> = self.held.extract_if(.., is_free).collect();
-        for (_, _, held) in free {
-            match held {
+        loop {
+            let is_free = |(log, end, _): &(LogId, usize, Held)| {
+                self.logs.get(log).map_or(0, Journal::durable) >= *end
+            };
+            let Some(place) = self.held.iter().position(is_free) else { break };
+            match self.held.remove(place).2 {
                 Held::Reply(ticket, reply) => self.answer(world, ticket, reply),
+                Held::Markers(markers) => self.write_markers(world, &markers),
+                Held::MarkerDurable(key) => self.marker_durable(world, &key),
+                Held::Write(ticket, write) => self.write(world, ticket, write),
             }
         }
-        self.set_alarm(world);
+        if self.is_up {
+            self.set_alarm(world);
+        }
     }
 
     fn answer(&mut self, world: &mut World, ticket: Ticket, reply: Reply) {
-        let Some((to, call)) = self.tickets.remove(&ticket) else {
+        let Some((to, call, _)) = self.tickets.remove(&ticket) else {
             return world
                 .checks
                 .fail(format!("{ticket:?} was answered twice, or never asked: {reply:?}"));
@@ -143,7 +168,8 @@ impl Broker {
     }
 
     fn set_alarm(&mut self, world: &mut World) {
-        let Some(deadline) = self.groups.next_deadline() else {
+        let deadlines = [self.groups.next_deadline(), self.transactions.next_deadline()];
+        let Some(deadline) = deadlines.into_iter().flatten().min() else {
             return;
         };
         let time = (deadline - self.skew_ms).max(world.queue.now());
@@ -168,6 +194,7 @@ impl Broker {
             let effects = self.groups.handle_timeout(now);
             self.apply_group_effects(world, effects);
         }
+        self.transaction_timeout(world);
         self.release(world);
     }
 
@@ -178,9 +205,15 @@ impl Broker {
         }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        self.tickets.insert(ticket, (from, call));
+        let is_group = matches!(request, Request::Group { .. });
+        self.tickets.insert(ticket, (from, call, is_group));
         match request {
             Request::Group { version, request } => self.group_request(world, from, (ticket, version), request),
+            Request::Transaction { version, request } => self.transaction_request(world, (ticket, version), request),
+            Request::Produce { is_v2, produce } => self.write_request(world, ticket, is_v2, Write::Produce(produce)),
+            Request::TxnOffsets { is_v2, request } => {
+                self.write_request(world, ticket, is_v2, Write::Offsets(request));
+            }
         }
         self.release(world);
     }
@@ -223,12 +256,13 @@ impl Broker {
         } else {
             self.groups.take_picture(self.now(world));
         }
+        self.transactions.take_picture(power_cut);
         self.is_up = false;
         self.incarnation += 1;
         self.alarm = None;
         self.held.clear();
         // Their connections break.
-        for (client, call) in std::mem::take(&mut self.tickets).into_values() {
+        for (client, call, _) in std::mem::take(&mut self.tickets).into_values() {
             let delay = 1 + world.random.below(100) as i64;
             world.queue.after(delay, Event::Unanswered { client, call });
         }
@@ -254,6 +288,7 @@ impl Broker {
             }
         }
         self.load_groups(world);
+        self.load_transactions(world);
         self.release(world);
     }
 

@@ -6,6 +6,7 @@
 mod fencing;
 mod offsets;
 mod owners;
+mod transactions;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use regex::Regex;
 pub(crate) use fencing::Fencing;
 pub(crate) use offsets::CommittedOffsets;
 pub(crate) use owners::Owners;
+pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_place};
 
 use crate::clients::ClientId;
 
@@ -36,6 +38,7 @@ pub(crate) struct Checks {
     pub(crate) owners: Owners,
     pub(crate) offsets: CommittedOffsets,
     pub(crate) fencing: Fencing,
+    pub(crate) transactions: Transactions,
     /// The members that want partitions.
     pub(crate) members: BTreeMap<ClientId, Subscription>,
     /// How many partitions the last leader of each group saw when it assigned. A leader that takes over an assignment

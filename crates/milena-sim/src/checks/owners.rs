@@ -16,6 +16,8 @@ pub(crate) struct Owners {
     generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
     /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
     pub(crate) only_generations: bool,
+    /// Set where a group may begin anew: one that changes its protocol while it is empty counts from 1 again.
+    pub(crate) generations_repeat: bool,
     doubted_at: i64,
 }
 
@@ -34,6 +36,9 @@ impl Owners {
         member: &ByteString,
         place: &TopicPartition,
     ) -> Result<(), String> {
+        if self.generations_repeat {
+            return Ok(());
+        }
         let given = self.generations.entry((group.clone(), generation)).or_default();
         let first = given.entry(place.clone()).or_insert_with(|| member.clone());
         if first == member {

@@ -4,16 +4,21 @@ mod assignor;
 mod classic;
 mod consumer;
 mod offsets;
+mod producer;
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use milena_machines::{
     Random, TopicsImage,
     group::{GroupReply, GroupRequest},
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
+use milena_wire::{errors::ErrorCode, messages::TxnOffsetCommitRequest};
 
 pub(crate) use classic::{ClassicMember, ClassicSettings};
 pub(crate) use consumer::{ConsumerMember, ConsumerSettings};
+pub(crate) use producer::{PRODUCERS_GROUP, Producer, ProducerSettings};
 
 use crate::{checks::Checks, history::History, network::Network, queue::Queue, simulation::Event};
 
@@ -23,11 +28,26 @@ pub(crate) type CallId = u64;
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
     Group { version: i16, request: GroupRequest },
+    Transaction { version: i16, request: TransactionRequest },
+    Produce { is_v2: bool, produce: Produce },
+    TxnOffsets { is_v2: bool, request: TxnOffsetCommitRequest },
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Group(GroupReply),
+    Transaction(TransactionReply),
+    Produced(ErrorCode),
+}
+
+/// Records of a transaction for one partition.
+#[derive(Debug, Clone)]
+pub(crate) struct Produce {
+    pub(crate) transactional_id: ByteString,
+    pub(crate) producer: ProducerEpoch,
+    pub(crate) partition: i32,
+    pub(crate) sequence: i32,
+    pub(crate) values: Vec<u64>,
 }
 
 /// What a simulated process does when something happens to it.
