@@ -71,7 +71,6 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
         append_failures: random.below(15),
         group_config: group_config(random),
         mutation,
-        seed,
     };
     for topic in 0..1 + world.random.below(2) {
         let partitions = 1 + world.random.below(5) as i32;

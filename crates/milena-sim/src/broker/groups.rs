@@ -39,8 +39,7 @@ pub(super) struct Groups {
 type Picture = Vec<GroupReply>;
 
 impl Groups {
-    pub(super) fn new(settings: &BrokerSettings, world: &World, incarnation: u64) -> Self {
-        let seed = settings.seed.wrapping_add(incarnation);
+    pub(super) fn new(settings: &BrokerSettings, world: &World, seed: u64) -> Self {
         Self {
             machine: GroupCoordinator::new(settings.group_config.clone(), world.topics.clone(), seed),
             settings: settings.clone(),
@@ -66,8 +65,8 @@ impl Groups {
     }
 
     /// A machine that has read the log and nothing else.
-    fn replayed(&self, world: &World, journal: &Journal, incarnation: u64) -> Result<GroupCoordinator, String> {
-        let mut machine = Self::new(&self.settings, world, incarnation).machine;
+    fn replayed(&self, world: &World, journal: &Journal, seed: u64) -> Result<GroupCoordinator, String> {
+        let mut machine = Self::new(&self.settings, world, seed).machine;
         let mutation = self.settings.mutation;
         for entry in journal.entries() {
             match entry {
@@ -177,7 +176,9 @@ impl Broker {
         let now = self.now(world);
         let journal = self.logs.entry(LogId::Groups).or_default();
         self.groups.check_picture(world, journal, now);
-        match self.groups.replayed(world, journal, self.incarnation) {
+        // A new seed each time: otherwise new members would get the ids of old ones.
+        let seed = world.random.next_u64();
+        match self.groups.replayed(world, journal, seed) {
             Ok(machine) => self.groups.machine = machine,
             Err(what) => return world.checks.fail(what),
         }
@@ -250,6 +251,7 @@ impl Broker {
         let group = OffsetFetchRequestGroup {
             group_id: group_id.into(),
             member_epoch: -1,
+            topics: None,
             ..Default::default()
         };
         let request = GroupRequest::OffsetFetch {
@@ -348,6 +350,7 @@ fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
             let group = OffsetFetchRequestGroup {
                 group_id: group_id.clone(),
                 member_epoch: -1,
+                topics: None,
                 ..Default::default()
             };
             picture.extend(ask(GroupRequest::OffsetFetch { group, require_stable }));

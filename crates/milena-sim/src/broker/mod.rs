@@ -31,7 +31,6 @@ pub(crate) struct BrokerSettings {
     pub(crate) append_failures: u64,
     pub(crate) group_config: GroupConfig,
     pub(crate) mutation: Option<Mutation>,
-    pub(crate) seed: u64,
 }
 
 #[derive(Debug)]

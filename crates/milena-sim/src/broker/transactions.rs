@@ -170,10 +170,11 @@ impl Broker {
             }
         }
         let after = transactions.machine.snapshot();
-        if let Some(before) = transactions.picture.take().filter(|before| *before != after) {
-            world
-                .checks
-                .fail(format!("before the end the coordinator knew {before:?}, its log says {after:?}"));
+        let before = transactions.picture.take().unwrap_or_default();
+        if let Some(lost) = before.iter().find(|record| !after.contains(record)) {
+            let same_id = |record: &&TransactionRecord| record.transactional_id == lost.transactional_id;
+            let found = after.iter().find(same_id);
+            world.checks.fail(format!("before the end the coordinator knew {lost:?}, its log says {found:?}"));
         }
         let mut effects = self.transactions.machine.start(self.skew_ms + world.queue.now());
         if self.settings.mutation == Some(Mutation::ForgetMarkers) {
@@ -239,7 +240,9 @@ impl Broker {
             let entry = Entry::Records { producer: None, records };
             if !self.append(world, &LogId::Transactions, entry) {
                 // The machine is ahead of its log. The whole broker starts anew.
-                return self.crash(world, false);
+                self.crash(world, false);
+                self.transactions.picture = None;
+                return;
             }
         }
         for markers in markers {
