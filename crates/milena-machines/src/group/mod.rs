@@ -57,7 +57,7 @@ pub struct GroupCoordinator {
     timers: Timers<Timer>,
 }
 
-/// A group that somebody has joined. A group that only commits offsets has none of this.
+/// A group that somebody has joined. One that only commits offsets is not among these, and is there because of them.
 #[derive(Debug)]
 enum Group {
     Classic(ClassicGroup),
@@ -146,7 +146,8 @@ impl GroupCoordinator {
         self.config = config;
     }
 
-    /// The client went away without an answer to this request.
+    /// The client went away without an answer to this request. For a classic group its request counts all the same, as
+    /// with Kafka: it may come back over another connection. An answer may still come, for nobody.
     pub fn forget(&mut self, ticket: Ticket) {
         self.consumer_forget(ticket);
     }

@@ -1,8 +1,23 @@
 //! The coordinators, rule by rule.
 
+mod classic_heartbeat;
+mod classic_join;
+mod classic_leave;
+mod classic_random;
+mod classic_restart;
+mod classic_static;
+mod classic_sync;
+mod classic_timeouts;
 mod consumer;
+mod groups_admin;
+mod offsets_commit;
+mod offsets_delete;
+mod offsets_expiry;
+mod offsets_fetch;
+mod offsets_txn;
 mod transaction_add;
 mod transaction_end;
 mod transaction_init;
 mod transaction_rig;
 mod transaction_sweep;
+mod world;

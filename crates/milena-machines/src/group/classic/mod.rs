@@ -4,11 +4,11 @@
 //! sends the assignment (`sync`), and that is when the log learns of it. `heartbeat`, `leave` and `timeouts` say who
 //! stays; `replay` is the way to the log and back.
 
-mod answers;
+pub(super) mod answers;
 mod heartbeat;
 mod join;
-mod leave;
-mod member;
+pub(super) mod leave;
+pub(super) mod member;
 mod rebalance;
 mod replay;
 mod state;

@@ -118,9 +118,6 @@ impl GroupCoordinator {
 
 impl ClassicGroup {
     fn validate_sync(&self, request: &SyncGroupRequest) -> Result<(), ErrorCode> {
-        if self.is_empty() {
-            return Err(ErrorCode::UnknownMemberId);
-        }
         self.validate_member(&request.member_id, request.group_instance_id.as_ref())?;
         if request.generation_id != self.generation_id {
             return Err(ErrorCode::IllegalGeneration);

@@ -1,6 +1,6 @@
 //! Offsets go: because somebody asks for it, because their group is deleted, or because their topic was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -101,7 +101,11 @@ impl GroupCoordinator {
     /// What was committed for a topic that is gone must not be taken for a position in the next one of its name.
     pub(in crate::group) fn offsets_topics_changed(&mut self, before: &TopicsImage, effects: &mut GroupEffects) {
         let is_gone = |name: &ByteString, id: Uuid| self.topics.by_name(name).is_none_or(|topic| topic.id != id);
-        let deleted: Vec<_> = before.iter().filter(|(name, topic)| is_gone(name, topic.id)).collect();
+        let deleted: BTreeMap<&ByteString, Uuid> = before
+            .iter()
+            .map(|(name, topic)| (name, topic.id))
+            .filter(|(name, id)| is_gone(name, *id))
+            .collect();
         if deleted.is_empty() {
             return;
         }
@@ -110,9 +114,8 @@ impl GroupCoordinator {
         let keys: BTreeSet<OffsetKey> = all
             .filter(|(key, committed)| {
                 let committed_for = committed.value.topic_id;
-                deleted.iter().any(|(name, topic)| {
-                    **name == key.topic && (committed_for == Uuid::default() || committed_for == topic.id)
-                })
+                let deleted = deleted.get(&key.topic);
+                deleted.is_some_and(|id| committed_for == Uuid::default() || committed_for == *id)
             })
             .map(|(key, _)| key)
             .collect();
