@@ -43,12 +43,6 @@ impl<Key: Clone + Ord> Timers<Key> {
         }
     }
 
-    /// Cancels all for which `is_meant` says so.
-    pub(crate) fn cancel_all(&mut self, is_meant: impl Fn(&Key) -> bool) {
-        self.deadlines.retain(|key, _| !is_meant(key));
-        self.queue.retain(|(_, key)| !is_meant(key));
-    }
-
     /// When to look again.
     pub(crate) fn next_deadline(&self) -> Option<i64> {
         self.queue.first().map(|(deadline, _)| *deadline)
