@@ -18,7 +18,7 @@ use crate::{
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
     load,
-    producers::{Duplicate, ProducerError, Producers},
+    producers::{Duplicate, ProducerError, Producers, VerificationGuard, Verified},
     segment::{Segment, file_name},
     snapshot,
     validate::{self, InvalidBatch, Validated},
@@ -97,7 +97,9 @@ impl AppendError {
             Self::Invalid(invalid) => invalid.error_code(),
             Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
             Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
-            Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
+            Self::Producer(ProducerError::OutsideTransaction { .. } | ProducerError::NotInTransaction { .. }) => {
+                ErrorCode::InvalidTxnState
+            }
             Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
             Self::Storage(_) => ErrorCode::KafkaStorageError,
         }
@@ -142,13 +144,53 @@ impl Log {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Appends the one batch that a client sent for this partition.
+    /// Appends the one batch that a client sent for this partition. Whoever calls knows that it belongs to an open
+    /// transaction, if it says so.
     pub fn append(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        self.append_if(records, Verified::Trusted, leader_epoch, now_ms)
+    }
+
+    /// As [`Self::append`], but a transactional batch needs an open transaction here, or the guard that
+    /// [`Self::begin_verification`] gave before the coordinator said yes.
+    pub fn append_verified(
+        &self,
+        records: &Bytes,
+        guard: Option<VerificationGuard>,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        self.append_if(records, Verified::By(guard), leader_epoch, now_ms)
+    }
+
+    /// Before the coordinator is asked about a transactional batch; see [`Producers::begin_verification`].
+    pub fn begin_verification(
+        &self,
+        header: &BatchHeader,
+        takes_new_epochs: bool,
+        now_ms: i64,
+    ) -> Result<Option<VerificationGuard>, ProducerError> {
+        self.writer()
+            .producers
+            .begin_verification(header, takes_new_epochs, now_ms)
+    }
+
+    /// Whether this producer has a transaction open here.
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.writer().producers.has_open_transaction(producer_id, epoch)
+    }
+
+    fn append_if(
+        &self,
+        records: &Bytes,
+        verified: Verified,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
         let config = self.config();
         // Checksums are the costly part, so they are done before the lock.
         let Validated { batch, mut header } = validate::validate(records, &config, now_ms)?;
         let mut writer = self.writer();
-        if let Some(duplicate) = writer.producers.check(&header)? {
+        if let Some(duplicate) = writer.producers.check(&header, verified)? {
             return Ok(writer.was_there(&duplicate, &config));
         }
         header.base_offset = writer.end_offset;
@@ -168,6 +210,30 @@ impl Log {
         leader_epoch: i32,
         now_ms: i64,
     ) -> Result<Appended, AppendError> {
+        self.append_end(marker, (producer_id, producer_epoch), false, leader_epoch, now_ms)
+    }
+
+    /// As [`Self::append_marker`], for a transaction of version 2: the marker's epoch is above that of the data, and
+    /// one that comes late does not end the next transaction.
+    pub fn append_marker_with_new_epoch(
+        &self,
+        marker: ControlRecord,
+        producer_id: i64,
+        producer_epoch: i16,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        self.append_end(marker, (producer_id, producer_epoch), true, leader_epoch, now_ms)
+    }
+
+    fn append_end(
+        &self,
+        marker: ControlRecord,
+        (producer_id, producer_epoch): (i64, i16),
+        has_new_epoch: bool,
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
         let config = self.config();
         let encoded = marker.end_transaction_batch(now_ms, producer_id, producer_epoch);
         let bytes = encoded.ok().flatten().unwrap_or_default();
@@ -176,7 +242,7 @@ impl Log {
         };
         let mut writer = self.writer();
         let mut header = *batch.header();
-        writer.producers.check_marker(&header, marker)?;
+        writer.producers.check_marker(&header, marker, has_new_epoch)?;
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;

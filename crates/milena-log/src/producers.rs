@@ -4,9 +4,15 @@
 //! The machine is plain: [`Producers::check`] decides, [`Producers::apply`] changes, and replaying the log after a
 //! snapshot leads to the same state.
 
+mod verification;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use milena_wire::records::{BatchHeader, ControlRecord};
+
+pub use verification::VerificationGuard;
+
+use verification::Verifications;
 
 /// How many batches of a producer are remembered: as many as it may have in flight.
 const BATCHES_MAX: usize = 5;
@@ -16,6 +22,16 @@ pub struct Producers {
     by_id: BTreeMap<i64, Producer>,
     /// Transactions whose end is written but may not be durable yet: the first offset, and that of the end marker.
     ended: BTreeMap<i64, i64>,
+    verifications: Verifications,
+}
+
+/// What shows that a transactional batch belongs to a transaction that the coordinator knows of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verified {
+    /// Who appends it answers for it.
+    Trusted,
+    /// The transaction is open here already, or else the guard tells that the coordinator said yes.
+    By(Option<VerificationGuard>),
 }
 
 /// One producer as this partition saw it.
@@ -58,6 +74,8 @@ pub enum ProducerError {
     },
     #[error("producer {producer_id} wrote outside its open transaction")]
     OutsideTransaction { producer_id: i64 },
+    #[error("producer {producer_id} wrote to a partition that is not part of an open transaction")]
+    NotInTransaction { producer_id: i64 },
     #[error("coordinator epoch {epoch} of producer {producer_id} is older than {current}")]
     OldCoordinator { producer_id: i64, epoch: i32, current: i32 },
 }
@@ -92,44 +110,90 @@ impl Producers {
             })
     }
 
-    /// Decides about a batch of data that a client sent.
-    pub fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, ProducerError> {
-        let producer_id = header.producer_id;
-        // A producer that nobody remembers may go on where it was: its state here may have expired.
-        let Some(producer) = self.by_id.get(&producer_id).filter(|_| producer_id >= 0) else {
+    /// Whether this producer has a transaction open here.
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.by_id
+            .get(&producer_id)
+            .is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
+    }
+
+    /// Before the coordinator is asked about a transactional batch. `None`: there is nothing to ask, because the
+    /// transaction is open here. `takes_new_epochs` is for producers of version 2.
+    pub fn begin_verification(
+        &mut self,
+        header: &BatchHeader,
+        takes_new_epochs: bool,
+        now_ms: i64,
+    ) -> Result<Option<VerificationGuard>, ProducerError> {
+        self.check_epoch(header)?;
+        if self.has_open_transaction(header.producer_id, header.producer_epoch) {
             return Ok(None);
-        };
-        let epoch = header.producer_epoch;
-        if epoch < producer.epoch {
-            let current = producer.epoch;
-            return Err(ProducerError::OldEpoch {
-                producer_id,
-                epoch,
-                current,
-            });
         }
-        if epoch == producer.epoch
-            && let Some(duplicate) = producer.find(header)
-        {
+        Ok(Some(self.verifications.begin(header, takes_new_epochs, now_ms)))
+    }
+
+    /// Decides about a batch of data that a client sent.
+    pub fn check(&self, header: &BatchHeader, verified: Verified) -> Result<Option<Duplicate>, ProducerError> {
+        let producer_id = header.producer_id;
+        if producer_id < 0 {
+            return Ok(None);
+        }
+        self.check_epoch(header)?;
+        let epoch = header.producer_epoch;
+        let producer = self.by_id.get(&producer_id);
+        let same_epoch = producer.filter(|producer| producer.epoch == epoch);
+        if let Some(duplicate) = same_epoch.and_then(|producer| producer.find(header)) {
             return Ok(Some(duplicate));
         }
-        let expected = match producer.batches.back() {
-            _ if epoch > producer.epoch => Some(0),
-            Some(last) => Some(next_sequence(last.last_sequence)),
-            None => None,
-        };
-        let sequence = header.base_sequence;
-        if let Some(expected) = expected.filter(|expected| *expected != sequence) {
-            return Err(ProducerError::OutOfOrder {
-                producer_id,
-                sequence,
-                expected,
-            });
+        let is_transactional = header.attributes.is_transactional();
+        if let Verified::By(guard) = verified
+            && is_transactional
+            && !self.has_open_transaction(producer_id, epoch)
+            && !self.verifications.holds(producer_id, guard)
+        {
+            return Err(ProducerError::NotInTransaction { producer_id });
         }
-        if producer.transaction_start.is_some() && !header.attributes.is_transactional() {
+        self.check_sequence(header, producer)?;
+        if producer.is_some_and(|producer| producer.transaction_start.is_some()) && !is_transactional {
             return Err(ProducerError::OutsideTransaction { producer_id });
         }
         Ok(None)
+    }
+
+    fn check_epoch(&self, header: &BatchHeader) -> Result<(), ProducerError> {
+        let (producer_id, epoch) = (header.producer_id, header.producer_epoch);
+        match self.by_id.get(&producer_id).map(|producer| producer.epoch) {
+            Some(current) if epoch < current => Err(ProducerError::OldEpoch {
+                producer_id,
+                epoch,
+                current,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_sequence(&self, header: &BatchHeader, producer: Option<&Producer>) -> Result<(), ProducerError> {
+        let sequence = header.base_sequence;
+        let last = producer.and_then(|producer| producer.batches.back());
+        let expected = match (producer, last) {
+            // A producer that nobody remembers may go on where it was: its state here may have expired.
+            (None, _) => sequence,
+            (Some(producer), Some(last)) if producer.epoch == header.producer_epoch => {
+                next_sequence(last.last_sequence)
+            }
+            // An epoch begins anew, whether its first batch brings it or a marker did.
+            (Some(_), _) => 0,
+        };
+        let early = self.verifications.expected_before(header, last.is_some());
+        let expected = early.unwrap_or(expected);
+        if sequence == expected {
+            return Ok(());
+        }
+        Err(ProducerError::OutOfOrder {
+            producer_id: header.producer_id,
+            sequence,
+            expected,
+        })
     }
 
     /// Notes a batch of data that is in the log, with its offsets.
@@ -151,16 +215,24 @@ impl Producers {
         if header.attributes.is_transactional() && producer.transaction_start.is_none() {
             producer.transaction_start = Some(header.base_offset);
         }
+        self.verifications.end(header);
     }
 
-    /// Decides about the marker that ends a transaction.
-    pub fn check_marker(&self, header: &BatchHeader, marker: ControlRecord) -> Result<(), ProducerError> {
+    /// Decides about the marker that ends a transaction. If it has a new epoch, as in version 2, then a transaction of
+    /// that very epoch is not the one it means: that began after the marker was written for the first time.
+    pub fn check_marker(
+        &self,
+        header: &BatchHeader,
+        marker: ControlRecord,
+        has_new_epoch: bool,
+    ) -> Result<(), ProducerError> {
         let producer_id = header.producer_id;
         let Some(producer) = self.by_id.get(&producer_id) else {
             return Ok(());
         };
         let (epoch, current) = (header.producer_epoch, producer.epoch);
-        if epoch < current {
+        let is_late = has_new_epoch && epoch == current && producer.transaction_start.is_some() && epoch != i16::MAX;
+        if epoch < current || is_late {
             return Err(ProducerError::OldEpoch {
                 producer_id,
                 epoch,
@@ -183,6 +255,7 @@ impl Producers {
     /// Notes a marker that is in the log; gives the transaction if it was aborted.
     pub fn apply_marker(&mut self, header: &BatchHeader, marker: ControlRecord) -> Option<AbortedTransaction> {
         let coordinator_epoch = coordinator_epoch(marker)?;
+        self.verifications.end(header);
         let stable_before = self.first_unstable_offset();
         let producer = self.entry(header.producer_id, header.producer_epoch);
         producer.coordinator_epoch = coordinator_epoch;
@@ -222,6 +295,7 @@ impl Producers {
         self.by_id.retain(|_, producer| {
             producer.transaction_start.is_some() || now_ms.saturating_sub(producer.last_timestamp) < expiration_ms
         });
+        self.verifications.expire(now_ms, expiration_ms);
     }
 
     /// The producer, moved to `epoch` if that is newer.

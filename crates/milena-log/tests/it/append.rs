@@ -7,7 +7,10 @@ use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
 use milena_wire::{
     compression::{Codec, Compression},
     errors::ErrorCode,
-    records::{Attributes, Batch, BatchBuilder, BatchOptions, Batches, NewRecord, TimestampType, patch_header},
+    records::{
+        Attributes, Batch, BatchBuilder, BatchHeader, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
+        patch_header,
+    },
 };
 
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
@@ -25,7 +28,7 @@ fn good() -> Bytes {
     batch(&[Plain::new(1, "a"), Plain::new(2, "b")])
 }
 
-fn patched(change: impl FnOnce(&mut milena_wire::records::BatchHeader)) -> Bytes {
+fn patched(change: impl FnOnce(&mut BatchHeader)) -> Bytes {
     let mut bytes = good().to_vec();
     patch_header(&mut bytes, change);
     bytes.into()
@@ -241,4 +244,40 @@ fn a_topic_with_a_codec_of_its_own_recompresses_and_keeps_all_else() {
         assert_eq!(read_all(&view, 0, 1 << 20), expected);
         assert!(log.append(&sent, 0, 1_000).unwrap().duplicate);
     }
+}
+
+#[test]
+fn a_transactional_batch_needs_a_transaction_that_is_open_or_verified() {
+    let log = log(LogConfig::default());
+    let of_epoch = |producer_epoch, base_sequence| {
+        let options = BatchOptions {
+            attributes: Attributes::default().with_transactional(true),
+            producer_id: 9,
+            producer_epoch,
+            base_sequence,
+            ..BatchOptions::default()
+        };
+        batch_with(&[Plain::new(1, "a")], options)
+    };
+    let header = |records: &Bytes| BatchHeader::parse(records.first_chunk().unwrap());
+    let refused = |records: &Bytes, guard| log.append_verified(records, guard, 0, 0).unwrap_err().error_code();
+
+    let first = of_epoch(0, 0);
+    assert_eq!(refused(&first, None), ErrorCode::InvalidTxnState);
+    let guard = log.begin_verification(&header(&first), true, 0).unwrap();
+    log.append_verified(&first, guard, 0, 0).unwrap();
+    assert!(log.has_open_transaction(9, 0));
+    log.append_verified(&of_epoch(0, 1), None, 0, 0).unwrap();
+
+    let commit = ControlRecord::Commit { coordinator_epoch: 0 };
+    log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap();
+    assert!(!log.has_open_transaction(9, 1));
+    assert_eq!(refused(&of_epoch(0, 2), guard), ErrorCode::InvalidProducerEpoch);
+    let next = of_epoch(1, 0);
+    assert_eq!(refused(&next, guard), ErrorCode::InvalidTxnState);
+    let guard = log.begin_verification(&header(&next), true, 0).unwrap();
+    log.append_verified(&next, guard, 0, 0).unwrap();
+    let late = log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap_err();
+    assert_eq!(late.error_code(), ErrorCode::InvalidProducerEpoch);
+    assert!(log.has_open_transaction(9, 1));
 }

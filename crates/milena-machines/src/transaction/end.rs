@@ -135,6 +135,7 @@ impl TransactionCoordinator {
             transactional_id: id.clone(),
             producer: prepared.producer,
             coordinator_epoch: self.coordinator_epoch,
+            transaction_version: prepared.client_version,
             committed,
             partitions: prepared.partitions.iter().cloned().collect(),
         });

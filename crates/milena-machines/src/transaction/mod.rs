@@ -28,7 +28,7 @@ use milena_wire::{decode::DecodeError, errors::ErrorCode};
 
 pub use config::TransactionConfig;
 pub use records::TransactionRecord;
-pub use requests::{IdPattern, TransactionReply, TransactionRequest};
+pub use requests::{IdPattern, TransactionReply, TransactionRequest, produce_error};
 pub use state::TransactionState;
 
 use crate::{Ticket, timers::Timers};
@@ -58,9 +58,11 @@ pub struct TopicPartition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Markers {
     pub transactional_id: ByteString,
-    /// In whose name to write them. With version 2, the epoch is one above that of the data.
+    /// In whose name to write them.
     pub producer: ProducerEpoch,
     pub coordinator_epoch: i32,
+    /// From 2 on, the epoch of the markers is above that of all data, and a log can refuse what comes late.
+    pub transaction_version: i16,
     pub committed: bool,
     pub partitions: Vec<TopicPartition>,
 }

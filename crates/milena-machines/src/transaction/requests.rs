@@ -72,3 +72,17 @@ impl IdPattern {
         self.0.is_match(transactional_id)
     }
 }
+
+/// What a `Produce` of this version is told when the coordinator refuses to add or verify its partition.
+pub fn produce_error(error: ErrorCode, version: i16) -> ErrorCode {
+    match error {
+        ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
+        ErrorCode::TransactionAbortable if version < 11 => ErrorCode::InvalidTxnState,
+        // Old producers know this one as a reason to try again.
+        ErrorCode::ConcurrentTransactions if version < 12 => ErrorCode::NotEnoughReplicas,
+        ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
+            ErrorCode::NotEnoughReplicas
+        }
+        error => error,
+    }
+}

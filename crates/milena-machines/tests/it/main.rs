@@ -17,6 +17,7 @@ mod offsets_fetch;
 mod offsets_txn;
 mod transaction_add;
 mod transaction_end;
+mod transaction_histories;
 mod transaction_init;
 mod transaction_rig;
 mod transaction_sweep;

@@ -1,7 +1,7 @@
 //! What becomes part of a transaction.
 
 use milena_machines::transaction::{
-    TopicPartition, TransactionConfig, TransactionReply, TransactionRequest, TransactionState,
+    TopicPartition, TransactionConfig, TransactionReply, TransactionRequest, TransactionState, produce_error,
 };
 use milena_wire::errors::ErrorCode;
 
@@ -152,4 +152,33 @@ fn data_that_comes_late_cannot_begin_a_transaction() {
     rig.add(ADD_V2, owner, &[1]);
     rig.end(END_V2, owner, true);
     assert_eq!(rig.add(ADD_V2, owner, &[1]), ErrorCode::ProducerFenced);
+}
+
+#[test]
+fn producers_hear_what_their_version_knows() {
+    for version in 3..=13 {
+        let (knows_abortable, adds_partitions) = (version >= 11, version >= 12);
+        let expected = if knows_abortable {
+            ErrorCode::TransactionAbortable
+        } else {
+            ErrorCode::InvalidTxnState
+        };
+        assert_eq!(produce_error(ErrorCode::TransactionAbortable, version), expected);
+        let expected = if adds_partitions {
+            ErrorCode::ConcurrentTransactions
+        } else {
+            ErrorCode::NotEnoughReplicas
+        };
+        assert_eq!(produce_error(ErrorCode::ConcurrentTransactions, version), expected);
+        assert_eq!(
+            produce_error(ErrorCode::ProducerFenced, version),
+            ErrorCode::InvalidProducerEpoch
+        );
+        assert_eq!(
+            produce_error(ErrorCode::CoordinatorLoadInProgress, version),
+            ErrorCode::NotEnoughReplicas
+        );
+        let mapping = ErrorCode::InvalidProducerIdMapping;
+        assert_eq!(produce_error(mapping, version), mapping);
+    }
 }

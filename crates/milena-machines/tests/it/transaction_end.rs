@@ -17,7 +17,7 @@ fn complete(committed: bool) -> TransactionState {
 
 #[test]
 fn an_end_is_answered_when_its_markers_are_written() {
-    for (version, epoch) in [(END_V1, 0), (END_V2, 1)] {
+    for (version, epoch, transaction_version) in [(END_V1, 0, 0), (END_V2, 1, 2)] {
         for committed in [true, false] {
             let mut rig = Rig::new();
             let owner = rig.init().unwrap();
@@ -27,7 +27,10 @@ fn an_end_is_answered_when_its_markers_are_written() {
             let markers = rig.markers[0].clone();
             assert_eq!((markers.committed, &*markers.transactional_id), (committed, ID));
             assert_eq!(markers.producer, producer(owner.producer_id, epoch));
-            assert_eq!(markers.partitions.len(), 2);
+            assert_eq!(
+                (markers.partitions.len(), markers.transaction_version),
+                (2, transaction_version)
+            );
             let responses = rig.write_markers();
             assert_eq!(responses.len(), 1);
             assert_eq!(error(responses[0].error_code), ErrorCode::None);

@@ -130,7 +130,7 @@ fn settings_can_change_while_it_runs() {
 #[test]
 fn describing_shows_the_transaction() {
     let mut rig = Rig::new();
-    let mut describe = |rig: &mut Rig, id: &str| {
+    let describe = |rig: &mut Rig, id: &str| {
         let transactional_id = id.into();
         match rig.call(0, TransactionRequest::Describe { transactional_id }) {
             Some(TransactionReply::Describe(described)) => described,
