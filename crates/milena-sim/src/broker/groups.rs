@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_machines::{
     GroupCoordinator, Ticket, TopicsImage,
-    transaction::ProducerEpoch,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, OffsetKey},
+    transaction::ProducerEpoch,
 };
 use milena_wire::{
     errors::ErrorCode,
@@ -241,7 +241,8 @@ impl Broker {
             Held::Markers(_) | Held::MarkerDurable(_) => None,
         });
         let held: BTreeSet<Ticket> = held.collect();
-        self.tickets.retain(|ticket, (_, _, is_group)| !*is_group || held.contains(ticket));
+        self.tickets
+            .retain(|ticket, (_, _, is_group)| !*is_group || held.contains(ticket));
         self.groups.forget_picture();
         self.load_groups(world);
     }
@@ -261,7 +262,9 @@ impl Broker {
         let effects = self.groups.machine.handle(&observer(self.now(world)), request);
         let mut offsets = BTreeMap::new();
         for (_, reply) in effects.replies {
-            let GroupReply::OffsetFetch(group) = reply else { continue };
+            let GroupReply::OffsetFetch(group) = reply else {
+                continue;
+            };
             for topic in group.topics {
                 offsets.extend(topic.partitions.into_iter().map(|partition| {
                     let place = TopicPartition {

@@ -20,8 +20,8 @@ use crate::{
 };
 
 use groups::Groups;
-pub(crate) use transactions::{data_partition, offsets_partition};
 use transactions::{Transactions, Write};
+pub(crate) use transactions::{data_partition, offsets_partition};
 
 #[derive(Debug, Clone)]
 pub(crate) struct BrokerSettings {
@@ -137,10 +137,10 @@ impl Broker {
     /// Lets go what waited for what is durable by now.
     fn release(&mut self, world: &mut World) {
         loop {
-            let is_free = |(log, end, _): &(LogId, usize, Held)| {
-                self.logs.get(log).map_or(0, Journal::durable) >= *end
+            let is_free = |(log, end, _): &(LogId, usize, Held)| self.logs.get(log).map_or(0, Journal::durable) >= *end;
+            let Some(place) = self.held.iter().position(is_free) else {
+                break;
             };
-            let Some(place) = self.held.iter().position(is_free) else { break };
             match self.held.remove(place).2 {
                 Held::Reply(ticket, reply) => self.answer(world, ticket, reply),
                 Held::Markers(markers) => self.write_markers(world, &markers),
@@ -209,7 +209,9 @@ impl Broker {
         match request {
             Request::Group { version, request } => self.group_request(world, from, (ticket, version), request),
             Request::Transaction { version, request } => self.transaction_request(world, (ticket, version), request),
-            Request::Produce { is_v2, produce } => self.write_request(world, ticket, is_v2, Write::Produce(produce)),
+            Request::Produce { is_v2, produce } => {
+                self.write_request(world, ticket, is_v2, Write::Produce(produce, None))
+            }
             Request::TxnOffsets { is_v2, request } => {
                 self.write_request(world, ticket, is_v2, Write::Offsets(request));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
-use milena_log::Producers;
+use milena_log::{ProducerError, Producers, VerificationGuard, Verified};
 use milena_machines::{
     Ticket,
     group::{GroupReply, GroupRequest},
@@ -52,7 +52,8 @@ pub(super) struct Transactions {
 /// What waits until the coordinator's log is durable.
 #[derive(Debug, Clone)]
 pub(super) enum Write {
-    Produce(Produce),
+    /// With what tells, when the coordinator has agreed, that the transaction did not end in the meantime.
+    Produce(Produce, Option<VerificationGuard>),
     Offsets(TxnOffsetCommitRequest),
 }
 
@@ -92,6 +93,20 @@ impl Transactions {
             base_sequence: sequence,
             record_count: count as i32,
         }
+    }
+
+    fn begin_verification(
+        &mut self,
+        now: i64,
+        is_v2: bool,
+        produce: &Produce,
+    ) -> Result<Option<VerificationGuard>, ProducerError> {
+        let log = LogId::Data(produce.partition);
+        let header = self.header(&log, produce.producer, produce.sequence, produce.values.len());
+        self.producers
+            .entry(log)
+            .or_default()
+            .begin_verification(&header, is_v2, now)
     }
 
     /// Takes in what a partition has; also after a start.
@@ -174,7 +189,9 @@ impl Broker {
         if let Some(lost) = before.iter().find(|record| !after.contains(record)) {
             let same_id = |record: &&TransactionRecord| record.transactional_id == lost.transactional_id;
             let found = after.iter().find(same_id);
-            world.checks.fail(format!("before the end the coordinator knew {lost:?}, its log says {found:?}"));
+            world.checks.fail(format!(
+                "before the end the coordinator knew {lost:?}, its log says {found:?}"
+            ));
         }
         let mut effects = self.transactions.machine.start(self.skew_ms + world.queue.now());
         if self.settings.mutation == Some(Mutation::ForgetMarkers) {
@@ -185,7 +202,11 @@ impl Broker {
 
     pub(super) fn transaction_timeout(&mut self, world: &mut World) {
         let now = self.now(world);
-        if self.transactions.next_deadline().is_some_and(|deadline| deadline <= now) {
+        if self
+            .transactions
+            .next_deadline()
+            .is_some_and(|deadline| deadline <= now)
+        {
             let Transactions {
                 machine,
                 last_producer_id,
@@ -235,9 +256,16 @@ impl Broker {
             let stored: Result<Vec<_>, _> = records.iter().map(TransactionRecord::encode).collect();
             let records = match stored {
                 Ok(records) => records,
-                Err(error) => return world.checks.fail(format!("a transaction record cannot be written: {error}")),
+                Err(error) => {
+                    return world
+                        .checks
+                        .fail(format!("a transaction record cannot be written: {error}"));
+                }
             };
-            let entry = Entry::Records { producer: None, records };
+            let entry = Entry::Records {
+                producer: None,
+                records,
+            };
             if !self.append(world, &LogId::Transactions, entry) {
                 // The machine is ahead of its log. The whole broker starts anew.
                 self.crash(world, false);
@@ -260,7 +288,9 @@ impl Broker {
     /// The verdict is durable: it is written where the transaction was.
     pub(super) fn write_markers(&mut self, world: &mut World, markers: &Markers) {
         let key = (markers.transactional_id.clone(), markers.producer);
-        self.transactions.undurable.insert(key.clone(), markers.partitions.len());
+        self.transactions
+            .undurable
+            .insert(key.clone(), markers.partitions.len());
         for partition in &markers.partitions {
             let log = log_of(partition);
             let entry = Entry::Marker {
@@ -270,8 +300,9 @@ impl Broker {
             };
             let header = self.transactions.header(&log, markers.producer, -1, 1);
             let marker = control_record(markers.committed, markers.coordinator_epoch);
+            let has_new_epoch = markers.transaction_version >= 2;
             let known = self.transactions.producers.get(&log);
-            if let Some(Err(error)) = known.map(|producers| producers.check_marker(&header, marker)) {
+            if let Some(Err(error)) = known.map(|producers| producers.check_marker(&header, marker, has_new_epoch)) {
                 world.note(|| format!("a marker in {log:?} is refused: {error}"));
             } else {
                 self.append_surely(world, &log, entry.clone());
@@ -285,7 +316,9 @@ impl Broker {
     }
 
     pub(super) fn marker_durable(&mut self, world: &mut World, key: &(ByteString, ProducerEpoch)) {
-        let Some(left) = self.transactions.undurable.get_mut(key) else { return };
+        let Some(left) = self.transactions.undurable.get_mut(key) else {
+            return;
+        };
         *left -= 1;
         if *left == 0 {
             self.transactions.undurable.remove(key);
@@ -297,9 +330,25 @@ impl Broker {
 
     /// Records of a producer, or offsets: first the coordinator must know that the partition is part of the transaction,
     /// and must not forget it.
-    pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, write: Write) {
+    pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, mut write: Write) {
+        if let Write::Produce(produce, guard) = &mut write {
+            match self
+                .transactions
+                .begin_verification(self.skew_ms + world.queue.now(), is_v2, produce)
+            {
+                Ok(begun) => *guard = begun,
+                Err(error) => {
+                    let reply = Reply::Produced(refused(error));
+                    return self.hold(&LogId::Transactions, Held::Reply(ticket, reply));
+                }
+            }
+        }
         let (transactional_id, producer, partition) = match &write {
-            Write::Produce(produce) => (&produce.transactional_id, produce.producer, data_partition(produce.partition)),
+            Write::Produce(produce, _) => (
+                &produce.transactional_id,
+                produce.producer,
+                data_partition(produce.partition),
+            ),
             Write::Offsets(request) => {
                 let producer = ProducerEpoch {
                     producer_id: request.producer_id,
@@ -332,14 +381,16 @@ impl Broker {
                 let reply = refusal(&write, error);
                 self.hold(&LogId::Transactions, Held::Reply(ticket, reply));
             }
-            other => world.checks.fail(format!("the coordinator answered {other:?} to AddPartitionsToTxn")),
+            other => world
+                .checks
+                .fail(format!("the coordinator answered {other:?} to AddPartitionsToTxn")),
         }
     }
 
     /// The coordinator agreed, durably.
     pub(super) fn write(&mut self, world: &mut World, ticket: Ticket, write: Write) {
         match write {
-            Write::Produce(produce) => self.produce(world, ticket, produce),
+            Write::Produce(produce, guard) => self.produce(world, ticket, produce, guard),
             Write::Offsets(request) => {
                 let producer = ProducerEpoch {
                     producer_id: request.producer_id,
@@ -357,11 +408,13 @@ impl Broker {
         }
     }
 
-    fn produce(&mut self, world: &mut World, ticket: Ticket, produce: Produce) {
+    fn produce(&mut self, world: &mut World, ticket: Ticket, produce: Produce, guard: Option<VerificationGuard>) {
         let log = LogId::Data(produce.partition);
-        let header = self.transactions.header(&log, produce.producer, produce.sequence, produce.values.len());
+        let header = self
+            .transactions
+            .header(&log, produce.producer, produce.sequence, produce.values.len());
         let producers = self.transactions.producers.entry(log.clone()).or_default();
-        let check = match producers.check(&header) {
+        let check = match producers.check(&header, Verified::By(guard)) {
             Err(_) if self.settings.mutation == Some(Mutation::OldProducersSucceed) => Ok(None),
             check => check,
         };
@@ -380,10 +433,9 @@ impl Broker {
                     ErrorCode::NotEnoughReplicas
                 }
             }
-            Err(milena_log::ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
             Err(error) => {
                 world.note(|| format!("{log:?} refuses: {error}"));
-                ErrorCode::InvalidProducerEpoch
+                refused(error)
             }
         };
         self.hold(&log, Held::Reply(ticket, Reply::Produced(error)));
@@ -462,9 +514,19 @@ fn log_of(partition: &TopicPartition) -> LogId {
     }
 }
 
+/// What a client hears from a partition.
+fn refused(error: ProducerError) -> ErrorCode {
+    match error {
+        ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        ProducerError::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
+        ProducerError::OutsideTransaction { .. } | ProducerError::NotInTransaction { .. } => ErrorCode::InvalidTxnState,
+        ProducerError::OldCoordinator { .. } => ErrorCode::TransactionCoordinatorFenced,
+    }
+}
+
 fn refusal(write: &Write, error: ErrorCode) -> Reply {
     let request = match write {
-        Write::Produce(_) => return Reply::Produced(error),
+        Write::Produce(..) => return Reply::Produced(error),
         Write::Offsets(request) => request,
     };
     let topics = request.topics.iter().map(|topic| TxnOffsetCommitResponseTopic {

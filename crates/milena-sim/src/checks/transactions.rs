@@ -87,7 +87,9 @@ impl Transactions {
         } in partitions
         {
             if let Some(offset) = unstable_since {
-                return Err(format!("readers of {log} are stuck at {offset}: a transaction there never ended"));
+                return Err(format!(
+                    "readers of {log} are stuck at {offset}: a transaction there never ended"
+                ));
             }
             for value in committed {
                 if !seen.insert(*value) {
@@ -106,7 +108,9 @@ impl Transactions {
                 Outcome::Committed => is_whole,
             };
             if !fits {
-                return Err(format!("transaction {id} shows {found} of its records: {transaction:?}"));
+                return Err(format!(
+                    "transaction {id} shows {found} of its records: {transaction:?}"
+                ));
             }
             if let Some(offset) = transaction.offset.filter(|_| is_whole) {
                 last_offsets.insert(transaction.client, offset);
@@ -116,7 +120,9 @@ impl Transactions {
             let place = offset_place(client);
             if offsets.get(&place) != Some(&offset) {
                 let found = offsets.get(&place);
-                return Err(format!("client {client} committed offset {offset} in a transaction, but {found:?} is there"));
+                return Err(format!(
+                    "client {client} committed offset {offset} in a transaction, but {found:?} is there"
+                ));
             }
         }
         Ok(())
@@ -126,7 +132,11 @@ impl Transactions {
     fn check_order(&self, log: &str, committed: &[u64]) -> Result<(), String> {
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
         for value in committed {
-            let Some((id, _)) = self.all.iter().find(|(_, transaction)| transaction.values.contains(value)) else {
+            let Some((id, _)) = self
+                .all
+                .iter()
+                .find(|(_, transaction)| transaction.values.contains(value))
+            else {
                 return Err(format!("value {value} in {log} belongs to no transaction"));
             };
             if last.insert(*id, *value).is_some_and(|last| last > *value) {

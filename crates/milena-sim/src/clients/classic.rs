@@ -423,7 +423,9 @@ impl Client for ClassicMember {
 
     fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         let Reply::Group(reply) = reply else {
-            return io.checks.fail(format!("client {} got the wrong answer {reply:?}", io.id));
+            return io
+                .checks
+                .fail(format!("client {} got the wrong answer {reply:?}", io.id));
         };
         let Some(ours) = self.call.filter(|ours| ours.id == call) else {
             return self.offsets.answer(io, call, &reply);

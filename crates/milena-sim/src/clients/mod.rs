@@ -27,10 +27,22 @@ pub(crate) type CallId = u64;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
-    Group { version: i16, request: GroupRequest },
-    Transaction { version: i16, request: TransactionRequest },
-    Produce { is_v2: bool, produce: Produce },
-    TxnOffsets { is_v2: bool, request: TxnOffsetCommitRequest },
+    Group {
+        version: i16,
+        request: GroupRequest,
+    },
+    Transaction {
+        version: i16,
+        request: TransactionRequest,
+    },
+    Produce {
+        is_v2: bool,
+        produce: Produce,
+    },
+    TxnOffsets {
+        is_v2: bool,
+        request: TxnOffsetCommitRequest,
+    },
 }
 
 #[derive(Debug, Clone)]

@@ -84,7 +84,9 @@ impl Producer {
 
     fn start(&mut self, io: &mut Io<'_>) {
         self.running = true;
-        io.checks.fencing.started(io.id, &TRANSACTIONS, &self.settings.transactional_id);
+        io.checks
+            .fencing
+            .started(io.id, &TRANSACTIONS, &self.settings.transactional_id);
         self.producer = None;
         self.steps = VecDeque::from([Step::Init]);
     }
@@ -93,7 +95,9 @@ impl Producer {
         self.running = false;
         self.call = None;
         self.steps.clear();
-        io.checks.fencing.ended(io.id, &TRANSACTIONS, &self.settings.transactional_id);
+        io.checks
+            .fencing
+            .ended(io.id, &TRANSACTIONS, &self.settings.transactional_id);
     }
 
     /// Decides what the next transaction does.
@@ -102,7 +106,9 @@ impl Producer {
         for _ in 0..1 + io.random.below(3) {
             let partition = io.random.below(self.settings.partitions as u64) as i32;
             let count = 1 + io.random.below(3);
-            let values = (0..count).map(|_| io.checks.transactions.next_value(self.transaction)).collect();
+            let values = (0..count)
+                .map(|_| io.checks.transactions.next_value(self.transaction))
+                .collect();
             if !self.settings.is_v2 {
                 self.steps.push_back(Step::Add(partition));
             }
@@ -240,7 +246,9 @@ impl Producer {
                 let due = io.soon(2_000);
                 self.wake_at(io, due);
             }
-            error => io.checks.fail(format!("client {} was answered {}", io.id, error.name())),
+            error => io
+                .checks
+                .fail(format!("client {} was answered {}", io.id, error.name())),
         }
     }
 
@@ -351,7 +359,10 @@ fn error_of(reply: &Reply) -> ErrorCode {
         Reply::Transaction(TransactionReply::End(response)) => response.error_code,
         Reply::Group(GroupReply::TxnOffsetCommit(response)) => {
             let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.map(|partition| partition.error_code).find(|code| *code != 0).unwrap_or(0)
+            partitions
+                .map(|partition| partition.error_code)
+                .find(|code| *code != 0)
+                .unwrap_or(0)
         }
         _ => ErrorCode::UnknownServerError.code(),
     };
