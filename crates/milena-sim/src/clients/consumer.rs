@@ -53,6 +53,8 @@ pub(crate) struct ConsumerMember {
     /// The assignment that we are moving to, and when we have let go of what is not in it.
     target: Option<(BTreeSet<TopicPartition>, i64)>,
     call: Option<Call>,
+    /// When it was sent there was nothing to let go of, and the broker is told so.
+    call_is_clean: bool,
     /// The broker may not know what we last said of ourselves.
     must_tell_all: bool,
     /// What we own has changed since the broker was told.
@@ -77,6 +79,7 @@ impl ConsumerMember {
             owned: BTreeSet::new(),
             target: None,
             call: None,
+            call_is_clean: false,
             must_tell_all: true,
             must_tell_owned: false,
             offsets: Offsets::default(),
@@ -125,6 +128,7 @@ impl ConsumerMember {
             ..Default::default()
         };
         (self.must_tell_all, self.must_tell_owned) = (false, false);
+        self.call_is_clean = !self.must_revoke();
         self.send(io, request);
     }
 
@@ -183,8 +187,7 @@ impl ConsumerMember {
             io.wake_at(done_at);
         }
         self.proven_at = self.proven_at.max(call.sent_at);
-        let nothing_to_revoke = |(target, _): &(BTreeSet<TopicPartition>, i64)| self.owned.is_subset(target);
-        if self.target.as_ref().is_none_or(nothing_to_revoke) {
+        if self.call_is_clean && !self.must_revoke() {
             self.clean_at = self.clean_at.max(call.sent_at);
         }
         self.hold(io);
@@ -194,6 +197,12 @@ impl ConsumerMember {
             .fencing
             .check(io.id, &self.settings.group, instance, call.sent_at);
         io.checks.demand(held);
+    }
+
+    fn must_revoke(&self) -> bool {
+        self.target
+            .as_ref()
+            .is_some_and(|(target, _)| !self.owned.is_subset(target))
     }
 
     /// What is owned may be believed in until the broker could have given us up.
