@@ -8,7 +8,7 @@ use milena_machines::{
 
 use crate::{
     Mutation,
-    broker::{Broker, BrokerSettings},
+    broker::{Broker, BrokerSettings, LogId},
     clients::{ClassicMember, ClassicSettings, Client, ConsumerMember, ConsumerSettings, Producer, ProducerSettings},
     network::Network,
     simulation::{Event, Fault, START_MS, Simulation, World},
@@ -68,6 +68,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     world.checks.owners.generations_repeat = scenario == Scenario::Migration;
     let settings = BrokerSettings {
         fsync: random.below(3) > 0,
+        slow_log: slow_log(random),
         append_failures: random.below(15),
         group_config: group_config(random),
         mutation,
@@ -84,11 +85,21 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     } else {
         add_members(&mut simulation, scenario);
     }
-    let back_ms = add_faults(&mut simulation, faults_end);
+    let faults_max = if scenario == Scenario::Transactions { 20 } else { 10 };
+    let back_ms = add_faults(&mut simulation, faults_end, faults_max);
     simulation.world.queue.at(faults_end, Event::FaultsStop);
     // Longest: a client is down, joins, an old one must expire, then two rebalances.
     let end = faults_end + 60_000 + 2 * back_ms;
     Plan { simulation, end }
+}
+
+fn slow_log(random: &mut Random) -> Option<LogId> {
+    match random.below(4) {
+        0 => Some(LogId::Groups),
+        1 => Some(LogId::Transactions),
+        2 => Some(LogId::Data(0)),
+        _ => None,
+    }
 }
 
 fn topic_name(number: u64) -> ByteString {
@@ -199,11 +210,11 @@ fn consumer_settings(random: &mut Random, instance: Option<ByteString>) -> Consu
 }
 
 /// Plans what goes wrong before `end`. Gives how far the clock goes back.
-fn add_faults(simulation: &mut Simulation, end: i64) -> i64 {
+fn add_faults(simulation: &mut Simulation, end: i64, faults_max: u64) -> i64 {
     let clients = simulation.client_count() as u64;
     let World { queue, random, .. } = &mut simulation.world;
     let mut back_ms = 0;
-    for _ in 0..random.below(10) {
+    for _ in 0..random.below(faults_max) {
         let fault = match random.below(12) {
             0..3 => Fault::CrashClient(random.below(clients) as usize),
             3..6 => Fault::PauseClient {

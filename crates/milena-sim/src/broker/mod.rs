@@ -27,6 +27,8 @@ pub(crate) use transactions::{data_partition, offsets_partition};
 pub(crate) struct BrokerSettings {
     /// Appended records are durable only after a sync.
     pub(crate) fsync: bool,
+    /// The log whose syncs take long.
+    pub(crate) slow_log: Option<LogId>,
     /// How many of a thousand appends fail while there are faults.
     pub(crate) append_failures: u64,
     pub(crate) group_config: GroupConfig,
@@ -117,7 +119,7 @@ impl Broker {
         self.log(log).append(entry);
         let end = self.log(log).end();
         if self.settings.fsync {
-            let slow = world.faults && world.random.below(10) == 0;
+            let slow = world.faults && (self.settings.slow_log.as_ref() == Some(log) || world.random.below(10) == 0);
             let delay = 1 + world.random.below(if slow { 1_000 } else { 20 }) as i64;
             let (log, incarnation) = (log.clone(), self.incarnation);
             world.queue.after(delay, Event::Synced { log, end, incarnation });

@@ -13,8 +13,16 @@ pub(crate) struct Fencing {
     instances: BTreeMap<(ByteString, ByteString), Instance>,
 }
 
-/// The running processes, and when each asked to join and heard that it had.
-type Instance = BTreeMap<ClientId, Option<Joined>>;
+/// The running processes.
+type Instance = BTreeMap<ClientId, Process>;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Process {
+    /// It asked to take the place of whoever is the member.
+    takes_over: bool,
+    /// When it asked to join, and heard that it had.
+    joined: Option<Joined>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Joined {
@@ -24,7 +32,7 @@ struct Joined {
 
 impl Fencing {
     pub(crate) fn started(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) {
-        self.entry(group, instance).insert(client, None);
+        self.entry(group, instance).insert(client, Process::default());
     }
 
     pub(crate) fn ended(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) {
@@ -33,6 +41,13 @@ impl Fencing {
 
     pub(crate) fn runs_elsewhere(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) -> bool {
         self.entry(group, instance).keys().any(|other| *other != client)
+    }
+
+    /// Gives who else runs with this instance id: from now on they may be replaced.
+    pub(crate) fn takes_over(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) -> Vec<ClientId> {
+        let entry = self.entry(group, instance);
+        entry.entry(client).or_default().takes_over = true;
+        entry.keys().copied().filter(|other| *other != client).collect()
     }
 
     /// Gives who else runs with this instance id.
@@ -44,7 +59,7 @@ impl Fencing {
         instance: &ByteString,
     ) -> Vec<ClientId> {
         let entry = self.entry(group, instance);
-        entry.insert(client, Some(Joined { sent_at, known_at }));
+        entry.entry(client).or_default().joined = Some(Joined { sent_at, known_at });
         entry.keys().copied().filter(|other| *other != client).collect()
     }
 
@@ -57,10 +72,10 @@ impl Fencing {
     ) -> bool {
         let Some(instance) = instance else { return false };
         let entry = self.entry(group, instance);
-        let ours = entry.get(&client).copied().flatten();
-        let others = entry.iter().filter(|(other, _)| **other != client);
-        let mut others = others.filter_map(|(_, joined)| *joined);
-        others.any(|other| ours.is_none_or(|ours| other.known_at > ours.sent_at))
+        let ours = entry.get(&client).and_then(|process| process.joined);
+        let is_newer = |other: Joined| ours.is_none_or(|ours| other.known_at > ours.sent_at);
+        let mut others = entry.iter().filter(|(other, _)| **other != client);
+        others.any(|(_, process)| process.takes_over || process.joined.is_some_and(is_newer))
     }
 
     /// A request that was sent at `sent_at` has succeeded.
@@ -73,11 +88,11 @@ impl Fencing {
     ) -> Result<(), String> {
         let Some(instance) = instance else { return Ok(()) };
         let entry = self.entry(group, instance);
-        let Some(ours) = entry.get(&client).copied().flatten() else {
+        let Some(ours) = entry.get(&client).and_then(|process| process.joined) else {
             return Ok(());
         };
         let others = entry.iter().filter(|(other, _)| **other != client);
-        let mut others = others.filter_map(|(other, joined)| Some((other, (*joined)?)));
+        let mut others = others.filter_map(|(other, process)| Some((other, process.joined?)));
         match others.find(|(_, other)| other.sent_at > ours.known_at && other.known_at < sent_at) {
             Some((other, joined)) => Err(format!(
                 "client {client} had success with what it sent at {} as {instance} of {group}, \

@@ -79,6 +79,13 @@ impl Checks {
         self.failure.as_deref()
     }
 
+    /// A process asks to take the place of all others with its instance id.
+    pub(crate) fn takes_over(&mut self, now: i64, client: ClientId, group: &ByteString, instance: &ByteString) {
+        for other in self.fencing.takes_over(client, group, instance) {
+            self.owners.doubt(now, other);
+        }
+    }
+
     /// A process was told that it is the static member: it takes the place of all others with its instance id.
     pub(crate) fn joined(
         &mut self,

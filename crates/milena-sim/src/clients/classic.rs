@@ -112,6 +112,10 @@ impl ClassicMember {
             self.owned.clear();
             io.checks.owners.release_all(io.id);
         }
+        if let Some(instance) = self.settings.instance.as_ref().filter(|_| self.member_id.is_empty()) {
+            let now = io.now();
+            io.checks.takes_over(now, io.id, &self.settings.group, instance);
+        }
         self.state = State::Joining;
         self.assigned_count = None;
         let subscription = ConsumerProtocolSubscription {

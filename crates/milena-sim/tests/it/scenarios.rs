@@ -1,6 +1,6 @@
 //! Everything holds, whatever goes wrong.
 
-use milena_sim::{Scenario, run_many};
+use milena_sim::{Scenario, run, run_many};
 
 fn play(scenario: Scenario, seeds: u64) {
     if let Err(report) = run_many(scenario, 0, seeds, None) {
@@ -21,4 +21,19 @@ fn consumer_groups() {
 #[test]
 fn groups_that_migrate() {
     play(Scenario::Migration, 1_000);
+}
+
+#[test]
+fn transactions() {
+    play(Scenario::Transactions, 1_000);
+}
+
+/// Otherwise a seed would be no way to see a failure again.
+#[test]
+fn a_seed_decides_everything() {
+    for scenario in Scenario::ALL {
+        let [first, second] = [(), ()].map(|()| run(scenario, 7, None, true));
+        assert_eq!(first.events, second.events);
+        assert_eq!(first.history.tail(usize::MAX), second.history.tail(usize::MAX));
+    }
 }
