@@ -19,14 +19,12 @@ pub enum Mutation {
     LosePendingOffsets,
     /// What was decided before the broker ended is not carried out after its start.
     ForgetMarkers,
-    /// The markers of a transaction are written before its verdict is safe from a power cut.
-    MarkersBeforeDurable,
     /// A producer that was replaced goes on writing.
     OldProducersSucceed,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -35,7 +33,6 @@ impl Mutation {
         Self::LoseLastRecord,
         Self::LosePendingOffsets,
         Self::ForgetMarkers,
-        Self::MarkersBeforeDurable,
         Self::OldProducersSucceed,
     ];
 
@@ -50,7 +47,6 @@ impl Mutation {
             Self::LoseLastRecord => "lose-last-record",
             Self::LosePendingOffsets => "lose-pending-offsets",
             Self::ForgetMarkers => "forget-markers",
-            Self::MarkersBeforeDurable => "markers-before-durable",
             Self::OldProducersSucceed => "old-producers-succeed",
         }
     }

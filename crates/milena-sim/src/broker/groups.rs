@@ -106,7 +106,7 @@ impl Groups {
     /// The machine's answer, or that of one of the bugs.
     fn handle(&mut self, context: &GroupContext, mut request: GroupRequest) -> GroupEffects {
         match (self.settings.mutation, &mut request) {
-            (Some(Mutation::ForgetHeartbeats), GroupRequest::Heartbeat(_)) if context.ticket.0 % 4 != 0 => {
+            (Some(Mutation::ForgetHeartbeats), GroupRequest::Heartbeat(_)) if !context.ticket.0.is_multiple_of(4) => {
                 let reply = GroupReply::Heartbeat(HeartbeatResponse::default());
                 return GroupEffects {
                     replies: vec![(context.ticket, reply)],

@@ -274,11 +274,7 @@ impl Broker {
             }
         }
         for markers in markers {
-            if self.settings.mutation == Some(Mutation::MarkersBeforeDurable) {
-                self.write_markers(world, &markers);
-            } else {
-                self.hold(&LogId::Transactions, Held::Markers(markers));
-            }
+            self.hold(&LogId::Transactions, Held::Markers(markers));
         }
         for (ticket, reply) in replies {
             self.hold(&LogId::Transactions, Held::Reply(ticket, Reply::Transaction(reply)));

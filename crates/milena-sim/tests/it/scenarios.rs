@@ -15,12 +15,12 @@ fn classic_groups() {
 
 #[test]
 fn consumer_groups() {
-    play(Scenario::Consumer, 1_000);
+    play(Scenario::Consumer, 700);
 }
 
 #[test]
 fn groups_that_migrate() {
-    play(Scenario::Migration, 1_000);
+    play(Scenario::Migration, 700);
 }
 
 #[test]
