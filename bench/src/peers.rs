@@ -5,15 +5,16 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Instant,
+    sync::OnceLock,
+    time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::raw;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
     Milena,
     Kafka,
@@ -21,33 +22,118 @@ pub enum Peer {
 
 pub struct Running {
     pub address: String,
-    /// From the start of the process to the first answered request; for Kafka with the formatting of its directory,
-    /// as whoever starts one on a fresh directory needs it.
-    pub start_ms: f64,
-    pid: u32,
+    /// When the process was started. Kafka's directory is formatted before.
+    pub began: Instant,
+    pub pid: u32,
     peer: Peer,
+    settings: Vec<String>,
+    /// Where strace writes how many syncs there were, if it shall count them.
+    syncs: Option<NamedTempFile>,
     child: Option<Child>,
     dir: TempDir,
 }
 
 impl Running {
     pub fn start(peer: Peer) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let began = Instant::now();
-        let (address, pid, child) = match peer {
-            Peer::Milena => start_milena(dir.path())?,
-            Peer::Kafka => start_kafka(dir.path())?,
-        };
-        raw::wait_for_answer(&address)?;
-        let start_ms = began.elapsed().as_secs_f64() * 1e3;
-        Ok(Self {
-            address,
-            start_ms,
-            pid,
+        Self::start_with(peer, &[])
+    }
+
+    /// Starts a broker with settings, each `KEY=VALUE`.
+    pub fn start_with(peer: Peer, settings: &[&str]) -> Result<Self> {
+        Self::start_counting(peer, settings, None)
+    }
+
+    /// Starts our broker under strace, with a filter that lets all calls but syncs pass at full speed.
+    pub fn start_counting_syncs(settings: &[&str]) -> Result<Self> {
+        Self::start_counting(Peer::Milena, settings, Some(NamedTempFile::new()?))
+    }
+
+    fn start_counting(peer: Peer, settings: &[&str], syncs: Option<NamedTempFile>) -> Result<Self> {
+        let mut running = Self {
+            address: String::new(),
+            began: Instant::now(),
+            pid: 0,
             peer,
-            child,
-            dir,
-        })
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            syncs,
+            child: None,
+            dir: tempfile::tempdir()?,
+        };
+        match peer {
+            Peer::Milena => running.start_milena()?,
+            Peer::Kafka => running.start_kafka()?,
+        }
+        raw::wait_for_answer(&running.address)?;
+        Ok(running)
+    }
+
+    /// Ends the process as a person would.
+    pub fn stop(&mut self) -> Result<()> {
+        match &mut self.child {
+            Some(child) => {
+                ensure!(
+                    Command::new("kill")
+                        .args(["-s", "TERM", &self.pid.to_string()])
+                        .status()?
+                        .success()
+                );
+                ensure!(child.wait()?.success(), "the broker did not end well");
+            }
+            None => drop(xtask(&["kafka", "down", "--dir", &self.dir_text()])?),
+        }
+        Ok(())
+    }
+
+    /// Ends a broker whose syncs were counted; gives their number.
+    pub fn stop_and_count_syncs(mut self) -> Result<usize> {
+        self.stop()?;
+        let file = self.syncs.take().context("syncs were not counted")?;
+        let mut total = None;
+        // The tracer writes a little later than the broker ends.
+        wait_until("strace has counted", || {
+            let table = fs::read_to_string(file.path())?;
+            let line = table.lines().rfind(|line| line.ends_with("total"));
+            total = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            Ok(total.is_some())
+        })?;
+        total.context("strace has counted nothing")
+    }
+
+    /// Ends the process as a crash would.
+    pub fn kill(&mut self) -> Result<()> {
+        match &mut self.child {
+            Some(child) => {
+                child.kill()?;
+                child.wait()?;
+            }
+            None => drop(xtask(&["kafka", "kill", "1", "--dir", &self.dir_text()])?),
+        }
+        Ok(())
+    }
+
+    /// Starts it again on the same directory; gives the milliseconds until it answers.
+    pub fn start_again(&mut self) -> Result<f64> {
+        match self.peer {
+            Peer::Milena => self.start_milena()?,
+            Peer::Kafka => {
+                xtask(&["kafka", "start", "1", "--dir", &self.dir_text()])?;
+                self.look_at_kafka()?;
+            }
+        }
+        raw::wait_for_answer(&self.address)?;
+        Ok(self.since_start_ms())
+    }
+
+    pub fn since_start_ms(&self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1e3
+    }
+
+    /// Where the folders of partitions are.
+    pub fn data_dir(&self) -> PathBuf {
+        match self.peer {
+            Peer::Milena => self.dir.path().to_owned(),
+            Peer::Kafka => self.dir.path().join("broker-1/data"),
+        }
     }
 
     /// User and system time of the process so far.
@@ -55,15 +141,70 @@ impl Running {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         // The name of the program stands in parentheses and may hold spaces.
         let after = stat.rsplit(')').next().unwrap_or_default();
-        let ticks: f64 = after.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<f64>().ok()).sum();
+        let ticks: f64 = after
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|t| t.parse::<f64>().ok())
+            .sum();
         Ok(ticks / 100.0)
     }
 
     pub fn resident_megabytes(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .context("no VmRSS")?;
         let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kilobytes / 1024.0)
+        Ok(kilobytes * 1024.0 / 1e6)
+    }
+
+    fn start_milena(&mut self) -> Result<()> {
+        let binary = target_dir().join("release/milena");
+        ensure!(binary.exists(), "build the broker first: cargo build --release");
+        self.began = Instant::now();
+        let mut command = match &self.syncs {
+            None => Command::new(binary),
+            Some(file) => counting(file.path(), &binary),
+        };
+        let mut child = command
+            .args(["broker", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(self.dir.path())
+            .args(self.settings.iter().flat_map(|setting| ["-X", setting]))
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let address = line
+            .trim()
+            .strip_prefix("BOOTSTRAP=")
+            .context("the broker does not say where it serves")?;
+        self.address = address.to_owned();
+        self.pid = child.id();
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn start_kafka(&mut self) -> Result<()> {
+        let dir = self.dir_text();
+        let mut words = vec!["kafka", "up", "--port", "19592", "--dir", &dir];
+        words.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
+        self.address = xtask(&words)?.trim().to_owned();
+        self.look_at_kafka()
+    }
+
+    /// The file with the process id is written when the process is started, so it tells when that was.
+    fn look_at_kafka(&mut self) -> Result<()> {
+        let path = self.dir.path().join("broker-1/pid");
+        let age = SystemTime::now().duration_since(fs::metadata(&path)?.modified()?)?;
+        self.began = Instant::now().checked_sub(age).context("the clock was set")?;
+        self.pid = fs::read_to_string(&path)?.trim().parse()?;
+        Ok(())
+    }
+
+    fn dir_text(&self) -> String {
+        self.dir.path().to_string_lossy().into_owned()
     }
 }
 
@@ -71,7 +212,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         match (self.peer, &mut self.child) {
             (Peer::Kafka, _) => {
-                let _ = xtask(&["kafka", "wipe", "--dir", &self.dir.path().to_string_lossy()]);
+                let _ = xtask(&["kafka", "wipe", "--dir", &self.dir_text()]);
             }
             (Peer::Milena, Some(child)) => {
                 let _ = child.kill();
@@ -82,30 +223,37 @@ impl Drop for Running {
     }
 }
 
-fn start_milena(dir: &Path) -> Result<(String, u32, Option<Child>)> {
-    let binary = root().join("target/release/milena");
-    ensure!(binary.exists(), "build the broker first: cargo build --release");
-    let mut child = Command::new(binary)
-        .args(["broker", "--listen", "127.0.0.1:0", "--data-dir"])
-        .arg(dir)
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-    let address = line.trim().strip_prefix("BOOTSTRAP=").context("the broker does not say where it serves")?;
-    Ok((address.to_owned(), child.id(), Some(child)))
+/// Looks until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so()? {
+        ensure!(Instant::now() < deadline, "not within two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
-fn start_kafka(dir: &Path) -> Result<(String, u32, Option<Child>)> {
-    let dir_text = dir.to_string_lossy();
-    let address = xtask(&["kafka", "up", "--port", "19592", "--dir", &dir_text])?.trim().to_owned();
-    let pid = fs::read_to_string(dir.join("broker-1/pid"))?.trim().parse()?;
-    Ok((address, pid, None))
+/// A program under strace that stays our child: the tracer is the detached one.
+fn counting(output: &Path, binary: &Path) -> Command {
+    let mut command = Command::new("strace");
+    let calls = "trace=fsync,fdatasync,sync_file_range,msync";
+    command.args(["-D", "-f", "--seccomp-bpf", "-c", "-U", "calls,name", "-e", calls, "-o"]);
+    command.arg(output).arg(binary);
+    command
 }
 
+/// Runs `cargo xtask`, built once: a build by somebody else must not hold up what is measured.
 fn xtask(words: &[&str]) -> Result<String> {
-    let output = Command::new("cargo")
-        .args(["run", "--quiet", "--package", "xtask", "--"])
+    static BUILT: OnceLock<bool> = OnceLock::new();
+    let build = || {
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args(["build", "--quiet", "--package", "xtask"])
+            .current_dir(root());
+        cargo.status().is_ok_and(|status| status.success())
+    };
+    ensure!(*BUILT.get_or_init(build), "cannot build xtask");
+    let output = Command::new(target_dir().join("debug/xtask"))
         .args(words)
         .current_dir(root())
         .output()?;
@@ -113,6 +261,10 @@ fn xtask(words: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn root() -> PathBuf {
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

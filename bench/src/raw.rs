@@ -3,10 +3,10 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
 use milena_wire::{
     frame,
@@ -15,41 +15,45 @@ use milena_wire::{
     records::{BatchBuilder, BatchOptions, NewRecord},
 };
 
-const IN_FLIGHT: usize = 5;
-/// About what a busy producer sends at once.
-const BATCH_BYTES: usize = 900_000;
+/// The last version of Produce whose answer has fields of fixed size, so that it is read without decoding.
+const PRODUCE: i16 = 8;
+/// The error of a replication factor that is larger than the number of brokers.
+const NO_BROKER: i16 = 38;
 
-pub struct Load {
-    pub bytes: usize,
-    pub seconds: f64,
-}
-
-pub struct Latencies {
-    pub per_second: f64,
-    pub p50_us: f64,
-}
-
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
-    buffer: Vec<u8>,
+    pub buffer: Vec<u8>,
 }
 
 impl Connection {
-    fn open(address: &str) -> Result<Self> {
+    pub fn open(address: &str) -> Result<Self> {
+        Self::open_for(address, 64 << 20)
+    }
+
+    /// A connection for answers of so many bytes at most.
+    pub fn open_for(address: &str, answer_max: usize) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            buffer: vec![0; 64 << 20],
+            buffer: vec![0; answer_max],
         })
     }
 
-    fn send(&mut self, frame: &[u8]) -> Result<()> {
+    /// The same connection for another thread.
+    pub fn another(&self) -> Result<Self> {
+        Ok(Self {
+            stream: self.stream.try_clone()?,
+            buffer: vec![0; self.buffer.len()],
+        })
+    }
+
+    pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         Ok(self.stream.write_all(frame)?)
     }
 
     /// Reads an answer and gives its length; the bytes are in the buffer.
-    fn receive(&mut self) -> Result<usize> {
+    pub fn receive(&mut self) -> Result<usize> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix)?;
         let length = frame::frame_length(prefix, self.buffer.len())?;
@@ -57,15 +61,88 @@ impl Connection {
         Ok(length)
     }
 
-    fn call<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response> {
+    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response> {
         self.send(&encode(request, version)?)?;
+        self.answer::<R>(version)
+    }
+
+    fn answer<R: Request>(&mut self, version: i16) -> Result<R::Response> {
         let length = self.receive()?;
         let answer = Bytes::copy_from_slice(&self.buffer[..length]);
         Ok(frame::decode_response::<R::Response>(&answer, version)?.1)
     }
+
+    /// Creates a topic and waits until it takes records, which needs a moment with Kafka. It then has one record in
+    /// each partition.
+    pub fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+        self.create_topics(&[name.to_owned()], partitions, configs)?;
+        for partition in 0..partitions {
+            let probe = produce_frame(name, partition, batch(b"probe", 10, 1))?;
+            self.produce_until_taken(&probe)?;
+        }
+        Ok(())
+    }
+
+    pub fn create_topics(&mut self, names: &[String], partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+        let configs = configs
+            .iter()
+            .map(|(name, value)| create_topics_request::CreatableTopicConfig {
+                name: (*name).into(),
+                value: Some((*value).into()),
+                ..Default::default()
+            });
+        let configs: Vec<_> = configs.collect();
+        let topics = names.iter().map(|name| create_topics_request::CreatableTopic {
+            name: name.as_str().into(),
+            num_partitions: partitions,
+            replication_factor: 1,
+            configs: configs.clone(),
+            ..Default::default()
+        });
+        let request = CreateTopicsRequest {
+            topics: topics.collect(),
+            timeout_ms: 60_000,
+            ..Default::default()
+        };
+        loop {
+            let answered = self.call(&request, 7)?.topics;
+            match answered.into_iter().find(|topic| topic.error_code != 0) {
+                None => return Ok(()),
+                // Kafka answers before its controller counts it as a broker.
+                Some(topic) if topic.error_code == NO_BROKER => std::thread::sleep(Duration::from_millis(1)),
+                Some(topic) => bail!("cannot create {}: error {}", topic.name, topic.error_code),
+            }
+        }
+    }
+
+    fn produce_until_taken(&mut self, frame: &[u8]) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            self.send(frame)?;
+            let response = self.answer::<ProduceRequest>(PRODUCE)?;
+            let error = response.responses[0].partition_responses[0].error_code;
+            if error == 0 {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "records are not taken: error {error}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Reads an answer to a produce request and makes sure that it is no error.
+    pub fn receive_ack(&mut self) -> Result<()> {
+        let length = self.receive()?;
+        // Correlation id; one topic with its name; one partition with its index; then the error.
+        let name = usize::from(u16::from_be_bytes([self.buffer[8], self.buffer[9]]));
+        let at = 4 + 4 + 2 + name + 4 + 4;
+        ensure!(at + 2 <= length, "a short answer");
+        let error = i16::from_be_bytes([self.buffer[at], self.buffer[at + 1]]);
+        ensure!(error == 0, "records were refused: error {error}");
+        Ok(())
+    }
 }
 
-fn encode<R: Request>(request: &R, version: i16) -> Result<Bytes> {
+pub fn encode<R: Request>(request: &R, version: i16) -> Result<Bytes> {
     Ok(frame::encode_request(request, version, 1, None)?.into_bytes())
 }
 
@@ -83,57 +160,56 @@ pub fn wait_for_answer(address: &str) -> Result<()> {
     }
 }
 
-fn create_topic(connection: &mut Connection, name: &str) -> Result<()> {
-    let request = CreateTopicsRequest {
-        topics: vec![create_topics_request::CreatableTopic {
-            name: name.into(),
-            num_partitions: 1,
-            replication_factor: 1,
-            ..Default::default()
-        }],
-        timeout_ms: 30_000,
-        ..Default::default()
-    };
-    connection.call(&request, 7)?;
-    // Kafka may need a moment until the leader takes records.
-    let probe = produce_frame(name, batch(10, 1))?;
-    for _ in 0..1_000 {
-        connection.send(&probe)?;
-        let length = connection.receive()?;
-        let answer = Bytes::copy_from_slice(&connection.buffer[..length]);
-        let (_, response) = frame::decode_response::<ProduceResponse>(&answer, 11)?;
-        if response.responses[0].partition_responses[0].error_code == 0 {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    anyhow::bail!("no leader for {name}")
-}
-
-fn batch(value_size: usize, count: usize) -> Bytes {
+/// A batch of equal records.
+pub fn batch(key: &[u8], value_size: usize, count: usize) -> Bytes {
     let value: Vec<u8> = (0..value_size).map(|i| (i * 31 % 251) as u8).collect();
     let mut builder = BatchBuilder::new(BatchOptions::default());
     for _ in 0..count {
-        let record = NewRecord {
-            timestamp: 1_790_000_000_000,
-            key: None,
-            value: Some(&value),
-            headers: &[],
-        };
-        builder.append(&record).expect("it fits");
+        append(&mut builder, key, &value);
     }
     builder.finish()
 }
 
-fn produce_frame(topic: &str, records: Bytes) -> Result<Bytes> {
+/// Adds a record of now. An empty key is none.
+pub fn append(builder: &mut BatchBuilder, key: &[u8], value: &[u8]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let record = NewRecord {
+        timestamp: now.as_millis() as i64,
+        key: (!key.is_empty()).then_some(key),
+        value: Some(value),
+        headers: &[],
+    };
+    builder.append(&record).expect("it fits");
+}
+
+pub fn produce_frame(topic: &str, partition: i32, records: Bytes) -> Result<Bytes> {
     let request = ProduceRequest {
         acks: -1,
         timeout_ms: 30_000,
         topic_data: vec![produce_request::TopicProduceData {
             name: topic.into(),
             partition_data: vec![produce_request::PartitionProduceData {
-                index: 0,
+                index: partition,
                 records: Some(records),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    encode(&request, PRODUCE)
+}
+
+pub fn fetch_frame(topic: &str, offset: i64, max_wait_ms: i32) -> Result<Bytes> {
+    let request = FetchRequest {
+        max_wait_ms,
+        min_bytes: 1,
+        max_bytes: 50 << 20,
+        topics: vec![fetch_request::FetchTopic {
+            topic: topic.into(),
+            partitions: vec![fetch_request::FetchPartition {
+                fetch_offset: offset,
+                partition_max_bytes: 4 << 20,
                 ..Default::default()
             }],
             ..Default::default()
@@ -143,60 +219,8 @@ fn produce_frame(topic: &str, records: Bytes) -> Result<Bytes> {
     encode(&request, 11)
 }
 
-pub fn produce(address: &str, topic: &str, value_size: usize, bytes: usize) -> Result<Load> {
-    let mut connection = Connection::open(address)?;
-    create_topic(&mut connection, topic)?;
-    let frame = produce_frame(topic, batch(value_size, BATCH_BYTES / (value_size + 10)))?;
-    let requests = bytes.div_ceil(frame.len());
-    let began = Instant::now();
-    for i in 0..requests + IN_FLIGHT {
-        if i < requests {
-            connection.send(&frame)?;
-        }
-        if i >= IN_FLIGHT {
-            connection.receive()?;
-        }
-    }
-    Ok(Load {
-        bytes: requests * frame.len(),
-        seconds: began.elapsed().as_secs_f64(),
-    })
-}
-
-pub fn consume(address: &str, topic: &str, bytes: usize) -> Result<Load> {
-    let mut connection = Connection::open(address)?;
-    let mut read = 0;
-    let mut offset = 0;
-    let began = Instant::now();
-    while read < bytes {
-        let request = FetchRequest {
-            max_wait_ms: 500,
-            min_bytes: 1,
-            max_bytes: 50 << 20,
-            topics: vec![fetch_request::FetchTopic {
-                topic: topic.into(),
-                partitions: vec![fetch_request::FetchPartition {
-                    fetch_offset: offset,
-                    partition_max_bytes: 4 << 20,
-                    ..Default::default()
-                }],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        connection.send(&encode(&request, 11)?)?;
-        let length = connection.receive()?;
-        read += length;
-        offset = next_offset(&connection.buffer[..length]).with_context(|| format!("nothing at offset {offset}"))?;
-    }
-    Ok(Load {
-        bytes: read,
-        seconds: began.elapsed().as_secs_f64(),
-    })
-}
-
 /// The offset after the last whole batch, by walking the batch headers where they lie: decoding would copy the answer.
-fn next_offset(answer: &[u8]) -> Option<i64> {
+pub fn next_offset(answer: &[u8]) -> Option<i64> {
     // Header, throttle time, error, session; one topic with its name; one partition: all of known size but the name.
     let mut at = 4 + 4 + 2 + 4 + 4;
     at += 2 + usize::from(u16::from_be_bytes(answer.get(at..at + 2)?.try_into().ok()?)) + 4;
@@ -214,26 +238,4 @@ fn next_offset(answer: &[u8]) -> Option<i64> {
         at += length;
     }
     next
-}
-
-/// One small request at a time.
-pub fn one_in_flight(address: &str, topic: &str, count: usize) -> Result<Latencies> {
-    let mut connection = Connection::open(address)?;
-    create_topic(&mut connection, topic)?;
-    let frame = produce_frame(topic, batch(100, 1))?;
-    let mut times = Vec::with_capacity(count);
-    let began = Instant::now();
-    for _ in 0..count {
-        let sent = Instant::now();
-        connection.send(&frame)?;
-        connection.receive()?;
-        times.push(sent.elapsed().as_secs_f64() * 1e6);
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    times.sort_by(f64::total_cmp);
-    ensure!(!times.is_empty(), "no request was sent");
-    Ok(Latencies {
-        per_second: count as f64 / seconds,
-        p50_us: times[times.len() / 2],
-    })
 }

@@ -71,7 +71,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Place {
-    /// Directory that holds everything of this cluster: configuration, data, output, process ids.
+    /// Directory that holds everything of this cluster: configuration, output, process ids; data in broker-N/data.
     #[arg(long, default_value_os_t = std::env::temp_dir().join("milena-kafka"))]
     dir: PathBuf,
 }

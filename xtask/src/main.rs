@@ -1,5 +1,7 @@
 //! The chores of this repository: `cargo xtask --help` lists them.
 
+mod cache;
+mod client;
 mod generate;
 mod golden;
 mod kafka;
@@ -13,6 +15,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The chores of this repository")]
 enum Chore {
+    Client(client::Args),
     /// Write the messages, API keys and error codes anew from Kafka's definitions
     Generate,
     Golden(golden::Args),
@@ -24,6 +27,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Chore::parse() {
+        Chore::Client(args) => client::run(&args),
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),

@@ -13,6 +13,7 @@ use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
     config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol},
+    coordinators,
     data_dir::{DataDir, DataDirError},
     maintenance,
     metadata_log::{MetadataError, MetadataLog},
@@ -38,6 +39,7 @@ pub struct Broker {
 struct Running {
     serving: Task<()>,
     maintenance: Task<()>,
+    coordinators: Task<()>,
     syncer: JoinHandle<()>,
 }
 
@@ -82,7 +84,7 @@ impl Broker {
             return Err(StartError::NoDirectory);
         };
         let data_dir = DataDir::open(Arc::new(RealDisk), Path::new(dir))?;
-        let listening = net::bind(&listener.host, listener.port)
+        let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
                 address: format!("{}:{}", listener.host, listener.port),
@@ -101,6 +103,7 @@ impl Broker {
         let running = Running {
             serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
+            coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
             syncer: syncer_thread,
         };
         Ok(Self {
@@ -128,8 +131,10 @@ impl Broker {
         };
         self.stop.send_replace(true);
         let _ = running.serving.await;
-        running.maintenance.abort();
-        let _ = running.maintenance.await;
+        for task in [running.maintenance, running.coordinators] {
+            task.abort();
+            let _ = task.await;
+        }
         self.node.syncer.stop();
         let node = Arc::clone(&self.node);
         let closed = tokio::task::spawn_blocking(move || {
@@ -145,6 +150,7 @@ impl Drop for Broker {
         if let Some(running) = self.running.take() {
             self.stop.send_replace(true);
             running.maintenance.abort();
+            running.coordinators.abort();
             self.node.syncer.stop();
         }
     }

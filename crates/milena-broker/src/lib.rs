@@ -14,7 +14,9 @@
 
 mod broker;
 pub mod config;
+mod coordinators;
 mod data_dir;
+mod fetch_sessions;
 mod handlers;
 mod maintenance;
 mod metadata_log;

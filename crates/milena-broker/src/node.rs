@@ -2,12 +2,13 @@
 
 mod checkpoints;
 mod configs;
+mod image;
 mod partitions;
 
 pub(crate) use configs::ConfigChange;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -24,10 +25,15 @@ use milena_wire::{
 
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
+    coordinators::{Groups, Transactions, Wake},
     data_dir::DataDir,
+    fetch_sessions::FetchSessions,
     metadata_log::{Change, MetadataError, MetadataLog},
-    net::RequestMemory,
-    node::partitions::{Age, check_added},
+    net::{Connections, RequestMemory},
+    node::{
+        image::TopicsCache,
+        partitions::{Age, check_added},
+    },
     syncer::Syncer,
     topics::{Topic, Topics, is_internal, name_problem},
 };
@@ -56,6 +62,13 @@ pub(crate) struct Node {
     producer_ids: Mutex<ProducerIds>,
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) connections: Arc<Connections>,
+    fetch_sessions: Mutex<FetchSessions>,
+    pub(crate) groups: Groups,
+    pub(crate) transactions: Transactions,
+    /// When a coordinator must act.
+    pub(crate) wake: Wake,
+    image: TopicsCache,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +167,7 @@ impl Node {
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
+        let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
             config: RwLock::new(Arc::new(config)),
@@ -169,6 +183,12 @@ impl Node {
             producer_ids: Mutex::new(ProducerIds { next, end: next }),
             syncer,
             request_memory,
+            connections: Arc::default(),
+            fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
+            groups: Groups::default(),
+            transactions: Transactions::default(),
+            wake: Wake::default(),
+            image: TopicsCache::default(),
         };
         for (name, record) in records {
             let id = record
@@ -196,12 +216,19 @@ impl Node {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn topics_mut(&self) -> std::sync::RwLockWriteGuard<'_, Topics> {
-        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    /// To change the topics; those who keep a picture of them will see that it is old.
+    fn topics_mut(&self) -> RwLockWriteGuard<'_, Topics> {
+        let topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        self.image.outdate();
+        topics
     }
 
     fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
         self.metadata.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn fetch_sessions(&self) -> MutexGuard<'_, FetchSessions> {
+        self.fetch_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks a topic that is to be created, and fills in the defaults.
@@ -210,17 +237,7 @@ impl Node {
         if let Some(problem) = name_problem(&new.name) {
             return Err(Refusal::new(ErrorCode::InvalidTopicException, problem));
         }
-        {
-            let topics = self.topics();
-            if topics.by_name(&new.name).is_some() {
-                let reason = format!("topic {} exists already", new.name);
-                return Err(Refusal::new(ErrorCode::TopicAlreadyExists, reason));
-            }
-            if let Some(other) = topics.colliding(&new.name) {
-                let reason = format!("topic {} differs from {other} only by '.' and '_'", new.name);
-                return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
-            }
-        }
+        self.topics().check_free(&new.name)?;
         let partitions = if new.partitions == -1 {
             config.num_partitions
         } else {
@@ -249,24 +266,36 @@ impl Node {
         })
     }
 
-    /// Creates a topic; when this returns it survives a power cut.
-    pub(crate) fn create_topic(&self, new: &NewTopic) -> Result<Arc<Topic>, Refusal> {
-        // One at a time, so that two cannot have the same name.
+    /// Creates topics; when this returns they survive a power cut. However many there are, that costs one sync.
+    pub(crate) fn create_topics(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, Refusal>> {
+        // One caller at a time, so that two cannot have the same name.
         let mut metadata = self.metadata();
-        let new = self.check_new_topic(new)?;
-        if new.replication_factor > 1 {
-            tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+        let mut created = Topics::default();
+        let create = |new| {
+            let new = self.check_new_topic(new)?;
+            created.check_free(&new.name)?;
+            if new.replication_factor > 1 && !is_internal(&new.name) {
+                tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+            }
+            Ok(created.insert(self.open_topic(&new, random_uuid(), Age::New)?))
+        };
+        let outcomes: Vec<Result<Arc<Topic>, Refusal>> = new.iter().map(create).collect();
+        let changes: Vec<Change> = outcomes.iter().flatten().map(|topic| creation_of(topic)).collect();
+        if changes.is_empty() {
+            return outcomes;
         }
-        let id = random_uuid();
-        let topic = self.open_topic(&new, id, Age::New)?;
-        metadata.append(vec![Change::Topic {
-            name: new.name.to_string(),
-            id: id.to_string(),
-            partitions: new.partitions,
-            replication_factor: new.replication_factor,
-            configs: new.overrides.0.clone(),
-        }])?;
-        Ok(self.topics_mut().insert(topic))
+        if let Err(error) = metadata.append(changes) {
+            let refusal = Refusal::from(error);
+            return outcomes
+                .into_iter()
+                .map(|outcome| outcome.and(Err(refusal.clone())))
+                .collect();
+        }
+        let mut topics = self.topics_mut();
+        for topic in outcomes.iter().flatten() {
+            topics.insert(Arc::clone(topic));
+        }
+        outcomes
     }
 
     /// Gives a topic for use, creating it if clients may do that.
@@ -281,12 +310,12 @@ impl Node {
             replication_factor: -1,
             overrides: TopicOverrides::default(),
         };
-        match self.create_topic(&new) {
+        match self.create_topics(&[new]).pop() {
             // Somebody else was faster.
-            Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {
+            Some(Err(refusal)) if refusal.code == ErrorCode::TopicAlreadyExists => {
                 self.topics().by_name(name).cloned().ok_or(refusal)
             }
-            outcome => outcome,
+            outcome => outcome.unwrap_or_else(|| Err(Refusal::no_topic(name))),
         }
     }
 
@@ -296,6 +325,10 @@ impl Node {
                 ErrorCode::TopicDeletionDisabled,
                 "delete.topic.enable is false",
             ));
+        }
+        if is_internal(name) {
+            let reason = format!("{name} is where the coordinators keep their state; it cannot be deleted");
+            return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
         }
         let mut metadata = self.metadata();
         let known = self.topics().by_name(name).is_some();
@@ -310,7 +343,7 @@ impl Node {
             return Ok(());
         };
         for partition in &topic.partitions {
-            partition.waiters.wake_all();
+            partition.mark_deleted();
             let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
             if let Err(error) = disk
                 .exists(&dir)
@@ -365,11 +398,22 @@ impl Node {
     }
 }
 
+fn creation_of(topic: &Topic) -> Change {
+    Change::Topic {
+        name: topic.name.to_string(),
+        id: topic.id.to_string(),
+        partitions: topic.partitions.len() as i32,
+        replication_factor: topic.replication_factor,
+        configs: topic.overrides.0.clone(),
+    }
+}
+
 fn log_config(config: &TopicConfig) -> LogConfig {
     let unsigned = |number: i32| u32::try_from(number).unwrap_or(0);
     LogConfig {
         segment_bytes: unsigned(config.segment_bytes),
         segment_ms: config.segment_ms,
+        segment_jitter_ms: config.segment_jitter_ms,
         segment_index_bytes: unsigned(config.segment_index_bytes),
         index_interval_bytes: unsigned(config.index_interval_bytes),
         retention_ms: config.retention_ms,
@@ -393,6 +437,8 @@ fn log_config(config: &TopicConfig) -> LogConfig {
             config::Durability::Os => Durability::Os,
             config::Durability::Fsync => Durability::Fsync,
         },
+        flush_messages: config.flush_messages,
+        flush_ms: config.flush_ms,
     }
 }
 
@@ -409,6 +455,11 @@ fn compression(config: &TopicConfig) -> Option<Compression> {
     // Levels were checked when they were set.
     let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());
     Some(chosen.unwrap_or_else(|| Compression::from(codec)))
+}
+
+pub(crate) fn random_seed() -> u64 {
+    let bytes = *random_uuid().as_bytes();
+    bytes.first_chunk().map_or(0, |seed| u64::from_be_bytes(*seed))
 }
 
 /// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread::JoinHandle,
@@ -15,12 +15,29 @@ use crate::partition::Partition;
 /// In `os` mode a power cut takes at most what was written in this time, or this much.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOW_BYTES: usize = 16 << 20;
+/// Where a sync takes long, writers have had the time to come.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Syncer {
     queue: mpsc::Sender<Job>,
     unsynced_bytes: Arc<AtomicUsize>,
     failed: Arc<AtomicBool>,
+}
+
+/// What the syncer was asked for by those who write to a partition, and has not begun yet.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(AtomicU8);
+
+impl Asked {
+    const NOTHING: u8 = 0;
+    const SOON: u8 = 1;
+    const NOW: u8 = 2;
+
+    /// Asks for at least this much; gives what was asked for before.
+    fn raise(&self, wanted: u8) -> u8 {
+        self.0.fetch_max(wanted, Ordering::AcqRel)
+    }
 }
 
 enum Job {
@@ -36,6 +53,10 @@ enum Job {
 impl Syncer {
     /// Starts the thread; it ends after [`Syncer::stop`].
     pub(crate) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
+        Self::with_window(WINDOW)
+    }
+
+    fn with_window(window: Duration) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (queue, jobs) = mpsc::channel();
         let unsynced_bytes = Arc::new(AtomicUsize::new(0));
         let failed = Arc::new(AtomicBool::new(false));
@@ -44,7 +65,9 @@ impl Syncer {
             unsynced_bytes: Arc::clone(&unsynced_bytes),
             failed: Arc::clone(&failed),
             dirty: vec![],
+            window,
             window_end: None,
+            pause: Duration::ZERO,
         };
         let thread = std::thread::Builder::new()
             .name("milena-sync".to_owned())
@@ -59,14 +82,14 @@ impl Syncer {
 
     /// Somebody waits for a sync of this partition. If one is asked for already and has not begun, that one will do.
     pub(crate) fn request(&self, partition: &Arc<Partition>) {
-        if !partition.dirty.swap(true, Ordering::AcqRel) {
+        if partition.asked.raise(Asked::NOW) < Asked::NOW {
             let _ = self.queue.send(Job::Now(Arc::clone(partition)));
         }
     }
 
     /// Bytes were written that must be synced within the window.
     pub(crate) fn written(&self, partition: &Arc<Partition>, bytes: usize) {
-        if !partition.dirty.swap(true, Ordering::AcqRel) {
+        if partition.asked.raise(Asked::SOON) < Asked::SOON {
             let _ = self.queue.send(Job::Soon(Arc::clone(partition)));
         }
         let before = self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -91,7 +114,11 @@ struct Worker {
     failed: Arc<AtomicBool>,
     /// What the window holds.
     dirty: Vec<Arc<Partition>>,
+    /// How long it is open at most.
+    window: Duration,
     window_end: Option<Instant>,
+    /// A part of the time that the last sync took, which those whom it let go need to write again.
+    pause: Duration,
 }
 
 impl Worker {
@@ -102,10 +129,9 @@ impl Worker {
                 Some(end) => self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
             match job {
-                Ok(Job::Now(partition)) => self.sync(&partition),
+                Ok(Job::Now(partition)) => self.sync_now(&partition),
                 Ok(Job::Soon(partition)) => {
-                    self.dirty.push(partition);
-                    self.window_end.get_or_insert_with(|| Instant::now() + WINDOW);
+                    self.put_into_window(partition);
                 }
                 Ok(Job::Flush) | Err(RecvTimeoutError::Timeout) => self.flush(),
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return self.flush(),
@@ -113,21 +139,128 @@ impl Worker {
         }
     }
 
+    /// The window ends when the first of its partitions wants to be synced.
+    fn put_into_window(&mut self, partition: Arc<Partition>) {
+        let flush_ms = u64::try_from(partition.log.config().flush_ms).unwrap_or(0);
+        let end = Instant::now() + self.window.min(Duration::from_millis(flush_ms));
+        self.window_end = Some(self.window_end.map_or(end, |before| before.min(end)));
+        self.dirty.push(partition);
+    }
+
     fn flush(&mut self) {
         self.window_end = None;
         self.unsynced_bytes.store(0, Ordering::Relaxed);
         for partition in std::mem::take(&mut self.dirty) {
-            self.sync(&partition);
+            // Somebody may have been in a hurry and had it synced already.
+            if partition.asked.raise(Asked::NOTHING) != Asked::NOTHING {
+                self.sync(&partition);
+            }
         }
+    }
+
+    /// Syncs for those who wait. If they are many, half of them would otherwise always come just after it has begun:
+    /// those whom the last sync has let go.
+    fn sync_now(&mut self, partition: &Partition) {
+        if partition.busy.load(Ordering::Relaxed) {
+            std::thread::sleep(self.pause);
+        }
+        let began = Instant::now();
+        self.sync(partition);
+        self.pause = (began.elapsed() / 4).min(PAUSE_MAX);
+        let asked_meanwhile = partition.asked.raise(Asked::NOTHING) != Asked::NOTHING;
+        partition.busy.store(asked_meanwhile, Ordering::Relaxed);
     }
 
     fn sync(&self, partition: &Partition) {
         // Whoever writes from here on needs another sync.
-        partition.dirty.store(false, Ordering::Release);
+        partition.asked.0.store(Asked::NOTHING, Ordering::Release);
         if let Err(error) = partition.sync() {
             // After a failed sync nobody knows what the disk has; trying again could succeed and prove nothing.
             self.failed.store(true, Ordering::Relaxed);
             tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot sync");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use milena_log::{Log, LogConfig, Opening, disk::MemoryDisk};
+    use milena_wire::records::{BatchBuilder, BatchOptions, NewRecord};
+
+    use super::*;
+
+    /// Longer than any test.
+    const ENDLESS: Duration = Duration::from_secs(100_000);
+
+    fn partition(config: LogConfig) -> Arc<Partition> {
+        let opening = Opening {
+            clean: true,
+            recovery_point: 0,
+            log_start_offset: 0,
+        };
+        let log = Log::open(Arc::new(MemoryDisk::new()), "/letters-0".as_ref(), config, opening).unwrap();
+        Arc::new(Partition::new("letters".into(), 0, log))
+    }
+
+    fn batch() -> Bytes {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let record = NewRecord {
+            timestamp: 1,
+            key: None,
+            value: Some(b"value"),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+        builder.finish()
+    }
+
+    /// Whether offset 0 is synced, before the test would have to be given up.
+    async fn is_synced(partition: &Partition) -> bool {
+        let synced = partition.wait_synced(0);
+        tokio::time::timeout(Duration::from_secs(60), synced).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn who_is_in_a_hurry_does_not_wait_for_the_window() {
+        let (syncer, _thread) = Syncer::with_window(ENDLESS).unwrap();
+        let partition = partition(LogConfig::default());
+        partition.append(&batch(), 0, 1, &syncer).unwrap();
+        assert!(partition.log.is_dirty());
+        syncer.request(&partition);
+        assert!(is_synced(&partition).await);
+        syncer.stop();
+    }
+
+    #[tokio::test]
+    async fn flush_ms_ends_the_window_earlier() {
+        let (syncer, _thread) = Syncer::with_window(ENDLESS).unwrap();
+        let slow = partition(LogConfig::default());
+        slow.append(&batch(), 0, 1, &syncer).unwrap();
+        let quick = partition(LogConfig {
+            flush_ms: 1,
+            ..LogConfig::default()
+        });
+        quick.append(&batch(), 0, 1, &syncer).unwrap();
+        assert!(is_synced(&quick).await);
+        syncer.stop();
+    }
+
+    #[tokio::test]
+    async fn flush_messages_makes_every_so_many_records_wait_for_a_sync() {
+        let (syncer, _thread) = Syncer::with_window(ENDLESS).unwrap();
+        let partition = partition(LogConfig {
+            flush_messages: 2,
+            ..LogConfig::default()
+        });
+        let waits = |acks| {
+            let appended = partition.append(&batch(), 0, 1, &syncer).unwrap();
+            partition.syncs_before_answer(acks, appended.last_offset, &syncer)
+        };
+        assert!(!waits(-1));
+        assert!(waits(1), "two records, whatever the acks");
+        assert!(is_synced(&partition).await);
+        assert!(!partition.log.is_dirty());
+        syncer.stop();
     }
 }

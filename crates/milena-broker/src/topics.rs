@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytestring::ByteString;
-use milena_wire::Uuid;
+use milena_wire::{Uuid, errors::ErrorCode};
 
-use crate::{config::TopicOverrides, partition::Partition};
+use crate::{config::TopicOverrides, node::Refusal, partition::Partition};
 
 /// A topic. It is not changed but replaced, so whoever holds one sees a whole.
 #[derive(Debug, Clone)]
@@ -57,8 +57,8 @@ impl Topics {
     }
 
     /// Adds a topic, or replaces the one of the same name.
-    pub(crate) fn insert(&mut self, topic: Topic) -> Arc<Topic> {
-        let topic = Arc::new(topic);
+    pub(crate) fn insert(&mut self, topic: impl Into<Arc<Topic>>) -> Arc<Topic> {
+        let topic = topic.into();
         if let Some(old) = self.by_name.insert(topic.name.clone(), Arc::clone(&topic)) {
             self.by_id.remove(&old.id);
         }
@@ -72,14 +72,29 @@ impl Topics {
         Some(topic)
     }
 
-    /// A topic whose name could not be told apart in metric names, where `.` and `_` are the same.
-    pub(crate) fn colliding(&self, name: &str) -> Option<&ByteString> {
-        let flat = |name: &str| name.replace('.', "_");
-        let wanted = flat(name);
-        self.by_name
-            .keys()
-            .find(|other| **other != *name && flat(other) == wanted)
+    /// Refuses a name that is taken, or could not be told apart in metric names, where `.` and `_` are the same.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), Refusal> {
+        if self.by_name.contains_key(name) {
+            let reason = format!("topic {name} exists already");
+            return Err(Refusal::new(ErrorCode::TopicAlreadyExists, reason));
+        }
+        // Only names that have such a character can be taken for one another.
+        if !name.contains(['.', '_']) {
+            return Ok(());
+        }
+        match self.by_name.keys().find(|other| is_same_metric(name, other)) {
+            None => Ok(()),
+            Some(other) => {
+                let reason = format!("topic {name} differs from {other} only by '.' and '_'");
+                Err(Refusal::new(ErrorCode::InvalidTopicException, reason))
+            }
+        }
     }
+}
+
+fn is_same_metric(name: &str, other: &str) -> bool {
+    let flat = |byte: u8| if byte == b'.' { b'_' } else { byte };
+    name.len() == other.len() && name.bytes().map(flat).eq(other.bytes().map(flat))
 }
 
 /// Why a name cannot be that of a topic; `None` if it can.

@@ -7,6 +7,8 @@ use milena_wire::{compression::Compression, records::TimestampType};
 pub struct LogConfig {
     pub segment_bytes: u32,
     pub segment_ms: i64,
+    /// By how much at most `segment_ms` is shortened, by another amount for each segment.
+    pub segment_jitter_ms: i64,
     /// The file size that an offset index may reach; a time index may hold as many entries.
     pub segment_index_bytes: u32,
     pub index_interval_bytes: u32,
@@ -31,6 +33,10 @@ pub struct LogConfig {
     /// What batches are compressed with; `None` leaves them as the producer sent them.
     pub compression: Option<Compression>,
     pub durability: Durability,
+    /// How many records may wait to be synced. Who drives the log heeds this and the next.
+    pub flush_messages: i64,
+    /// How long records may wait to be synced.
+    pub flush_ms: i64,
 }
 
 impl Default for LogConfig {
@@ -38,6 +44,7 @@ impl Default for LogConfig {
         Self {
             segment_bytes: 1 << 30,
             segment_ms: 7 * 24 * 3_600_000,
+            segment_jitter_ms: 0,
             segment_index_bytes: 10 << 20,
             index_interval_bytes: 4096,
             retention_ms: 7 * 24 * 3_600_000,
@@ -54,6 +61,8 @@ impl Default for LogConfig {
             timestamp_after_max_ms: 3_600_000,
             compression: None,
             durability: Durability::Os,
+            flush_messages: i64::MAX,
+            flush_ms: i64::MAX,
         }
     }
 }

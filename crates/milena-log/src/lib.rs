@@ -30,7 +30,7 @@ pub use cleaner::{CompactionLimits, CompactionStats, Dirtiness};
 pub use config::{Durability, LogConfig};
 pub use error::StorageError;
 pub use log::{AppendError, Appended, DeleteRecordsError, Log, Opening};
-pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers, VerificationGuard, Verified};
+pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers};
 pub use segment::FileSlice;
 pub use validate::InvalidBatch;
 pub use view::{Isolation, LogView, OffsetAndTime, ReadError};

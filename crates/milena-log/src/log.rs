@@ -18,7 +18,7 @@ use crate::{
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
     load,
-    producers::{Duplicate, ProducerError, Producers, VerificationGuard, Verified},
+    producers::{Duplicate, ProducerError, Producers},
     segment::{Segment, file_name},
     snapshot,
     validate::{self, InvalidBatch, Validated},
@@ -97,9 +97,7 @@ impl AppendError {
             Self::Invalid(invalid) => invalid.error_code(),
             Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
             Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
-            Self::Producer(ProducerError::OutsideTransaction { .. } | ProducerError::NotInTransaction { .. }) => {
-                ErrorCode::InvalidTxnState
-            }
+            Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
             Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
             Self::Storage(_) => ErrorCode::KafkaStorageError,
         }
@@ -147,52 +145,33 @@ impl Log {
     /// Appends the one batch that a client sent for this partition. Whoever calls knows that it belongs to an open
     /// transaction, if it says so.
     pub fn append(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
-        self.append_if(records, Verified::Trusted, leader_epoch, now_ms)
-    }
-
-    /// As [`Self::append`], but a transactional batch needs an open transaction here, or the guard that
-    /// [`Self::begin_verification`] gave before the coordinator said yes.
-    pub fn append_verified(
-        &self,
-        records: &Bytes,
-        guard: Option<VerificationGuard>,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        self.append_if(records, Verified::By(guard), leader_epoch, now_ms)
-    }
-
-    /// Before the coordinator is asked about a transactional batch; see [`Producers::begin_verification`].
-    pub fn begin_verification(
-        &self,
-        header: &BatchHeader,
-        takes_new_epochs: bool,
-        now_ms: i64,
-    ) -> Result<Option<VerificationGuard>, ProducerError> {
-        self.writer()
-            .producers
-            .begin_verification(header, takes_new_epochs, now_ms)
-    }
-
-    /// Whether this producer has a transaction open here.
-    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
-        self.writer().producers.has_open_transaction(producer_id, epoch)
-    }
-
-    fn append_if(
-        &self,
-        records: &Bytes,
-        verified: Verified,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
         let config = self.config();
         // Checksums are the costly part, so they are done before the lock.
         let Validated { batch, mut header } = validate::validate(records, &config, now_ms)?;
         let mut writer = self.writer();
-        if let Some(duplicate) = writer.producers.check(&header, verified)? {
+        if let Some(duplicate) = writer.producers.check(&header)? {
             return Ok(writer.was_there(&duplicate, &config));
         }
+        header.base_offset = writer.end_offset;
+        header.partition_leader_epoch = leader_epoch;
+        self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
+        writer.producers.apply(&header);
+        self.publish(&mut writer, config.durability);
+        Ok(writer.appended(&header))
+    }
+
+    /// Appends a batch that the broker made itself. The limits for clients do not hold, and it has no sequence; but a
+    /// producer that was fenced stays fenced.
+    pub fn append_own(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        let config = self.config();
+        let Some(Ok(Batch::V2(batch))) = Batches::new(records.clone()).next() else {
+            return Err(InvalidBatch::NotOneBatch.into());
+        };
+        let mut writer = self.writer();
+        let mut header = *batch.header();
+        writer
+            .producers
+            .check_epoch(header.producer_id, header.producer_epoch)?;
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
@@ -396,6 +375,16 @@ impl Log {
     /// Forgets producers that have been idle for long.
     pub fn expire_producers(&self, now_ms: i64, expiration_ms: i64) {
         self.writer().producers.expire(now_ms, expiration_ms);
+    }
+
+    /// Refuses a producer that another one with the same id has replaced.
+    pub fn check_producer_epoch(&self, producer_id: i64, epoch: i16) -> Result<(), ProducerError> {
+        self.writer().producers.check_epoch(producer_id, epoch)
+    }
+
+    /// Whether a producer has a transaction open here.
+    pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        self.writer().producers.has_open_transaction(producer_id, epoch)
     }
 
     pub fn producers(&self) -> Producers {

@@ -4,15 +4,9 @@
 //! The machine is plain: [`Producers::check`] decides, [`Producers::apply`] changes, and replaying the log after a
 //! snapshot leads to the same state.
 
-mod verification;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use milena_wire::records::{BatchHeader, ControlRecord};
-
-pub use verification::VerificationGuard;
-
-use verification::Verifications;
 
 /// How many batches of a producer are remembered: as many as it may have in flight.
 const BATCHES_MAX: usize = 5;
@@ -22,16 +16,6 @@ pub struct Producers {
     by_id: BTreeMap<i64, Producer>,
     /// Transactions whose end is written but may not be durable yet: the first offset, and that of the end marker.
     ended: BTreeMap<i64, i64>,
-    verifications: Verifications,
-}
-
-/// What shows that a transactional batch belongs to a transaction that the coordinator knows of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verified {
-    /// Who appends it answers for it.
-    Trusted,
-    /// The transaction is open here already, or else the guard tells that the coordinator said yes.
-    By(Option<VerificationGuard>),
 }
 
 /// One producer as this partition saw it.
@@ -74,8 +58,6 @@ pub enum ProducerError {
     },
     #[error("producer {producer_id} wrote outside its open transaction")]
     OutsideTransaction { producer_id: i64 },
-    #[error("producer {producer_id} wrote to a partition that is not part of an open transaction")]
-    NotInTransaction { producer_id: i64 },
     #[error("coordinator epoch {epoch} of producer {producer_id} is older than {current}")]
     OldCoordinator { producer_id: i64, epoch: i32, current: i32 },
 }
@@ -117,28 +99,13 @@ impl Producers {
             .is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
     }
 
-    /// Before the coordinator is asked about a transactional batch. `None`: there is nothing to ask, because the
-    /// transaction is open here. `takes_new_epochs` is for producers of version 2.
-    pub fn begin_verification(
-        &mut self,
-        header: &BatchHeader,
-        takes_new_epochs: bool,
-        now_ms: i64,
-    ) -> Result<Option<VerificationGuard>, ProducerError> {
-        self.check_epoch(header)?;
-        if self.has_open_transaction(header.producer_id, header.producer_epoch) {
-            return Ok(None);
-        }
-        Ok(Some(self.verifications.begin(header, takes_new_epochs, now_ms)))
-    }
-
     /// Decides about a batch of data that a client sent.
-    pub fn check(&self, header: &BatchHeader, verified: Verified) -> Result<Option<Duplicate>, ProducerError> {
+    pub fn check(&self, header: &BatchHeader) -> Result<Option<Duplicate>, ProducerError> {
         let producer_id = header.producer_id;
         if producer_id < 0 {
             return Ok(None);
         }
-        self.check_epoch(header)?;
+        self.check_epoch(producer_id, header.producer_epoch)?;
         let epoch = header.producer_epoch;
         let producer = self.by_id.get(&producer_id);
         let same_epoch = producer.filter(|producer| producer.epoch == epoch);
@@ -146,13 +113,6 @@ impl Producers {
             return Ok(Some(duplicate));
         }
         let is_transactional = header.attributes.is_transactional();
-        if let Verified::By(guard) = verified
-            && is_transactional
-            && !self.has_open_transaction(producer_id, epoch)
-            && !self.verifications.holds(producer_id, guard)
-        {
-            return Err(ProducerError::NotInTransaction { producer_id });
-        }
         self.check_sequence(header, producer)?;
         if producer.is_some_and(|producer| producer.transaction_start.is_some()) && !is_transactional {
             return Err(ProducerError::OutsideTransaction { producer_id });
@@ -160,8 +120,8 @@ impl Producers {
         Ok(None)
     }
 
-    fn check_epoch(&self, header: &BatchHeader) -> Result<(), ProducerError> {
-        let (producer_id, epoch) = (header.producer_id, header.producer_epoch);
+    /// Refuses a producer that another one with the same id has replaced.
+    pub fn check_epoch(&self, producer_id: i64, epoch: i16) -> Result<(), ProducerError> {
         match self.by_id.get(&producer_id).map(|producer| producer.epoch) {
             Some(current) if epoch < current => Err(ProducerError::OldEpoch {
                 producer_id,
@@ -184,8 +144,6 @@ impl Producers {
             // An epoch begins anew, whether its first batch brings it or a marker did.
             (Some(_), _) => 0,
         };
-        let early = self.verifications.expected_before(header, last.is_some());
-        let expected = early.unwrap_or(expected);
         if sequence == expected {
             return Ok(());
         }
@@ -215,7 +173,6 @@ impl Producers {
         if header.attributes.is_transactional() && producer.transaction_start.is_none() {
             producer.transaction_start = Some(header.base_offset);
         }
-        self.verifications.end(header);
     }
 
     /// Decides about the marker that ends a transaction. If it has a new epoch, as in version 2, then a transaction of
@@ -255,7 +212,6 @@ impl Producers {
     /// Notes a marker that is in the log; gives the transaction if it was aborted.
     pub fn apply_marker(&mut self, header: &BatchHeader, marker: ControlRecord) -> Option<AbortedTransaction> {
         let coordinator_epoch = coordinator_epoch(marker)?;
-        self.verifications.end(header);
         let stable_before = self.first_unstable_offset();
         let producer = self.entry(header.producer_id, header.producer_epoch);
         producer.coordinator_epoch = coordinator_epoch;
@@ -295,7 +251,6 @@ impl Producers {
         self.by_id.retain(|_, producer| {
             producer.transaction_start.is_some() || now_ms.saturating_sub(producer.last_timestamp) < expiration_ms
         });
-        self.verifications.expire(now_ms, expiration_ms);
     }
 
     /// The producer, moved to `epoch` if that is newer.

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use milena_wire::records::{BATCH_OVERHEAD, Batch, BatchHeader, Batches, HEADER_SIZE};
+use twox_hash::XxHash3_128;
 
 use crate::{
     aborted,
@@ -130,7 +131,19 @@ impl Segment {
         let entries_max = config.segment_index_bytes as usize / TimeIndex::ENTRY_SIZE;
         let index_full = state.offsets.len() >= config.segment_index_bytes as usize / OffsetIndex::ENTRY_SIZE
             || state.times.len() + 1 >= entries_max;
-        too_large || age > config.segment_ms_max() || index_full || self.relative(header.last_offset()).is_none()
+        let age_max = config.segment_ms_max().saturating_sub(self.jitter(config));
+        too_large || age > age_max || index_full || self.relative(header.last_offset()).is_none()
+    }
+
+    /// By how much this segment is closed earlier, so that the partitions of a topic are not closed all at once. It
+    /// follows from the name of the file, which is as good as chance.
+    fn jitter(&self, config: &LogConfig) -> i64 {
+        let most = config.segment_jitter_ms.min(config.segment_ms);
+        if most <= 0 {
+            return 0;
+        }
+        let chance = XxHash3_128::oneshot(self.path.as_os_str().as_encoded_bytes()) as u64;
+        (chance >> 1) as i64 % most
     }
 
     /// Writes a batch at the end: `header` as it shall be, then what follows it in `batch`.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use milena_wire::{
-    compression::{Codec, Compression, Compressor},
+    compression::{Codec, Compression, Compressor, DecompressError},
     errors::ErrorCode,
     pool::BufferPool,
     records::{
@@ -29,6 +29,11 @@ pub enum InvalidBatch {
     TooLarge { size: usize, size_max: u32 },
     #[error("the batch has {size} bytes, more than segment.bytes={size_max}")]
     LargerThanSegment { size: usize, size_max: u32 },
+    #[error(
+        "the batch decompresses to more than {size_max} bytes, which follows from max.message.bytes; send fewer records at \
+         once or raise max.message.bytes"
+    )]
+    DecompressesTooLarge { size_max: usize },
     #[error(transparent)]
     Damaged(BatchError),
     #[error("{0}")]
@@ -44,7 +49,7 @@ impl InvalidBatch {
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::NotOneBatch | Self::Malformed(_) | Self::NoKey { .. } => ErrorCode::InvalidRecord,
-            Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            Self::TooLarge { .. } | Self::DecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
             Self::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
             Self::Damaged(_) => ErrorCode::CorruptMessage,
             Self::Timestamp { .. } => ErrorCode::InvalidTimestamp,
@@ -65,7 +70,7 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
     check_header(batch.header())?;
     let batch = match config.compression {
         Some(wanted) if batch.header().attributes.codec() != Ok(wanted.codec()) => {
-            let recompressed = recompress(&batch, wanted)?;
+            let recompressed = recompress(&batch, wanted, config)?;
             check_size(recompressed.bytes().len(), config)?;
             recompressed
         }
@@ -101,8 +106,8 @@ fn check_size(size: usize, config: &LogConfig) -> Result<(), InvalidBatch> {
 }
 
 /// The same records in the codec that the topic wants.
-fn recompress(batch: &RecordBatch, wanted: Compression) -> Result<RecordBatch, InvalidBatch> {
-    let records = read_records(batch)?;
+fn recompress(batch: &RecordBatch, wanted: Compression, config: &LogConfig) -> Result<RecordBatch, InvalidBatch> {
+    let records = read_records(batch, config)?;
     let header = batch.header();
     let mut builder = BatchBuilder::new(BatchOptions {
         base_offset: header.base_offset,
@@ -168,22 +173,35 @@ fn check_latest(timestamp: i64, config: &LogConfig, now_ms: i64) -> Result<(), I
     Ok(())
 }
 
-fn read_records(batch: &RecordBatch) -> Result<RecordSet, InvalidBatch> {
-    // Nothing larger than a request can decompress to in good faith.
-    const DECOMPRESSED_MAX: usize = 1 << 30;
-    let mut decoder = RecordDecoder::new(BufferPool::new(0), DECOMPRESSED_MAX);
+fn read_records(batch: &RecordBatch, config: &LogConfig) -> Result<RecordSet, InvalidBatch> {
+    let size_max = decompressed_max(config);
+    let mut decoder = RecordDecoder::new(BufferPool::new(0), size_max);
     let mut set = RecordSet::default();
     batch
         .decode_into(&mut decoder, &mut set)
         .map_err(|error| match error.problem {
             BatchProblem::BadRecord { reason, .. } => InvalidBatch::Malformed(reason),
+            BatchProblem::Decompress(DecompressError::TooLarge { .. }) => {
+                InvalidBatch::DecompressesTooLarge { size_max }
+            }
             _ => InvalidBatch::Damaged(error),
         })?;
     Ok(set)
 }
 
+/// What a batch may decompress to: 64 times what may be sent, but not less than 64 MiB, since text may shrink a lot, and
+/// not more than 1 GiB.
+fn decompressed_max(config: &LogConfig) -> usize {
+    const FACTOR: usize = 64;
+    const LEAST: usize = 64 << 20;
+    const MOST: usize = 1 << 30;
+    (config.max_message_bytes as usize)
+        .saturating_mul(FACTOR)
+        .clamp(LEAST, MOST)
+}
+
 fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
-    let set = read_records(batch)?;
+    let set = read_records(batch, config)?;
     for (record, read) in set.iter().enumerate() {
         if config.compact && read.key().is_none() {
             return Err(InvalidBatch::NoKey { record });

@@ -1,10 +1,12 @@
 //! Kafka's jars, fetched once by Maven into the user's cache, and the Java that runs them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::cache;
 
 const VERSION: &str = "4.3.1";
 const JAVA_VERSION_MIN: u32 = 17;
@@ -12,10 +14,7 @@ const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-
 
 /// The class path with every jar of Kafka; fetches the jars when they are not in the cache yet.
 pub(crate) fn classpath() -> Result<String> {
-    let libraries = cache_dir()?.join(format!("kafka-{VERSION}"));
-    if !libraries.exists() {
-        fetch(&libraries)?;
-    }
+    let libraries = cache::folder(&format!("kafka-{VERSION}"), fetch_into)?;
     let Some(path) = libraries.to_str() else {
         bail!(
             "the cache directory {} is not UTF-8; set XDG_CACHE_HOME to one that is",
@@ -47,32 +46,6 @@ pub(super) enum LogLevel {
     Info,
     /// For tools: people read their results.
     Warn,
-}
-
-fn cache_dir() -> Result<PathBuf> {
-    let cache = match (std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir()) {
-        (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
-        (_, Some(home)) => home.join(".cache"),
-        _ => bail!("no place for Kafka's jars: set HOME or XDG_CACHE_HOME"),
-    };
-    Ok(cache.join("milena"))
-}
-
-/// The jars are gathered beside their final place and moved there at once, so that whatever has that name is complete.
-fn fetch(libraries: &Path) -> Result<()> {
-    let gathered = libraries.with_file_name(format!("kafka-{VERSION}.partial-{}", std::process::id()));
-    fs::create_dir_all(&gathered).with_context(|| format!("cannot create {}", gathered.display()))?;
-    let fetched = fetch_into(&gathered);
-    if fetched.is_ok() && fs::rename(&gathered, libraries).is_ok() {
-        return Ok(());
-    }
-    fs::remove_dir_all(&gathered)?;
-    fetched?;
-    // The rename fails when another process was faster, which is fine: its jars are the same.
-    if !libraries.exists() {
-        bail!("cannot move Kafka's jars to {}", libraries.display());
-    }
-    Ok(())
 }
 
 fn fetch_into(directory: &Path) -> Result<()> {

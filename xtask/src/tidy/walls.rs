@@ -73,7 +73,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-broker",
-        rooms: &["milena-wire", "milena-log"],
+        rooms: &["milena-wire", "milena-log", "milena-machines"],
         outside: &[
             "bytes",
             "bytestring",

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use milena_machines::{group::GroupConfig, transaction::TransactionConfig};
+
 use super::{
     ConfigError, ConfigValue, FromConfigValue, Listener, Scope, TopicConfig, TopicOverrides,
-    broker_checks::check_whole, lookup::definition_of,
+    broker_checks::check_whole, groups, lookup::definition_of, transactions,
 };
 
 /// Keys and values as text.
@@ -42,32 +44,25 @@ pub struct BrokerConfig {
     pub topic_defaults: TopicConfig,
 
     pub socket_request_max_bytes: i32,
-    /// -1 leaves it to the operating system.
-    pub socket_send_buffer_bytes: i32,
-    /// -1 leaves it to the operating system.
-    pub socket_receive_buffer_bytes: i32,
     pub socket_listen_backlog_size: i32,
     pub connections_max_idle_ms: i64,
     pub max_connections: i32,
     pub max_connections_per_ip: i32,
     /// Other limits than `max_connections_per_ip`, by host name or address.
     pub max_connections_per_ip_overrides: Vec<(String, i32)>,
-    pub max_connection_creation_rate: i32,
-    pub queued_max_requests: i32,
     /// Not positive for without bound.
     pub queued_max_request_bytes: i64,
     pub max_request_partition_size_limit: i32,
     pub fetch_max_bytes: i32,
     pub max_incremental_fetch_session_cache_slots: i32,
 
-    pub log_initial_task_delay_ms: i64,
     pub log_retention_check_interval_ms: i64,
-    pub log_flush_scheduler_interval_ms: i64,
     pub log_flush_offset_checkpoint_interval_ms: i32,
-    pub log_flush_start_offset_checkpoint_interval_ms: i32,
     pub cleaner: CleanerConfig,
     pub producer_id_expiration_ms: i32,
     pub producer_id_expiration_check_interval_ms: i32,
+    pub groups: GroupConfig,
+    pub transactions: TransactionConfig,
 }
 
 /// What compaction may use.
@@ -76,9 +71,6 @@ pub struct CleanerConfig {
     pub enable: bool,
     pub backoff_ms: i64,
     pub dedupe_buffer_size: i64,
-    pub io_buffer_size: i32,
-    pub io_buffer_load_factor: f64,
-    pub io_max_bytes_per_second: f64,
 }
 
 impl BrokerOverrides {
@@ -103,7 +95,7 @@ impl BrokerOverrides {
         text.map(|text| ConfigValue::parse(definition, text)).transpose()
     }
 
-    fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
+    pub(super) fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
         self.find(name)?.ok_or(ConfigError::Missing { name })
     }
 
@@ -138,28 +130,23 @@ impl BrokerConfig {
             topic_defaults: TopicConfig::resolve_with(&TopicOverrides::default(), raw)?,
 
             socket_request_max_bytes: raw.get("socket.request.max.bytes")?,
-            socket_send_buffer_bytes: raw.get("socket.send.buffer.bytes")?,
-            socket_receive_buffer_bytes: raw.get("socket.receive.buffer.bytes")?,
             socket_listen_backlog_size: raw.get("socket.listen.backlog.size")?,
             connections_max_idle_ms: raw.get("connections.max.idle.ms")?,
             max_connections: raw.get("max.connections")?,
             max_connections_per_ip: raw.get("max.connections.per.ip")?,
             max_connections_per_ip_overrides: limits_per_ip(raw)?,
-            max_connection_creation_rate: raw.get("max.connection.creation.rate")?,
-            queued_max_requests: raw.get("queued.max.requests")?,
             queued_max_request_bytes: raw.get("queued.max.request.bytes")?,
             max_request_partition_size_limit: raw.get("max.request.partition.size.limit")?,
             fetch_max_bytes: raw.get("fetch.max.bytes")?,
             max_incremental_fetch_session_cache_slots: raw.get("max.incremental.fetch.session.cache.slots")?,
 
-            log_initial_task_delay_ms: raw.get("log.initial.task.delay.ms")?,
             log_retention_check_interval_ms: raw.get("log.retention.check.interval.ms")?,
-            log_flush_scheduler_interval_ms: raw.get("log.flush.scheduler.interval.ms")?,
             log_flush_offset_checkpoint_interval_ms: raw.get("log.flush.offset.checkpoint.interval.ms")?,
-            log_flush_start_offset_checkpoint_interval_ms: raw.get("log.flush.start.offset.checkpoint.interval.ms")?,
             cleaner: CleanerConfig::resolve(raw)?,
             producer_id_expiration_ms: raw.get("producer.id.expiration.ms")?,
             producer_id_expiration_check_interval_ms: raw.get("producer.id.expiration.check.interval.ms")?,
+            groups: groups::resolve(raw)?,
+            transactions: transactions::resolve(raw)?,
             overrides,
         })
     }
@@ -176,9 +163,6 @@ impl CleanerConfig {
             enable: raw.get("log.cleaner.enable")?,
             backoff_ms: raw.get("log.cleaner.backoff.ms")?,
             dedupe_buffer_size: raw.get("log.cleaner.dedupe.buffer.size")?,
-            io_buffer_size: raw.get("log.cleaner.io.buffer.size")?,
-            io_buffer_load_factor: raw.get("log.cleaner.io.buffer.load.factor")?,
-            io_max_bytes_per_second: raw.get("log.cleaner.io.max.bytes.per.second")?,
         })
     }
 }

@@ -19,6 +19,7 @@ mod broker_table;
 mod definition;
 mod describe;
 mod error;
+mod groups;
 mod listener;
 mod lookup;
 mod names;
@@ -26,6 +27,7 @@ mod properties;
 mod sources;
 mod topic;
 mod topic_table;
+mod transactions;
 mod unsupported;
 mod value;
 

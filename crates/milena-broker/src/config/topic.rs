@@ -20,7 +20,6 @@ pub struct TopicConfig {
     pub compression_zstd_level: i32,
     pub delete_retention_ms: i64,
     pub durability: Durability,
-    pub file_delete_delay_ms: i64,
     pub flush_messages: i64,
     pub flush_ms: i64,
     pub index_interval_bytes: i32,
@@ -32,7 +31,6 @@ pub struct TopicConfig {
     pub min_cleanable_dirty_ratio: f64,
     pub min_compaction_lag_ms: i64,
     pub min_insync_replicas: i32,
-    pub preallocate: bool,
     /// Negative for without end.
     pub retention_bytes: i64,
     /// -1 for without end.
@@ -98,7 +96,6 @@ impl TopicConfig {
             compression_zstd_level: settings.get("compression.zstd.level")?,
             delete_retention_ms: settings.get("delete.retention.ms")?,
             durability: settings.get("milena.durability")?,
-            file_delete_delay_ms: settings.get("file.delete.delay.ms")?,
             flush_messages: settings.get("flush.messages")?,
             flush_ms: settings.get("flush.ms")?,
             index_interval_bytes: settings.get("index.interval.bytes")?,
@@ -110,7 +107,6 @@ impl TopicConfig {
             min_cleanable_dirty_ratio: settings.get("min.cleanable.dirty.ratio")?,
             min_compaction_lag_ms: settings.get("min.compaction.lag.ms")?,
             min_insync_replicas: settings.get("min.insync.replicas")?,
-            preallocate: settings.get("preallocate")?,
             retention_bytes: settings.get("retention.bytes")?,
             retention_ms: settings.get("retention.ms")?,
             segment_bytes: settings.segment_bytes()?,

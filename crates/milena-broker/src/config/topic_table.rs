@@ -21,6 +21,7 @@ pub(super) const TOPIC_CONFIGS: &[Definition] = definitions! {
     "delete.retention.ms" Long = "86400000", at_least(0), follows(&[same("log.cleaner.delete.retention.ms")]),
         about("How long compaction keeps the mark that a key was deleted.");
     "file.delete.delay.ms" Long = "60000", at_least(0), follows(&[same("log.segment.delete.delay.ms")]),
+        default_only(REMOVED_AT_ONCE),
         about("How long the file of a deleted segment stays on disk.");
     "flush.messages" Long = "9223372036854775807", at_least(1), follows(&[same("log.flush.interval.messages")]),
         about("After how many records the log is forced to disk.");
@@ -62,7 +63,7 @@ pub(super) const TOPIC_CONFIGS: &[Definition] = definitions! {
         about("How old a record must be before compaction may remove it.");
     "min.insync.replicas" Int = "1", at_least(1), follows(&[same("min.insync.replicas")]),
         about("How many replicas must have a record that was sent with acks=all; more than one can never be had here.");
-    "preallocate" Boolean = "false", follows(&[same("log.preallocate")]),
+    "preallocate" Boolean = "false", follows(&[same("log.preallocate")]), default_only(GROWING_FILES),
         about("Whether the file of a new segment gets its full size at once.");
     "remote.log.copy.disable" Boolean = "false", default_only(NO_REMOTE_STORAGE),
         about("Whether a topic with remote storage stops copying to it.");
@@ -95,6 +96,8 @@ pub(super) const TIMESTAMP_TYPES: Allowed = Allowed::OneOf(&["CreateTime", "LogA
 pub(super) const DURABILITIES: Allowed = Allowed::OneOf(&["memory", "os", "fsync"]);
 
 pub(super) const ONE_NODE: &str = "it is the only node";
+pub(super) const REMOVED_AT_ONCE: &str = "it removes files at once, and who still reads them is not disturbed";
+pub(super) const GROWING_FILES: &str = "its files grow as they are written";
 pub(super) const NO_REMOTE_STORAGE: &str = "it has no remote storage";
 
 const fn same(name: &'static str) -> BrokerSynonym {

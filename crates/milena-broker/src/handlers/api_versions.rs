@@ -1,14 +1,21 @@
 //! ApiVersions 0–4. An unknown version is answered in version 0, with an error and the versions that would do.
 
+use bytestring::ByteString;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
     frame::RequestFrame,
     message::VersionRange,
-    messages::{ApiVersionsRequest, ApiVersionsResponse, api_versions_response::ApiVersion},
+    messages::{
+        ApiVersionsRequest, ApiVersionsResponse,
+        api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey},
+    },
 };
 
 use super::{Handled, SERVED, answer, reply};
+
+/// What clients may rely on: groups in which the broker assigns, and transactions that take a new epoch at each end.
+const FEATURES: &[(&str, i16)] = &[("group.version", 1), ("transaction.version", 2)];
 
 pub(super) fn handle(request: &RequestFrame) -> Handled {
     let served = |key: &ApiKey| Some((*key, key.broker_versions()?));
@@ -37,9 +44,32 @@ pub(super) fn handle(request: &RequestFrame) -> Handled {
         }
         ApiVersionsResponse {
             api_keys: SERVED.iter().filter_map(served).map(api_version).collect(),
+            supported_features: supported_features(request.version),
+            finalized_features_epoch: 0,
+            finalized_features: FEATURES.iter().map(|feature| finalized(*feature)).collect(),
             ..ApiVersionsResponse::default()
         }
     })
+}
+
+fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
+    // Clients before version 4 cannot read a feature that may be off (KAFKA-17492), and all of these may.
+    let told = if version >= 4 { FEATURES } else { &[] };
+    let supported = told.iter().map(|(name, level)| SupportedFeatureKey {
+        name: ByteString::from_static(name),
+        max_version: *level,
+        ..Default::default()
+    });
+    supported.collect()
+}
+
+fn finalized((name, level): (&'static str, i16)) -> FinalizedFeatureKey {
+    FinalizedFeatureKey {
+        name: ByteString::from_static(name),
+        max_version_level: level,
+        min_version_level: level,
+        ..Default::default()
+    }
 }
 
 fn api_version((key, versions): (ApiKey, VersionRange)) -> ApiVersion {

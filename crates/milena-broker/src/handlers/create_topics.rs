@@ -18,10 +18,20 @@ use crate::{
 
 pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
-    let topics = request.topics.into_iter().map(|topic| {
-        let name = topic.name.clone();
-        let once = named.check_once(&name, "topic");
-        let outcome = once.and_then(|()| create(node, topic, request.validate_only));
+    let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let wanted = request.topics.into_iter().map(|topic| {
+        named.check_once(&topic.name, "topic")?;
+        wanted(node, topic)
+    });
+    let wanted: Vec<Result<NewTopic, Refusal>> = wanted.collect();
+    let good: Vec<NewTopic> = wanted.iter().flatten().cloned().collect();
+    let mut outcomes = match request.validate_only {
+        true => good.iter().map(|new| validated(node, new)).collect(),
+        false => created(node, &good),
+    }
+    .into_iter();
+    let topics = names.into_iter().zip(wanted).map(|(name, wanted)| {
+        let outcome = wanted.and_then(|new| outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&new.name))));
         outcome.unwrap_or_else(|refusal| CreatableTopicResult {
             name,
             error_code: refusal.code.code(),
@@ -35,7 +45,7 @@ pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -
     }
 }
 
-fn create(node: &Node, topic: CreatableTopic, validate_only: bool) -> Result<CreatableTopicResult, Refusal> {
+fn wanted(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     let (partitions, replication_factor) = shape(node, &topic)?;
     let configs = topic.configs.into_iter().map(|config| match config.value {
         Some(value) => Ok((config.name.to_string(), value.to_string())),
@@ -44,31 +54,37 @@ fn create(node: &Node, topic: CreatableTopic, validate_only: bool) -> Result<Cre
             format!("{} has no value", config.name),
         )),
     });
-    let new = NewTopic {
+    Ok(NewTopic {
         name: topic.name,
         partitions,
         replication_factor,
         overrides: TopicOverrides(configs.collect::<Result<_, _>>()?),
-    };
-    let (new, topic_id) = if validate_only {
-        (node.check_new_topic(&new)?, Default::default())
-    } else {
-        let topic = node.create_topic(&new)?;
-        let made = NewTopic {
-            partitions: topic.partitions.len() as i32,
-            replication_factor: topic.replication_factor,
-            ..new
-        };
-        (made, topic.id)
-    };
+    })
+}
+
+fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusal> {
+    let new = node.check_new_topic(new)?;
     Ok(CreatableTopicResult {
-        topic_id,
         num_partitions: new.partitions,
         replication_factor: new.replication_factor,
         configs: Some(describe(node, &new.overrides)),
         name: new.name,
         ..Default::default()
     })
+}
+
+fn created(node: &Node, new: &[NewTopic]) -> Vec<Result<CreatableTopicResult, Refusal>> {
+    let outcomes = node.create_topics(new).into_iter().map(|outcome| {
+        outcome.map(|topic| CreatableTopicResult {
+            name: topic.name.clone(),
+            topic_id: topic.id,
+            num_partitions: topic.partitions.len() as i32,
+            replication_factor: topic.replication_factor,
+            configs: Some(describe(node, &topic.overrides)),
+            ..Default::default()
+        })
+    });
+    outcomes.collect()
 }
 
 /// Partitions and replication factor, as given or as the assignment by hand implies.

@@ -13,8 +13,6 @@ use milena_wire::{
 
 use crate::{node::Node, topics::Topic};
 
-const PARTITIONS_MAX: i32 = 2_000;
-
 pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
     let mut names: Vec<ByteString> = request.topics.into_iter().map(|topic| topic.name).collect();
     if names.is_empty() {
@@ -26,7 +24,8 @@ pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> De
         Some(cursor) => (cursor.topic_name, cursor.partition_index.max(0)),
         None => (ByteString::new(), 0),
     };
-    let mut room = request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize;
+    let limit = node.config().max_request_partition_size_limit;
+    let mut room = request.response_partition_limit.clamp(1, limit.max(1)) as usize;
     let mut response = DescribeTopicPartitionsResponse::default();
     for name in names.into_iter().filter(|name| *name >= start) {
         if room == 0 {

@@ -1,170 +1,261 @@
-//! Fetch 4–18. Sessions are not kept: every answer says so with session id 0, which clients understand as "send all
-//! partitions each time". Records go from the file to the socket without passing through memory.
+//! Fetch 4–18. Records go from the file to the socket without passing through memory.
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     errors::ErrorCode,
     frame::RequestFrame,
     messages::{
         FetchRequest, FetchResponse,
-        fetch_request::{FetchPartition, FetchTopic},
-        fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData},
+        fetch_response::{AbortedTransaction, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
 use super::{Handled, outgoing, reply};
 use crate::{
+    fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
     net::{Outgoing, placeholder, placeholder_len_max},
     node::Node,
     partition::Partition,
-    topics::Topic,
+    topics::{Topic, Topics},
     waiters::Waiter,
 };
 
 /// Smaller record data is copied into the frame, so it cannot be a placeholder.
 const FILE_FROM: usize = 1024;
 
+/// From this version on an answer tells who leads, if the client has it wrong.
+const LEADERS_SINCE: i16 = 16;
+
 pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let body: FetchRequest = match request.body() {
         Ok(body) => body,
         Err(error) => return Handled::Close(error.to_string()),
     };
+    let begun = node.fetch_sessions().begin(&body, request.version, node.now_ms());
+    let Begun { context, wanted } = match begun {
+        Ok(begun) => begun,
+        Err(error) => return reply(request, &refused(error), vec![]),
+    };
     let fetch = Fetch {
         node: Arc::clone(node),
         request: request.clone(),
         body,
+        context,
+        wanted,
     };
-    let read = fetch.read();
-    if fetch.is_enough(&read) {
-        return reply(request, &read.response, read.files);
+    let mut read = fetch.read();
+    if fetch.is_enough(&read, read.unknown) {
+        let response = fetch.answer(&mut read);
+        return reply(request, &response, read.files);
     }
-    Handled::Later(Box::pin(fetch.wait()))
+    Handled::Later(Box::pin(fetch.wait(read.unknown)))
+}
+
+/// The answer to a fetch whose session is not what the client believes: which partitions it meant, nobody knows.
+fn refused(error: ErrorCode) -> FetchResponse {
+    FetchResponse {
+        error_code: error.code(),
+        ..Default::default()
+    }
 }
 
 struct Fetch {
     node: Arc<Node>,
     request: RequestFrame,
     body: FetchRequest,
+    context: Context,
+    wanted: Vec<Wanted>,
 }
 
 /// What there is to answer with.
 #[derive(Default)]
 struct Read {
-    response: FetchResponse,
+    /// One for each wanted partition.
+    rows: Vec<Option<PartitionData>>,
     files: Vec<FileSlice>,
     bytes: usize,
     has_error: bool,
+    /// Partitions that do not exist, or not any more.
+    unknown: usize,
 }
 
 impl Fetch {
-    fn is_enough(&self, read: &Read) -> bool {
+    /// Whether to answer now. That a partition did not exist before either is no reason to hurry, if there are others:
+    /// the client would ask again and again.
+    fn is_enough(&self, read: &Read, unknown_before: usize) -> bool {
         let min_bytes = usize::try_from(self.body.min_bytes).unwrap_or(0);
-        let asks_nothing = self.body.topics.iter().all(|topic| topic.partitions.is_empty());
-        self.body.max_wait_ms <= 0 || asks_nothing || read.has_error || read.bytes >= min_bytes
+        let asks_nothing = read.unknown == self.wanted.len();
+        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_error || read.unknown > unknown_before;
+        hurries || read.bytes >= min_bytes
     }
 
     /// Waits until there is enough or the time is over, then reads again.
-    async fn wait(self) -> Option<Outgoing> {
-        let partitions = self.partitions();
-        let waiter = Waiter::new();
-        for partition in &partitions {
-            partition.waiters.add(&waiter);
-        }
+    async fn wait(self, unknown_before: usize) -> Option<Outgoing> {
+        let waiting = Waiting::new(self.partitions());
+        let waiter = &waiting.waiter;
         let wait = Duration::from_millis(u64::try_from(self.body.max_wait_ms).unwrap_or(0));
         let deadline = tokio::time::Instant::now() + wait;
-        let read = loop {
+        let mut read = loop {
             let arrived = waiter.arrived_so_far();
             let read = self.read();
-            if self.is_enough(&read) || tokio::time::Instant::now() >= deadline {
+            if self.is_enough(&read, unknown_before) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
             let missing = i64::from(self.body.min_bytes) - read.bytes as i64;
             // Whether woken or out of time, it looks again: what there is now is the answer.
             let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
-        for partition in &partitions {
-            partition.waiters.remove(&waiter);
-        }
-        outgoing(&self.request, &read.response, read.files)
+        drop(waiting);
+        let response = self.answer(&mut read);
+        outgoing(&self.request, &response, read.files)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
-        let wanted = self
-            .body
-            .topics
-            .iter()
-            .filter_map(|topic| Some((self.find(topic).ok()?, topic)));
-        wanted
-            .flat_map(|(topic, wanted)| {
-                let indexes = wanted.partitions.iter().map(|partition| partition.partition);
-                indexes
-                    .filter_map(|index| topic.partition(index).cloned())
-                    .collect::<Vec<_>>()
-            })
-            .collect()
+        let topics = self.node.topics();
+        let found = self.wanted.iter().filter_map(|wanted| {
+            let topic = self.find(&topics, &wanted.topic)?;
+            topic.partition(wanted.partition).cloned()
+        });
+        found.collect()
     }
 
-    fn find(&self, wanted: &FetchTopic) -> Result<Arc<Topic>, ErrorCode> {
-        let topics = self.node.topics();
-        if self.request.version >= 13 {
-            return topics.by_id(wanted.topic_id).cloned().ok_or(ErrorCode::UnknownTopicId);
+    fn find<'a>(&self, topics: &'a Topics, key: &TopicKey) -> Option<&'a Arc<Topic>> {
+        if self.request.version >= TOPIC_IDS_SINCE {
+            topics.by_id(key.id)
+        } else {
+            topics.by_name(&key.name)
         }
-        let found = topics.by_name(&wanted.topic).cloned();
-        found.ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+
+    fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
+        let unknown_topic = match self.request.version {
+            TOPIC_IDS_SINCE.. => ErrorCode::UnknownTopicId,
+            _ => ErrorCode::UnknownTopicOrPartition,
+        };
+        let partition = topic.ok_or(unknown_topic)?.partition(wanted.partition);
+        Ok(partition.ok_or(ErrorCode::UnknownTopicOrPartition)?)
     }
 
     /// Reads from every partition, in the order of the request, as far as the limits allow.
     fn read(&self) -> Read {
-        let mut read = Read::default();
+        let mut read = Read {
+            rows: Vec::with_capacity(self.wanted.len()),
+            ..Read::default()
+        };
         let config = self.node.config();
         let mut room = usize::try_from(self.body.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
-        for wanted in &self.body.topics {
-            let topic = self.find(wanted);
-            let mut partitions = Vec::with_capacity(wanted.partitions.len());
-            for partition in &wanted.partitions {
-                let data = match &topic {
-                    Ok(topic) => self.read_partition(topic, partition, room, &mut read),
-                    Err(error) => Err(*error),
-                };
-                let data = data.unwrap_or_else(|error| {
-                    read.has_error = true;
-                    failed(partition.partition, error)
-                });
-                room = room.saturating_sub(data.records.as_ref().map_or(0, Bytes::len));
-                partitions.push(data);
-            }
-            read.response.responses.push(FetchableTopicResponse {
-                topic: wanted.topic.clone(),
-                topic_id: wanted.topic_id,
-                partitions,
-                ..Default::default()
+        // Neighbours are most often of the same topic.
+        let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
+        for wanted in &self.wanted {
+            let topic = match &last {
+                Some((key, topic)) if **key == wanted.topic => topic,
+                _ => {
+                    let topic = self.find(&self.node.topics(), &wanted.topic).cloned();
+                    &last.insert((&wanted.topic, topic)).1
+                }
+            };
+            let row = match self.partition(topic.as_deref(), wanted) {
+                Ok(partition) => self.read_partition(partition, wanted, room, &mut read),
+                Err(error) => {
+                    read.unknown += 1;
+                    Ok(failed(wanted.partition, error))
+                }
+            };
+            let row = row.unwrap_or_else(|error| {
+                read.has_error = true;
+                failed(wanted.partition, error)
             });
+            room = room.saturating_sub(row.records.as_ref().map_or(0, Bytes::len));
+            read.rows.push(Some(row));
         }
         read
     }
 
+    /// The answer, without what the session's client knows already.
+    fn answer(&self, read: &mut Read) -> FetchResponse {
+        let now_ms = self.node.now_ms();
+        let Finished { error, session_id } = match self.context {
+            Context::Sessionless => Finished::SESSIONLESS,
+            context => {
+                let mut sessions = self.node.fetch_sessions();
+                sessions.finish(context, &self.wanted, &mut read.rows, now_ms)
+            }
+        };
+        let mut responses: Vec<FetchableTopicResponse> = vec![];
+        let rows = std::mem::take(&mut read.rows);
+        for (wanted, row) in self.wanted.iter().zip(rows) {
+            let Some(row) = row else { continue };
+            match responses.last_mut() {
+                Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
+                    last.partitions.push(row);
+                }
+                _ => responses.push(FetchableTopicResponse {
+                    topic: wanted.topic.name.clone(),
+                    topic_id: wanted.topic.id,
+                    partitions: vec![row],
+                    ..Default::default()
+                }),
+            }
+        }
+        if error != ErrorCode::None {
+            read.files.clear();
+        }
+        let mut response = FetchResponse {
+            error_code: error.code(),
+            session_id,
+            responses,
+            ..Default::default()
+        };
+        self.tell_leader(&mut response);
+        response
+    }
+
+    /// Tells a client that believes in an older leader who leads now, so that it need not ask for metadata.
+    fn tell_leader(&self, response: &mut FetchResponse) {
+        if self.request.version < LEADERS_SINCE {
+            return;
+        }
+        let node = &self.node;
+        let config = node.config();
+        let rows = response.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+        let fenced = rows.filter(|row| row.error_code == ErrorCode::FencedLeaderEpoch.code());
+        let mut is_told = false;
+        for row in fenced {
+            row.current_leader.leader_id = config.node_id;
+            row.current_leader.leader_epoch = node.leader_epoch;
+            is_told = true;
+        }
+        if is_told {
+            response.node_endpoints.push(NodeEndpoint {
+                node_id: config.node_id,
+                host: node.host.clone().into(),
+                port: i32::from(node.port),
+                rack: config.rack.clone().map(ByteString::from),
+                ..Default::default()
+            });
+        }
+    }
+
     fn read_partition(
         &self,
-        topic: &Topic,
-        wanted: &FetchPartition,
+        partition: &Partition,
+        wanted: &Wanted,
         room: usize,
         read: &mut Read,
     ) -> Result<PartitionData, ErrorCode> {
-        let partition = topic
-            .partition(wanted.partition)
-            .ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        self.node.check_leader_epoch(wanted.current_leader_epoch)?;
+        self.node.check_leader_epoch(wanted.leader_epoch)?;
         let view = partition.log.view();
         // The first records of an answer may be larger than all limits: else a large batch could never be read.
         let first = read.bytes == 0;
-        let limit = usize::try_from(wanted.partition_max_bytes)
+        let limit = usize::try_from(wanted.bytes_max)
             .unwrap_or(0)
             .min(room)
             .min(placeholder_len_max());
-        let slice = match view.read(wanted.fetch_offset, limit, self.isolation()) {
+        let slice = match view.read(wanted.offset, limit, self.isolation()) {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
             Err(ReadError::Storage(error)) => {
@@ -182,7 +273,7 @@ impl Fetch {
             ..Default::default()
         };
         if let Some(slice) = slice {
-            data.aborted_transactions = self.aborted(&view, wanted.fetch_offset)?;
+            data.aborted_transactions = self.aborted(&view, wanted.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
@@ -227,12 +318,59 @@ impl Fetch {
     }
 }
 
-fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
+/// A fetch that waits in its partitions. Dropping it ends that, also when its connection ends first.
+struct Waiting {
+    waiter: Arc<Waiter>,
+    partitions: Vec<Arc<Partition>>,
+}
+
+impl Waiting {
+    fn new(partitions: Vec<Arc<Partition>>) -> Self {
+        let waiter = Waiter::new();
+        for partition in &partitions {
+            partition.waiters.add(&waiter);
+        }
+        Self { waiter, partitions }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for partition in &self.partitions {
+            partition.waiters.remove(&self.waiter);
+        }
+    }
+}
+
+pub(super) fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
     PartitionData {
         partition_index,
         error_code: error.code(),
         high_watermark: -1,
         records: Some(Bytes::new()),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use milena_log::{Log, LogConfig, Opening, disk::MemoryDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_fetch_that_is_given_up_leaves_no_trace_in_its_partitions() {
+        let opening = Opening {
+            clean: true,
+            recovery_point: 0,
+            log_start_offset: 0,
+        };
+        let disk = Arc::new(MemoryDisk::new());
+        let log = Log::open(disk, "/letters-0".as_ref(), LogConfig::default(), opening).unwrap();
+        let partition = Arc::new(Partition::new("letters".into(), 0, log));
+        let waiting = Waiting::new(vec![Arc::clone(&partition)]);
+        let waiter = Arc::downgrade(&waiting.waiter);
+        drop(waiting);
+        assert!(waiter.upgrade().is_none());
     }
 }

@@ -1,36 +1,55 @@
 //! One file for each API. Each opens with the versions it serves and where it differs from Kafka.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod api_versions;
 mod config_resources;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
 mod elect_leaders;
+mod end_txn;
 mod fetch;
+mod find_coordinator;
+mod groups;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 mod list_config_resources;
+mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
+mod list_transactions;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod outcomes;
+mod panics;
 mod produce;
+mod sync_group;
+mod transactions;
+mod txn_offset_commit;
+mod waiting;
+mod write_txn_markers;
 
-use std::{
-    future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use milena_log::FileSlice;
 use milena_wire::{
@@ -39,7 +58,10 @@ use milena_wire::{
     message::{Request, Response},
 };
 
-use crate::{net::Outgoing, node::Node};
+use crate::{
+    net::{Outgoing, Peer},
+    node::Node,
+};
 
 /// The APIs that are served, and so advertised.
 pub(crate) const SERVED: &[ApiKey] = &[
@@ -47,22 +69,42 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::Fetch,
     ApiKey::ListOffsets,
     ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::SyncGroup,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
     ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::AddOffsetsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::WriteTxnMarkers,
+    ApiKey::TxnOffsetCommit,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
+    ApiKey::DeleteGroups,
     ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
+    ApiKey::OffsetDelete,
     ApiKey::DescribeCluster,
     ApiKey::DescribeProducers,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::ConsumerGroupDescribe,
     ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
@@ -72,33 +114,77 @@ pub(crate) enum Handled {
     Reply(Outgoing),
     /// The answer comes later; `None` if there can be none and the connection must end.
     Later(Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>),
+    /// What must be done before the request can begin, and all requests behind it.
+    First(Pin<Box<dyn Future<Output = Self> + Send>>),
     /// The client wants no answer.
     NoReply,
     /// The connection ends, for this reason.
     Close(String),
 }
 
-/// Begins a request. A panic ends the connection it came from, and nothing else.
-pub(crate) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
-    catch_unwind(AssertUnwindSafe(|| dispatch(node, request))).unwrap_or_else(|_| {
-        tracing::error!(api = %request.key, version = request.version, "a request made the broker panic");
-        Handled::Close(format!("{} panicked", request.key))
-    })
+/// Begins a request. A panic is answered with an error, and hurts nobody else.
+pub(crate) fn handle(node: &Arc<Node>, peer: &Peer, request: &RequestFrame) -> Handled {
+    let caller = Caller { node, peer, request };
+    panics::contained(request, || dispatch(&caller))
 }
 
-fn dispatch(node: &Arc<Node>, request: &RequestFrame) -> Handled {
+/// A request, who sent it, and to whom.
+struct Caller<'a> {
+    node: &'a Arc<Node>,
+    peer: &'a Peer,
+    request: &'a RequestFrame,
+}
+
+fn dispatch(caller: &Caller<'_>) -> Handled {
+    let Caller { node, request, .. } = *caller;
     match request.key {
-        ApiKey::Produce => produce::handle(node, request),
+        ApiKey::Produce => produce::handle(caller),
         ApiKey::Fetch => fetch::handle(node, request),
         ApiKey::ListOffsets => answer(request, |body| list_offsets::handle(node, request.version, body)),
         ApiKey::Metadata => answer(request, |body| metadata::handle(node, request.version, body)),
         ApiKey::ApiVersions => api_versions::handle(request),
         ApiKey::CreateTopics => answer(request, |body| create_topics::handle(node, request.version, body)),
         ApiKey::DeleteTopics => answer(request, |body| delete_topics::handle(node, request.version, body)),
-        ApiKey::InitProducerId => answer(request, |body| init_producer_id::handle(node, body)),
         ApiKey::DescribeConfigs => answer(request, |body| describe_configs::handle(node, request.version, body)),
         ApiKey::DescribeCluster => answer(request, |body| describe_cluster::handle(node, body)),
         ApiKey::DescribeTopicPartitions => answer(request, |body| describe_topic_partitions::handle(node, body)),
+        key => dispatch_group(caller, key),
+    }
+}
+
+/// The requests of groups and of those who look after them.
+fn dispatch_group(caller: &Caller<'_>, key: ApiKey) -> Handled {
+    let Caller { node, request, .. } = *caller;
+    match key {
+        ApiKey::FindCoordinator => answer(request, |body| find_coordinator::handle(node, request.version, body)),
+        ApiKey::JoinGroup => join_group::handle(caller),
+        ApiKey::SyncGroup => sync_group::handle(caller),
+        ApiKey::Heartbeat => heartbeat::handle(caller),
+        ApiKey::LeaveGroup => leave_group::handle(caller),
+        ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::handle(caller),
+        ApiKey::OffsetCommit => offset_commit::handle(caller),
+        ApiKey::OffsetFetch => offset_fetch::handle(caller),
+        ApiKey::OffsetDelete => offset_delete::handle(caller),
+        ApiKey::DescribeGroups => describe_groups::handle(caller),
+        ApiKey::ConsumerGroupDescribe => consumer_group_describe::handle(caller),
+        ApiKey::ListGroups => list_groups::handle(caller),
+        ApiKey::DeleteGroups => delete_groups::handle(caller),
+        key => dispatch_transaction(caller, key),
+    }
+}
+
+/// The requests of transactional producers and of those who look after them.
+fn dispatch_transaction(caller: &Caller<'_>, key: ApiKey) -> Handled {
+    let Caller { node, request, .. } = *caller;
+    match key {
+        ApiKey::InitProducerId => init_producer_id::handle(caller),
+        ApiKey::AddPartitionsToTxn => add_partitions_to_txn::handle(caller),
+        ApiKey::AddOffsetsToTxn => add_offsets_to_txn::handle(caller),
+        ApiKey::EndTxn => end_txn::handle(caller),
+        ApiKey::TxnOffsetCommit => txn_offset_commit::handle(caller),
+        ApiKey::WriteTxnMarkers => answer(request, |body| write_txn_markers::handle(node, body)),
+        ApiKey::DescribeTransactions => describe_transactions::handle(caller),
+        ApiKey::ListTransactions => list_transactions::handle(caller),
         key => dispatch_admin(node, request, key),
     }
 }

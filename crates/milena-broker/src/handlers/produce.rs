@@ -1,10 +1,12 @@
-//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. Transactional batches are not served yet.
+//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. From version 12 on, the request itself makes
+//! partitions part of a transaction.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_log::{AppendError, Durability};
+use milena_log::{AppendError, Appended};
+use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
 use milena_wire::{
     Uuid,
     compression::Codec,
@@ -15,31 +17,62 @@ use milena_wire::{
         produce_request::TopicProduceData,
         produce_response::{PartitionProduceResponse, TopicProduceResponse},
     },
-    records::{Attributes, HEADER_SIZE},
+    records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
-use super::{Handled, outgoing, reply};
+use super::{
+    Caller, Handled, outgoing, reply,
+    transactions::{IMPLICIT_ADD, TransactionOutcome},
+    waiting::error_of,
+};
 use crate::{
+    coordinators::Answer,
     node::{Node, Refusal},
-    partition::Partition,
+    partition::{Partition, SyncFailed},
     topics::Topic,
 };
 
-pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
-    let body: ProduceRequest = match request.body() {
+/// The first version that adds partitions to the transaction.
+const ADDS_PARTITIONS: i16 = 12;
+/// The first version whose clients know `TRANSACTION_ABORTABLE`.
+const KNOWS_ABORTABLE: i16 = 11;
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let body: ProduceRequest = match caller.body() {
         Ok(body) => body,
-        Err(error) => return Handled::Close(error.to_string()),
+        Err(close) => return close,
     };
+    let (node, request) = (caller.node, caller.request);
+    let added = match add_partitions(node, request.version, &body) {
+        None => Ok(()),
+        Some(Ok(Answer::Now(added))) => was_added(Ok(added)),
+        Some(Ok(later)) => {
+            // Nothing may be written that the coordinator could forget; and what comes behind this must stay behind it.
+            let (node, request) = (Arc::clone(node), request.clone());
+            return Handled::First(Box::pin(async move {
+                let added = was_added(later.wait().await);
+                produce(&node, &request, body, added)
+            }));
+        }
+        Some(Err(error)) => Err(error),
+    };
+    produce(node, request, body, added)
+}
+
+/// Appends everything. `added` says whether the partitions that are new in the transaction could be added to it.
+fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added: Result<(), ErrorCode>) -> Handled {
     let acks = body.acks;
     let mut produce = Produce {
         node,
         version: request.version,
         acks,
+        transactional_id: body.transactional_id,
+        added,
         unsynced: vec![],
         failed: false,
     };
     let responses = body.topic_data.into_iter().map(|topic| produce.topic(topic)).collect();
-    let response = ProduceResponse {
+    let mut response = ProduceResponse {
         responses,
         ..ProduceResponse::default()
     };
@@ -53,7 +86,9 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
             let request = request.clone();
             Handled::Later(Box::pin(async move {
                 for (partition, offset) in unsynced {
-                    partition.wait_synced(offset).await;
+                    if let Err(failed) = partition.wait_synced(offset).await {
+                        tell_failure(&mut response, failed);
+                    }
                 }
                 outgoing(&request, &response, vec![])
             }))
@@ -61,10 +96,92 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     }
 }
 
+/// Takes back that records were written: after a sync has failed, nobody knows which of them the disk has.
+fn tell_failure(response: &mut ProduceResponse, failed: SyncFailed) {
+    let rows = response
+        .responses
+        .iter_mut()
+        .flat_map(|topic| &mut topic.partition_responses);
+    for row in rows.filter(|row| row.error_code == ErrorCode::None.code()) {
+        row.error_code = ErrorCode::KafkaStorageError.code();
+        row.error_message = Some(failed.to_string().into());
+        row.base_offset = -1;
+    }
+}
+
+/// Adds to the transaction what it does not have yet; `None` if there is nothing to add.
+fn add_partitions(
+    node: &Arc<Node>,
+    version: i16,
+    body: &ProduceRequest,
+) -> Option<Result<Answer<TransactionReply>, ErrorCode>> {
+    let transactional_id = body.transactional_id.as_ref().filter(|_| version >= ADDS_PARTITIONS)?;
+    let mut producer = None;
+    let mut partitions = vec![];
+    for data in &body.topic_data {
+        let topic = find(node, version, &data.name, data.topic_id).ok();
+        for (topic, partition) in data
+            .partition_data
+            .iter()
+            .filter_map(|data| Some((topic.as_ref()?, data)))
+        {
+            let Some(writer) = partition.records.as_ref().and_then(transaction_of) else {
+                continue;
+            };
+            let is_new =
+                |partition: &Arc<Partition>| !partition.log.has_open_transaction(writer.producer_id, writer.epoch);
+            if topic.partition(partition.index).is_some_and(is_new) {
+                producer = Some(writer);
+                partitions.push(TopicPartition {
+                    topic: topic.name.clone(),
+                    partition: partition.index,
+                });
+            }
+        }
+    }
+    let request = TransactionRequest::AddPartitions {
+        transactional_id: transactional_id.clone(),
+        producer: producer?,
+        partitions,
+        verify_only: false,
+    };
+    Some(node.transactions.ask(node, IMPLICIT_ADD, transactional_id, request))
+}
+
+fn was_added(outcome: TransactionOutcome) -> Result<(), ErrorCode> {
+    match outcome {
+        Ok(TransactionReply::AddPartitions(ErrorCode::None)) => Ok(()),
+        Ok(TransactionReply::AddPartitions(error)) => Err(error),
+        other => Err(error_of(&other)),
+    }
+}
+
+/// Whose transaction a batch belongs to, if to any.
+fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
+    let header = BatchHeader::parse(records.first_chunk::<HEADER_SIZE>()?);
+    header.attributes.is_transactional().then_some(ProducerEpoch {
+        producer_id: header.producer_id,
+        epoch: header.producer_epoch,
+    })
+}
+
+fn find(node: &Node, version: i16, name: &ByteString, id: Uuid) -> Result<Arc<Topic>, Refusal> {
+    let topics = node.topics();
+    if version >= 13 {
+        let refusal = || Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}"));
+        return topics.by_id(id).cloned().ok_or_else(refusal);
+    }
+    let refusal = || Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"));
+    topics.by_name(name).cloned().ok_or_else(refusal)
+}
+
 struct Produce<'a> {
     node: &'a Arc<Node>,
     version: i16,
     acks: i16,
+    transactional_id: Option<ByteString>,
+    /// Whether the partitions that are new in the transaction could be added to it.
+    added: Result<(), ErrorCode>,
     /// Partitions that must be synced up to an offset before the answer.
     unsynced: Vec<(Arc<Partition>, i64)>,
     failed: bool,
@@ -72,7 +189,7 @@ struct Produce<'a> {
 
 impl Produce<'_> {
     fn topic(&mut self, data: TopicProduceData) -> TopicProduceResponse {
-        let topic = self.find(&data.name, data.topic_id);
+        let topic = find(self.node, self.version, &data.name, data.topic_id);
         let partition_responses = data.partition_data.into_iter().map(|partition| {
             let outcome = match &topic {
                 Ok(topic) => self.partition(topic, partition.index, partition.records),
@@ -97,16 +214,6 @@ impl Produce<'_> {
         }
     }
 
-    fn find(&self, name: &ByteString, id: Uuid) -> Result<Arc<Topic>, Refusal> {
-        let topics = self.node.topics();
-        if self.version >= 13 {
-            let refusal = || Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}"));
-            return topics.by_id(id).cloned().ok_or_else(refusal);
-        }
-        let refusal = || Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"));
-        topics.by_name(name).cloned().ok_or_else(refusal)
-    }
-
     fn partition(
         &mut self,
         topic: &Topic,
@@ -119,11 +226,11 @@ impl Produce<'_> {
         })?;
         let records = records.unwrap_or_default();
         self.check(topic, &records)?;
-        let node = self.node;
-        let appended = partition
-            .append(&records, node.leader_epoch, node.now_ms(), &node.syncer)
-            .map_err(|error| refusal_of(&error))?;
-        if self.acks == -1 && partition.durability() == Durability::Fsync {
+        let appended = match transaction_of(&records) {
+            Some(producer) => self.append_transactional(partition, producer, &records)?,
+            None => self.append(partition, &records)?,
+        };
+        if partition.syncs_before_answer(self.acks, appended.last_offset, &self.node.syncer) {
             self.unsynced.push((Arc::clone(partition), appended.last_offset));
         }
         Ok(PartitionProduceResponse {
@@ -133,6 +240,56 @@ impl Produce<'_> {
             log_start_offset: appended.log_start_offset,
             ..Default::default()
         })
+    }
+
+    fn append(&self, partition: &Arc<Partition>, records: &Bytes) -> Result<Appended, Refusal> {
+        let node = self.node;
+        partition
+            .append(records, node.leader_epoch, node.now_ms(), &node.syncer)
+            .map_err(|error| refusal_of(&error))
+    }
+
+    /// Appends a batch of a transaction. The first in a partition is written while nobody can end the transaction: else
+    /// it could come behind the marker, and stay open for ever.
+    fn append_transactional(
+        &self,
+        partition: &Arc<Partition>,
+        producer: ProducerEpoch,
+        records: &Bytes,
+    ) -> Result<Appended, Refusal> {
+        let Some(transactional_id) = &self.transactional_id else {
+            let reason = "a batch of a transaction needs a request with a transactional id";
+            return Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, reason));
+        };
+        if partition.log.has_open_transaction(producer.producer_id, producer.epoch) {
+            return self.append(partition, records);
+        }
+        let place = TopicPartition {
+            topic: partition.topic.clone(),
+            partition: partition.index,
+        };
+        let transactions = &self.node.transactions;
+        let appended = self.added.and_then(|()| {
+            transactions.while_open(self.node, transactional_id, producer, place, || {
+                self.append(partition, records)
+            })
+        });
+        appended.unwrap_or_else(|error| Err(self.not_in_transaction(error)))
+    }
+
+    /// What a producer is told when the coordinator does not let it write, in errors that its version knows what to do
+    /// about.
+    fn not_in_transaction(&self, error: ErrorCode) -> Refusal {
+        let told = match error {
+            ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
+            ErrorCode::ConcurrentTransactions if self.version < ADDS_PARTITIONS => ErrorCode::NotEnoughReplicas,
+            ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
+                ErrorCode::NotEnoughReplicas
+            }
+            ErrorCode::TransactionAbortable if self.version < KNOWS_ABORTABLE => ErrorCode::InvalidTxnState,
+            error => error,
+        };
+        Refusal::new(told, format!("the partition is not part of the transaction: {error}"))
     }
 
     fn check(&self, topic: &Topic, records: &Bytes) -> Result<(), Refusal> {
@@ -152,19 +309,11 @@ impl Produce<'_> {
                 "clients may not write to this topic",
             ));
         }
-        let header = records
-            .first_chunk::<HEADER_SIZE>()
-            .map(milena_wire::records::BatchHeader::parse);
+        let header = records.first_chunk::<HEADER_SIZE>().map(BatchHeader::parse);
         let attributes = header.map_or_else(Attributes::default, |header| header.attributes);
         if attributes.codec() == Ok(Codec::Zstd) && self.version < 7 {
             let reason = "zstd needs version 7 of Produce";
             return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));
-        }
-        if attributes.is_transactional() {
-            return Err(Refusal::new(
-                ErrorCode::InvalidTxnState,
-                "transactions are not served yet",
-            ));
         }
         Ok(())
     }

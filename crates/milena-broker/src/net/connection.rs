@@ -6,6 +6,7 @@
 use std::{collections::VecDeque, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use milena_wire::frame::RequestFrame;
 use tokio::net::{TcpStream, tcp::OwnedWriteHalf};
 
@@ -23,9 +24,19 @@ const WAITING_MAX: usize = 64;
 
 type Later = Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>;
 
-pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, node: Arc<Node>) {
-    if let Err(reason) = run(stream, &node).await {
-        tracing::debug!(%peer, %reason, "connection closed");
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// As Kafka writes it: `/127.0.0.1`.
+    pub(crate) host: ByteString,
+}
+
+pub(super) async fn serve(stream: TcpStream, address: SocketAddr, node: Arc<Node>) {
+    let peer = Peer {
+        host: format!("/{}", address.ip()).into(),
+    };
+    if let Err(reason) = run(stream, &node, &peer).await {
+        tracing::debug!(peer = %address, %reason, "connection closed");
     }
 }
 
@@ -41,7 +52,7 @@ enum Closed {
     Idle(Duration),
 }
 
-async fn run(stream: TcpStream, node: &Arc<Node>) -> Result<(), Closed> {
+async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Closed> {
     let config = node.config();
     let length_max = usize::try_from(config.socket_request_max_bytes).unwrap_or(0);
     let idle = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
@@ -52,7 +63,7 @@ async fn run(stream: TcpStream, node: &Arc<Node>) -> Result<(), Closed> {
         tokio::select! {
             frame = frames.next(), if waiting.len() < WAITING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
-                begin(node, frame.bytes.clone(), &mut waiting, &mut writer).await?;
+                begin(node, peer, frame.bytes.clone(), &mut waiting, &mut writer).await?;
             }
             answer = first(&mut waiting), if !waiting.is_empty() => {
                 waiting.pop_front();
@@ -67,16 +78,23 @@ async fn run(stream: TcpStream, node: &Arc<Node>) -> Result<(), Closed> {
 /// Begins a request, and answers it if nothing before it waits.
 async fn begin(
     node: &Arc<Node>,
+    peer: &Peer,
     frame: Bytes,
     waiting: &mut VecDeque<Later>,
     writer: &mut OwnedWriteHalf,
 ) -> Result<(), Closed> {
     let request = RequestFrame::parse(frame).map_err(|error| Closed::Refused(error.to_string()))?;
-    match handlers::handle(node, &request) {
+    let mut handled = handlers::handle(node, peer, &request);
+    if let Handled::First(first) = handled {
+        handled = first.await;
+    }
+    match handled {
         Handled::Reply(answer) if waiting.is_empty() => answer.send(writer).await?,
         Handled::Reply(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
         Handled::Later(answer) => waiting.push_back(answer),
         Handled::NoReply => {}
+        // Nothing waits for something that waits.
+        Handled::First(_) => return Err(Closed::Refused("a request could not be begun".to_owned())),
         Handled::Close(reason) => return Err(Closed::Refused(reason)),
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! Requests cut from a stream of bytes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use milena_wire::frame::{FrameError, LENGTH_SIZE, frame_length};
 use tokio::{
-    io::AsyncReadExt,
-    net::tcp::OwnedReadHalf,
+    io::{AsyncRead, AsyncReadExt},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
 };
 
 /// What a connection that says nothing costs.
@@ -15,12 +15,17 @@ const BUFFER_SIZE: usize = 4 << 10;
 /// How much is read at once while nothing is known of the next frame.
 const READ_AHEAD: usize = 64 << 10;
 
+/// How long the rest of a frame may be silent. What has come of it holds memory that others wait for.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadFrameError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    #[error("a request was begun, and then nothing more of it came for {0:?}")]
+    Stalled(Duration),
 }
 
 /// Memory for requests, shared by all connections: whoever has none left waits before reading on.
@@ -51,13 +56,15 @@ impl RequestMemory {
     }
 }
 
-pub(super) struct FrameReader {
-    stream: OwnedReadHalf,
+pub(super) struct FrameReader<S> {
+    stream: S,
     buffer: BytesMut,
     length_max: usize,
     memory: RequestMemory,
     /// Room for the frame that is being read.
     room: Option<OwnedSemaphorePermit>,
+    /// When something was last read, or room was found for more.
+    progress: Instant,
 }
 
 /// A frame, without its length. Its room is free again when this is dropped.
@@ -66,14 +73,15 @@ pub(super) struct ReadFrame {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl FrameReader {
-    pub(super) fn new(stream: OwnedReadHalf, length_max: usize, memory: RequestMemory) -> Self {
+impl<S: AsyncRead + Unpin> FrameReader<S> {
+    pub(super) fn new(stream: S, length_max: usize, memory: RequestMemory) -> Self {
         Self {
             stream,
             buffer: BytesMut::with_capacity(BUFFER_SIZE),
             length_max,
             memory,
             room: None,
+            progress: Instant::now(),
         }
     }
 
@@ -93,14 +101,81 @@ impl FrameReader {
                     }
                     if self.room.is_none() {
                         self.room = self.memory.take(length).await;
+                        // That it had to wait for room was not the client's fault.
+                        self.progress = Instant::now();
                     }
                     length - self.buffer.len()
                 }
             };
             self.buffer.reserve(missing);
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+            let begun = !self.buffer.is_empty();
+            let read = self.stream.read_buf(&mut self.buffer);
+            let count = if begun {
+                let read = tokio::time::timeout_at(self.progress + STALL_MAX, read).await;
+                read.map_err(|_| ReadFrameError::Stalled(STALL_MAX))??
+            } else {
+                read.await?
+            };
+            if count == 0 {
                 return Ok(None);
             }
+            self.progress = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    const ROOM: usize = 100 << 10;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_stalls_is_given_up_and_frees_its_room() {
+        let memory = RequestMemory::new(ROOM);
+        let (mut client, server) = tokio::io::duplex(1024);
+        let mut frames = FrameReader::new(server, 1 << 20, memory.clone());
+        client.write_all(&50_000_u32.to_be_bytes()).await.unwrap();
+        let begun = Instant::now();
+        let Err(error) = frames.next().await else {
+            panic!("a frame came out of nothing");
+        };
+        assert!(matches!(error, ReadFrameError::Stalled(_)), "{error}");
+        assert_eq!(begun.elapsed(), STALL_MAX);
+        assert!(memory.kilobytes.available_permits() < ROOM / 1024);
+        drop(frames);
+        assert_eq!(memory.kilobytes.available_permits(), ROOM / 1024);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_frame_is_read_as_long_as_something_comes() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let mut frames = FrameReader::new(server, 1 << 20, RequestMemory::new(ROOM));
+        let slow = tokio::spawn(async move {
+            client.write_all(&5_u32.to_be_bytes()).await.unwrap();
+            for byte in *b"hello" {
+                tokio::time::sleep(STALL_MAX * 9 / 10).await;
+                client.write_all(&[byte]).await.unwrap();
+            }
+            client
+        });
+        assert_eq!(frames.next().await.unwrap().unwrap().bytes, "hello");
+        slow.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_or_waits_for_room_is_not_given_up() {
+        let memory = RequestMemory::new(ROOM);
+        let all = memory.take(ROOM).await;
+        let (mut client, server) = tokio::io::duplex(1024);
+        let mut frames = FrameReader::new(server, 1 << 20, memory.clone());
+        assert!(tokio::time::timeout(STALL_MAX * 3, frames.next()).await.is_err());
+        client.write_all(&5_u32.to_be_bytes()).await.unwrap();
+        assert!(tokio::time::timeout(STALL_MAX * 3, frames.next()).await.is_err());
+        drop(all);
+        client.write_all(b"hello").await.unwrap();
+        assert_eq!(frames.next().await.unwrap().unwrap().bytes, "hello");
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::JoinSet,
 };
@@ -18,8 +18,8 @@ pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
 }
 
-/// Listens on a host and port. A name that has an IPv4 and an IPv6 address gets both, because clients try either first.
-pub(crate) async fn bind(host: &str, port: u16) -> io::Result<Listening> {
+/// Listens on a host and port, with room for `backlog` connections that nobody has accepted yet. A name that has an IPv4 and an IPv6 address gets both, because clients try either first.
+pub(crate) async fn bind(host: &str, port: u16, backlog: u32) -> io::Result<Listening> {
     let host = if host.is_empty() { "0.0.0.0" } else { host };
     let mut addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
     addresses.sort();
@@ -28,7 +28,15 @@ pub(crate) async fn bind(host: &str, port: u16) -> io::Result<Listening> {
     let mut chosen = port;
     for mut address in addresses {
         address.set_port(chosen);
-        let listener = TcpListener::bind(address).await?;
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        // As soon as a broker has ended, the next one may have its port.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(backlog)?;
         chosen = listener.local_addr()?.port();
         listeners.push(listener);
     }
@@ -50,12 +58,24 @@ pub(crate) async fn serve(listening: Listening, node: Arc<Node>, mut stop: watch
 
 async fn accept(listener: TcpListener, node: Arc<Node>) {
     let mut connections = JoinSet::new();
+    let next = async || {
+        node.connections.room(|| node.config()).await;
+        listener.accept().await
+    };
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = next() => match accepted {
                 Ok((stream, peer)) => {
+                    let Some(counted) = node.connections.count(peer, &node.config()).await else {
+                        tracing::info!(%peer, "a connection more than max.connections.per.ip allows is closed");
+                        continue;
+                    };
                     prepare(&stream);
-                    connections.spawn(connection::serve(stream, peer, Arc::clone(&node)));
+                    let serving = connection::serve(stream, peer, Arc::clone(&node));
+                    connections.spawn(async move {
+                        serving.await;
+                        drop(counted);
+                    });
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: others must end first.

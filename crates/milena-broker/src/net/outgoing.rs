@@ -40,6 +40,12 @@ impl Outgoing {
         Self { frame, files }
     }
 
+    /// All that would be sent from memory.
+    #[cfg(test)]
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.frame.into_bytes()
+    }
+
     pub(super) async fn send(mut self, stream: &mut OwnedWriteHalf) -> io::Result<()> {
         if self.files.is_empty() {
             return stream.write_all_buf(&mut self.frame).await;

@@ -31,6 +31,10 @@ impl Node {
     pub(crate) fn check_growth(&self, name: &str, count: i32) -> Result<Arc<Topic>, Refusal> {
         let topic = self.topics().by_name(name).cloned();
         let topic = topic.ok_or_else(|| Refusal::no_topic(name))?;
+        if topic.is_internal() {
+            let reason = format!("{name} cannot grow: where a group is kept follows from the number of partitions");
+            return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
+        }
         let present = topic.partitions.len() as i32;
         if count <= present {
             let reason = format!("topic {name} has {present} partitions already; {count} would not be more");

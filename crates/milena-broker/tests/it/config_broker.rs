@@ -36,7 +36,7 @@ fn settings_reach_their_fields() {
         ("listeners", "IN://:19092, PLAINTEXT://127.0.0.1:0"),
         ("advertised.listeners", "IN://example.org:1"),
         ("listener.security.protocol.map", "IN:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
-        ("log.cleaner.io.max.bytes.per.second", "1e6"),
+        ("log.cleaner.min.cleanable.ratio", "1e-1"),
         ("group.max.size", "5"),
         ("max.connections.per.ip.overrides", "localhost:7, ::1:8"),
         ("milena.strict.replication.factor", "TRUE"),
@@ -53,7 +53,7 @@ fn settings_reach_their_fields() {
         [19092, 0]
     );
     assert_eq!(config.advertised_listeners[0].host, "example.org");
-    assert_eq!(config.cleaner.io_max_bytes_per_second, 1e6);
+    assert_eq!(config.topic_defaults.min_cleanable_dirty_ratio, 0.1);
     assert!(config.strict_replication_factor);
     let limits = [("localhost".to_owned(), 7), ("::1".to_owned(), 8)];
     assert_eq!(config.max_connections_per_ip_overrides, limits);
@@ -103,10 +103,6 @@ fn what_is_wrong_with_one_key_is_said() {
             "group.coordinator.rebalance.protocols is \"consumer\": classic cannot be left out",
         ),
         (
-            &[("offsets.topic.compression.codec", "9")],
-            "offsets.topic.compression.codec is \"9\": it must be a codec from 0 to 4",
-        ),
-        (
             &[("max.connections.per.ip.overrides", "x")],
             "max.connections.per.ip.overrides is \"x\": host:limit is expected, separated by commas",
         ),
@@ -143,11 +139,6 @@ fn what_is_wrong_with_several_keys_or_with_a_listener_is_said() {
             &[("group.consumer.session.timeout.ms", "1000")],
             "group.consumer.session.timeout.ms is 1000, which does not go with \
              group.consumer.min.session.timeout.ms = 45000",
-        ),
-        (
-            &[("group.share.record.lock.duration.ms", "70000")],
-            "group.share.record.lock.duration.ms is 70000, which does not go with \
-             group.share.max.record.lock.duration.ms = 60000",
         ),
         (
             &[("queued.max.request.bytes", "5")],

@@ -73,7 +73,7 @@ fn synonyms_of_a_topic_stand_in_kafkas_order() {
     let settings = [
         ("cleanup.policy", ""),
         ("retention.ms", " 77 "),
-        ("preallocate", "TRUE"),
+        ("unclean.leader.election.enable", "TRUE"),
     ];
     let described = describe_topic(&overrides(&settings), &state());
     for (name, expected) in [
@@ -83,8 +83,9 @@ fn synonyms_of_a_topic_stand_in_kafkas_order() {
              Default:log.cleanup.policy=delete",
         ),
         (
-            "preallocate",
-            "true DynamicTopic | DynamicTopic:preallocate=true Default:log.preallocate=false",
+            "unclean.leader.election.enable",
+            "true DynamicTopic | DynamicTopic:unclean.leader.election.enable=true \
+             Default:unclean.leader.election.enable=false",
         ),
         (
             "retention.ms",

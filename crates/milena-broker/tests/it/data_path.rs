@@ -319,6 +319,55 @@ fn a_topic_in_memory_leaves_no_files() {
 }
 
 #[test]
+fn topics_of_one_request_succeed_or_fail_each_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let shapes = [
+        ("a.b", 1),
+        ("none", 0),
+        ("a_b", 1),
+        ("twice", 1),
+        ("c", 3),
+        ("twice", 1),
+    ];
+    let topics = shapes.map(|(name, num_partitions)| create_topics_request::CreatableTopic {
+        name: name.into(),
+        num_partitions,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let request = CreateTopicsRequest {
+        topics: topics.into(),
+        ..Default::default()
+    };
+    let answered = client.call(&request, 7).topics;
+    let outcomes = answered.iter().map(|topic| {
+        (
+            &*topic.name,
+            topic.num_partitions,
+            ErrorCode::from_code(topic.error_code),
+        )
+    });
+    let expected = [
+        ("a.b", 1, Some(ErrorCode::None)),
+        ("none", -1, Some(ErrorCode::InvalidPartitions)),
+        ("a_b", -1, Some(ErrorCode::InvalidTopicException)),
+        ("twice", -1, Some(ErrorCode::InvalidRequest)),
+        ("c", 3, Some(ErrorCode::None)),
+        ("twice", -1, Some(ErrorCode::InvalidRequest)),
+    ];
+    assert_eq!(outcomes.collect::<Vec<_>>(), expected);
+    broker.shutdown();
+
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    for (name, partition) in [("a.b", 0), ("c", 2)] {
+        assert_eq!(client.produce(name, partition, batch(&["x"])).base_offset, 0, "{name}");
+    }
+}
+
+#[test]
 fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
@@ -376,6 +425,30 @@ fn topics_are_created_deleted_and_refused_by_kafkas_rules() {
     // The same name again is another topic.
     client.create_topic("c", 1, &[]);
     assert_eq!(client.produce("c", 0, batch(&["b"])).base_offset, 0);
+}
+
+#[test]
+fn a_topic_deleted_before_it_was_synced_hurts_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("gone", 1, &[]);
+    client.produce("gone", 0, batch(&["a"]));
+    let request = DeleteTopicsRequest {
+        topic_names: vec!["gone".into()],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&request, 5).responses[0].error_code, 0);
+    // So much that everything must be synced, and then something that is acknowledged after that.
+    client.create_topic("large", 1, &[]);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..17 {
+        assert_eq!(client.produce("large", 0, batch(&[&large])).error_code, 0);
+    }
+    client.create_topic("synced", 1, &[("milena.durability", "fsync")]);
+    assert_eq!(client.produce("synced", 0, batch(&["a"])).error_code, 0);
+    assert_eq!(client.produce("synced", 0, batch(&["b"])).error_code, 0);
+    broker.shutdown();
 }
 
 #[test]
@@ -439,4 +512,42 @@ fn a_topic_may_choose_the_codec() {
     assert!(records.len() < text.len() / 4, "{} bytes", records.len());
     assert_eq!(values(&records), [(0, text)]);
     broker.shutdown();
+}
+
+#[test]
+fn who_believes_in_an_older_leader_is_told_of_the_present_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let id = broker.client().create_topic("letters", 1, &[]);
+    broker.client().produce("letters", 0, batch(&["a"]));
+    broker.kill();
+    // After an unclean end the leader epoch is a new one.
+    let broker = start(dir.path(), &[("broker.rack", "attic")]);
+    let mut client = broker.client();
+    let mut request = fetch_request("", 0, 0);
+    request.topics[0].topic_id = id;
+    request.topics[0].partitions[0].current_leader_epoch = 0;
+    let response = client.call(&request, 16);
+    let row = &response.responses[0].partitions[0];
+    assert_eq!(row.error_code, ErrorCode::FencedLeaderEpoch.code());
+    assert_eq!((row.current_leader.leader_id, row.current_leader.leader_epoch), (1, 1));
+    let leader = &response.node_endpoints[0];
+    assert_eq!(leader.node_id, 1);
+    assert_eq!(format!("{}:{}", leader.host, leader.port), broker.address);
+    assert_eq!(leader.rack.as_deref(), Some("attic"));
+    // Older versions have no place for it.
+    let older = client.call(&request, 15);
+    assert_eq!(
+        older.responses[0].partitions[0].error_code,
+        ErrorCode::FencedLeaderEpoch.code()
+    );
+    assert!(older.node_endpoints.is_empty());
+    // Who believes in one that does not exist yet knows better than we do.
+    request.topics[0].partitions[0].current_leader_epoch = 9;
+    let newer = client.call(&request, 16);
+    assert_eq!(
+        newer.responses[0].partitions[0].error_code,
+        ErrorCode::UnknownLeaderEpoch.code()
+    );
+    assert!(newer.node_endpoints.is_empty());
 }

@@ -10,7 +10,7 @@ use milena_broker::config::{
 use crate::{broker, topic};
 
 /// What we do otherwise on purpose; the tables say why.
-const OUR_DEFAULTS: &[&str] = &["broker.id", "log.dir", "node.id"];
+const OUR_DEFAULTS: &[&str] = &["broker.id", "group.initial.rebalance.delay.ms", "log.dir", "node.id"];
 const OUR_UPDATE_MODES: &[&str] = &["listener.security.protocol.map", "listeners"];
 const OUR_RANGES: &[&str] = &[
     "internal.segment.bytes",
@@ -111,6 +111,14 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
     for definition in broker_definitions() {
         if let Some(default) = definition.default {
             broker(&[(definition.name, default)]).expect(definition.name);
+        }
+        if matches!(definition.support, Support::DefaultOnly { .. }) {
+            let other = match definition.default {
+                Some("true") => "false",
+                Some("false") => "true",
+                _ => "7",
+            };
+            assert!(broker(&[(definition.name, other)]).is_err(), "{}", definition.name);
         }
     }
 }

@@ -9,10 +9,13 @@ mod config_alter;
 mod config_broker;
 mod config_describe;
 mod config_topic;
+mod coordinators;
 mod data_path;
+mod fetch_sessions;
 mod kafkas_facts;
 mod running;
 mod serving;
+mod settings;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
 

@@ -41,13 +41,10 @@ fn a_batch_sent_again_gets_its_first_offset() {
     let mut producers = Producers::default();
     for i in 0..6 {
         let batch = batch(0, i * 10, 100 + i64::from(i) * 10, 10);
-        assert_eq!(producers.check(&batch, Verified::Trusted), Ok(None));
+        assert_eq!(producers.check(&batch), Ok(None));
         producers.apply(&batch);
     }
-    let again = producers
-        .check(&batch(0, 10, 0, 10), Verified::Trusted)
-        .unwrap()
-        .unwrap();
+    let again = producers.check(&batch(0, 10, 0, 10)).unwrap().unwrap();
     assert_eq!((again.base_offset, again.last_offset), (110, 119));
     // The sixth is no longer remembered, and the same sequence with another length is another batch.
     for (sequence, count) in [(0, 10), (10, 9)] {
@@ -56,10 +53,7 @@ fn a_batch_sent_again_gets_its_first_offset() {
             sequence,
             expected: 60,
         };
-        assert_eq!(
-            producers.check(&batch(0, sequence, 0, count), Verified::Trusted),
-            Err(expected)
-        );
+        assert_eq!(producers.check(&batch(0, sequence, 0, count)), Err(expected));
     }
 }
 
@@ -67,8 +61,8 @@ fn a_batch_sent_again_gets_its_first_offset() {
 fn sequences_have_no_gaps_and_wrap() {
     let mut producers = Producers::default();
     producers.apply(&batch(0, i32::MAX - 1, 0, 2));
-    assert!(producers.check(&batch(0, 1, 0, 1), Verified::Trusted).is_err());
-    assert_eq!(producers.check(&batch(0, 0, 0, 1), Verified::Trusted), Ok(None));
+    assert!(producers.check(&batch(0, 1, 0, 1)).is_err());
+    assert_eq!(producers.check(&batch(0, 0, 0, 1)), Ok(None));
 }
 
 #[test]
@@ -80,25 +74,22 @@ fn a_newer_epoch_starts_at_zero_and_an_older_one_is_refused() {
         epoch: 2,
         current: 3,
     };
-    assert_eq!(producers.check(&batch(2, 5, 0, 1), Verified::Trusted), Err(old));
+    assert_eq!(producers.check(&batch(2, 5, 0, 1)), Err(old));
     let gap = ProducerError::OutOfOrder {
         producer_id: 7,
         sequence: 5,
         expected: 0,
     };
-    assert_eq!(producers.check(&batch(4, 5, 0, 1), Verified::Trusted), Err(gap));
+    assert_eq!(producers.check(&batch(4, 5, 0, 1)), Err(gap));
     let fresh = batch(4, 0, 5, 1);
-    assert_eq!(producers.check(&fresh, Verified::Trusted), Ok(None));
+    assert_eq!(producers.check(&fresh), Ok(None));
     producers.apply(&fresh);
     assert_eq!(producers.get(7).unwrap().last_sequence(), Some(0));
 }
 
 #[test]
 fn an_unknown_producer_may_start_anywhere() {
-    assert_eq!(
-        Producers::default().check(&batch(0, 12_345, 0, 1), Verified::Trusted),
-        Ok(None)
-    );
+    assert_eq!(Producers::default().check(&batch(0, 12_345, 0, 1)), Ok(None));
 }
 
 #[test]
@@ -107,7 +98,7 @@ fn an_open_transaction_holds_the_stable_offset_until_its_end_is_durable() {
     producers.apply(&transactional(0, 0, 10, 5));
     assert_eq!(producers.first_unstable_offset(), Some(10));
     let outside = ProducerError::OutsideTransaction { producer_id: 7 };
-    assert_eq!(producers.check(&batch(0, 5, 0, 1), Verified::Trusted), Err(outside));
+    assert_eq!(producers.check(&batch(0, 5, 0, 1)), Err(outside));
 
     let aborted = producers.apply_marker(&marker(0, 15), ABORT).unwrap();
     assert_eq!(
@@ -159,101 +150,6 @@ fn only_idle_producers_without_a_transaction_expire() {
 }
 
 #[test]
-fn a_transaction_opens_only_with_the_coordinators_word() {
-    let mut producers = Producers::default();
-    let first = transactional(0, 0, 10, 5);
-    let refused = Err(ProducerError::NotInTransaction { producer_id: 7 });
-    assert_eq!(producers.check(&first, Verified::By(None)), refused);
-    let guard = producers.begin_verification(&first, false, 100).unwrap();
-    assert!(guard.is_some());
-    assert_eq!(producers.check(&first, Verified::By(None)), refused);
-    assert_eq!(producers.check(&first, Verified::By(guard)), Ok(None));
-    producers.apply(&first);
-    assert!(producers.has_open_transaction(7, 0));
-    assert!(!producers.has_open_transaction(7, 1) && !producers.has_open_transaction(8, 0));
-    let next = transactional(0, 5, 15, 1);
-    assert_eq!(producers.begin_verification(&next, false, 100), Ok(None), "it is open");
-    assert_eq!(producers.check(&next, Verified::By(None)), Ok(None));
-    assert!(
-        producers.check(&first, Verified::By(None)).unwrap().is_some(),
-        "sent again"
-    );
-    producers.apply_marker(&marker(0, 16), COMMIT);
-    assert!(!producers.has_open_transaction(7, 0));
-    assert_eq!(producers.check(&next, Verified::By(guard)), refused);
-}
-
-#[test]
-fn an_end_takes_the_coordinators_word_back() {
-    let mut producers = Producers::default();
-    let batch = transactional(0, 0, 10, 5);
-    let guard = producers.begin_verification(&batch, false, 100).unwrap();
-    producers.apply_marker(&marker(0, 10), ABORT);
-    let refused = Err(ProducerError::NotInTransaction { producer_id: 7 });
-    assert_eq!(producers.check(&batch, Verified::By(guard)), refused);
-    let again = producers.begin_verification(&batch, false, 100).unwrap();
-    assert_ne!(again, guard);
-    assert_eq!(producers.check(&batch, Verified::By(again)), Ok(None));
-}
-
-#[test]
-fn with_new_epochs_the_end_leaves_the_word_about_the_next_transaction() {
-    let mut producers = Producers::default();
-    producers.apply(&transactional(0, 0, 10, 5));
-    let next = transactional(1, 0, 16, 5);
-    let guard = producers.begin_verification(&next, true, 100).unwrap();
-    producers.apply_marker(&marker(1, 15), COMMIT);
-    assert_eq!(producers.check(&next, Verified::By(guard)), Ok(None));
-    producers.apply_marker(&marker(2, 16), COMMIT);
-    let old = ProducerError::OldEpoch {
-        producer_id: 7,
-        epoch: 1,
-        current: 2,
-    };
-    assert_eq!(producers.check(&next, Verified::By(guard)), Err(old));
-    assert_eq!(producers.begin_verification(&next, true, 100), Err(old));
-}
-
-#[test]
-fn batches_that_wait_for_the_coordinator_keep_their_order() {
-    let mut producers = Producers::default();
-    let (first, second) = (transactional(0, 3, 0, 5), transactional(0, 8, 0, 5));
-    let guard = producers.begin_verification(&second, false, 100).unwrap();
-    assert_eq!(producers.begin_verification(&first, false, 100), Ok(guard));
-    let early = ProducerError::OutOfOrder {
-        producer_id: 7,
-        sequence: 8,
-        expected: 3,
-    };
-    assert_eq!(producers.check(&second, Verified::By(guard)), Err(early));
-    assert_eq!(producers.check(&first, Verified::By(guard)), Ok(None));
-}
-
-#[test]
-fn with_new_epochs_an_unknown_producer_starts_at_zero() {
-    for (takes_new_epochs, is_allowed) in [(false, true), (true, false)] {
-        let mut producers = Producers::default();
-        let late = transactional(0, 3, 0, 5);
-        let guard = producers.begin_verification(&late, takes_new_epochs, 100).unwrap();
-        assert_eq!(producers.check(&late, Verified::By(guard)).is_ok(), is_allowed);
-        let first = transactional(0, 0, 0, 3);
-        let guard = producers.begin_verification(&first, takes_new_epochs, 100).unwrap();
-        assert_eq!(producers.check(&first, Verified::By(guard)), Ok(None));
-    }
-}
-
-#[test]
-fn the_coordinators_word_expires() {
-    let mut producers = Producers::default();
-    let batch = transactional(0, 0, 10, 5);
-    let guard = producers.begin_verification(&batch, false, 100).unwrap();
-    producers.expire(109, 10);
-    assert_eq!(producers.check(&batch, Verified::By(guard)), Ok(None));
-    producers.expire(110, 10);
-    assert!(producers.check(&batch, Verified::By(guard)).is_err());
-}
-
-#[test]
 fn after_a_marker_with_a_new_epoch_the_old_one_is_refused_and_the_new_starts_at_zero() {
     let mut producers = Producers::default();
     producers.apply(&transactional(0, 0, 10, 5));
@@ -264,23 +160,14 @@ fn after_a_marker_with_a_new_epoch_the_old_one_is_refused_and_the_new_starts_at_
         epoch: 0,
         current: 1,
     };
-    assert_eq!(
-        producers.check(&transactional(0, 5, 16, 1), Verified::Trusted),
-        Err(old)
-    );
+    assert_eq!(producers.check(&transactional(0, 5, 16, 1)), Err(old));
     let gap = ProducerError::OutOfOrder {
         producer_id: 7,
         sequence: 5,
         expected: 0,
     };
-    assert_eq!(
-        producers.check(&transactional(1, 5, 16, 1), Verified::Trusted),
-        Err(gap)
-    );
-    assert_eq!(
-        producers.check(&transactional(1, 0, 16, 1), Verified::Trusted),
-        Ok(None)
-    );
+    assert_eq!(producers.check(&transactional(1, 5, 16, 1)), Err(gap));
+    assert_eq!(producers.check(&transactional(1, 0, 16, 1)), Ok(None));
 }
 
 #[test]

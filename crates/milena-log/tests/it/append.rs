@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use milena_log::{AppendError, InvalidBatch, Log, LogConfig, disk::MemoryDisk};
+use milena_log::{
+    AppendError, InvalidBatch, Log, LogConfig,
+    disk::{Disk, MemoryDisk},
+};
 use milena_wire::{
-    compression::{Codec, Compression},
+    compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{
         Attributes, Batch, BatchBuilder, BatchHeader, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
@@ -16,7 +19,7 @@ use milena_wire::{
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
 
 fn log(config: LogConfig) -> Log {
-    let disk: Arc<dyn milena_log::disk::Disk> = Arc::new(MemoryDisk::new());
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     open(&disk, &config, FRESH)
 }
 
@@ -247,7 +250,76 @@ fn a_topic_with_a_codec_of_its_own_recompresses_and_keeps_all_else() {
 }
 
 #[test]
-fn a_transactional_batch_needs_a_transaction_that_is_open_or_verified() {
+fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
+    let bomb = |size: usize| {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let record = NewRecord {
+            timestamp: 5,
+            key: Some(b"key"),
+            value: Some(&vec![0; size]),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+        let mut compressor = Compressor::new(Compression::from(Codec::Zstd));
+        builder.finish_compressed(&mut compressor).unwrap().0
+    };
+    let compacted = log(LogConfig {
+        compact: true,
+        ..LogConfig::default()
+    });
+    compacted.append(&bomb(60 << 20), 0, 1_000).unwrap();
+    let bomb = bomb(65 << 20);
+    let refused = compacted.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    assert!(
+        refused.to_string().contains("decompresses to more than 67109632 bytes"),
+        "{refused}"
+    );
+    let recompressing = log(LogConfig {
+        compression: Some(Compression::from(Codec::Gzip)),
+        ..LogConfig::default()
+    });
+    let refused = recompressing.append(&bomb, 0, 1_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
+    // Whoever allows larger messages allows more inside.
+    let larger = log(LogConfig {
+        compact: true,
+        max_message_bytes: 2 << 20,
+        ..LogConfig::default()
+    });
+    larger.append(&bomb, 0, 1_000).unwrap();
+    // Where nothing needs to be looked at, nothing is decompressed.
+    log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
+}
+
+#[test]
+fn segments_are_closed_earlier_by_chance_but_never_later() {
+    let closed_at = |age: i64, segment_jitter_ms: i64| {
+        let logs = (0..40).filter(|partition| {
+            let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+            let config = LogConfig {
+                segment_ms: 1_000,
+                segment_jitter_ms,
+                ..LogConfig::default()
+            };
+            let dir = format!("/data/letters-{partition}");
+            let log = Log::open(Arc::clone(&disk), dir.as_ref(), config, FRESH).unwrap();
+            for timestamp in [10_000, 10_000 + age] {
+                log.append(&batch(&[Plain::new(timestamp, "a")]), 0, 11_000).unwrap();
+            }
+            let names = disk.list(dir.as_ref()).unwrap();
+            names.iter().filter(|entry| entry.name.ends_with(".log")).count() == 2
+        });
+        logs.count()
+    };
+    assert_eq!([closed_at(1_000, 0), closed_at(1_001, 0)], [0, 40]);
+    assert_eq!([closed_at(100, 800), closed_at(1_001, 800)], [0, 40]);
+    let half_way = closed_at(600, 800);
+    assert!((5..=35).contains(&half_way), "{half_way} of 40");
+}
+
+#[test]
+fn a_marker_with_a_new_epoch_ends_what_the_old_one_wrote() {
     let log = log(LogConfig::default());
     let of_epoch = |producer_epoch, base_sequence| {
         let options = BatchOptions {
@@ -259,24 +331,14 @@ fn a_transactional_batch_needs_a_transaction_that_is_open_or_verified() {
         };
         batch_with(&[Plain::new(1, "a")], options)
     };
-    let header = |records: &Bytes| BatchHeader::parse(records.first_chunk().unwrap());
-    let refused = |records: &Bytes, guard| log.append_verified(records, guard, 0, 0).unwrap_err().error_code();
-
-    let first = of_epoch(0, 0);
-    assert_eq!(refused(&first, None), ErrorCode::InvalidTxnState);
-    let guard = log.begin_verification(&header(&first), true, 0).unwrap();
-    log.append_verified(&first, guard, 0, 0).unwrap();
+    log.append(&of_epoch(0, 0), 0, 0).unwrap();
     assert!(log.has_open_transaction(9, 0));
-    log.append_verified(&of_epoch(0, 1), None, 0, 0).unwrap();
-
     let commit = ControlRecord::Commit { coordinator_epoch: 0 };
     log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap();
     assert!(!log.has_open_transaction(9, 1));
-    assert_eq!(refused(&of_epoch(0, 2), guard), ErrorCode::InvalidProducerEpoch);
-    let next = of_epoch(1, 0);
-    assert_eq!(refused(&next, guard), ErrorCode::InvalidTxnState);
-    let guard = log.begin_verification(&header(&next), true, 0).unwrap();
-    log.append_verified(&next, guard, 0, 0).unwrap();
+    let refused = log.append(&of_epoch(0, 1), 0, 0).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::InvalidProducerEpoch);
+    log.append(&of_epoch(1, 0), 0, 0).unwrap();
     let late = log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap_err();
     assert_eq!(late.error_code(), ErrorCode::InvalidProducerEpoch);
     assert!(log.has_open_transaction(9, 1));

@@ -62,7 +62,7 @@ impl TransactionCoordinator {
 
     /// Whether a producer may write into these partitions. A no that ends the transaction, not the producer: it aborts
     /// and goes on.
-    pub(super) fn verify_partitions(
+    pub fn verify_partitions(
         &self,
         id: &ByteString,
         producer: ProducerEpoch,

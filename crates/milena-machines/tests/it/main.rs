@@ -1,5 +1,7 @@
 //! The coordinators, rule by rule.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
 mod classic_heartbeat;
 mod classic_join;
 mod classic_leave;

@@ -56,7 +56,7 @@ impl RecordBatch {
             .map_err(|id| failed(BatchProblem::UnknownCodec { id }))?;
         let body = match codec {
             Codec::None => self.bytes.slice(HEADER_SIZE..),
-            codec => decoder.decompress(codec, self.records()).map_err(failed)?,
+            codec => decoder.decompress(2, codec, self.records()).map_err(failed)?,
         };
         index::fill(set, &self.header, body).map_err(failed)
     }
@@ -107,19 +107,15 @@ impl RecordDecoder {
         }
     }
 
-    pub(super) fn decompress(&mut self, codec: Codec, input: &[u8]) -> Result<Bytes, BatchProblem> {
+    /// `magic` is the format of the records: in the oldest, the checksum of LZ4's header means nothing.
+    pub(super) fn decompress(&mut self, magic: i8, codec: Codec, input: &[u8]) -> Result<Bytes, BatchProblem> {
         let mut buffer = self.buffer_for(input);
-        self.decompressor
-            .decompress(codec, input, &mut buffer, self.decompressed_max)
-            .map_err(BatchProblem::Decompress)?;
-        Ok(buffer.freeze())
-    }
-
-    pub(super) fn decompress_magic0(&mut self, codec: Codec, input: &[u8]) -> Result<Bytes, BatchProblem> {
-        let mut buffer = self.buffer_for(input);
-        self.decompressor
-            .decompress_magic0(codec, input, &mut buffer, self.decompressed_max)
-            .map_err(BatchProblem::Decompress)?;
+        let (out, limit) = (&mut buffer, self.decompressed_max);
+        let outcome = match magic {
+            0 => self.decompressor.decompress_magic0(codec, input, out, limit),
+            _ => self.decompressor.decompress(codec, input, out, limit),
+        };
+        outcome.map_err(BatchProblem::Decompress)?;
         Ok(buffer.freeze())
     }
 

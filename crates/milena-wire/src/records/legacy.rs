@@ -88,10 +88,7 @@ impl LegacyMessage {
                 let value = fields
                     .value(&self.bytes)
                     .ok_or_else(|| bad(0, "a compressed message has no value"))?;
-                let inside = match self.magic {
-                    0 => decoder.decompress_magic0(codec, value)?,
-                    _ => decoder.decompress(codec, value)?,
-                };
+                let inside = decoder.decompress(self.magic, codec, value)?;
                 self.fill_inside(set, &fields, inside)
             }
         }

@@ -29,6 +29,7 @@ fn a_group_tells_who_has_what_and_who_is_to_have_it() {
     assert_eq!((&*a.client_id, &*a.client_host), ("client", "/127.0.0.1"));
     assert_eq!(a.subscribed_topic_names, names(&["t"]));
     assert_eq!(a.member_type, 1);
+    assert_eq!((&a.instance_id, &a.rack_id), (&None, &None), "it did not say");
     let topic = &a.assignment.topic_partitions[0];
     assert_eq!((&*topic.topic_name, topic.topic_id), ("t", topic_id("t")));
     assert_eq!(topic.partitions, [0, 1]);

@@ -156,7 +156,9 @@ impl World {
     }
 
     fn replayed(&self, log: &[StoredRecord]) -> GroupCoordinator {
-        let mut fresh = GroupCoordinator::new(self.config.clone(), Arc::new(self.topics.clone()), 2);
+        // A seed of its own for each start: member ids must not come twice.
+        let seed = 1 + u64::try_from(self.log.len()).unwrap();
+        let mut fresh = GroupCoordinator::new(self.config.clone(), Arc::new(self.topics.clone()), seed);
         for record in log {
             fresh.replay_stored(None, &record.key, record.value.as_ref()).unwrap();
         }

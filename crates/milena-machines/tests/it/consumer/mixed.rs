@@ -20,12 +20,12 @@ const SESSION_MS: i32 = 10_000;
 
 /// A member of the classic protocol.
 #[derive(Default)]
-struct Classic {
-    member_id: ByteString,
+pub(super) struct Classic {
+    pub(super) member_id: ByteString,
     instance_id: Option<ByteString>,
-    generation_id: i32,
+    pub(super) generation_id: i32,
     /// Partitions of the topic "t", which is all that it reads.
-    owned: Vec<i32>,
+    pub(super) owned: Vec<i32>,
 }
 
 impl Classic {
@@ -55,7 +55,7 @@ impl Classic {
     }
 
     /// Asks to join; the answer, if it comes at once.
-    fn join(&mut self, world: &mut World) -> Option<JoinGroupResponse> {
+    pub(super) fn join(&mut self, world: &mut World) -> Option<JoinGroupResponse> {
         let reply = ask(world, 5, GroupRequest::Join(self.join_request()));
         let Some(GroupReply::Join(response)) = reply else {
             return None;
@@ -71,7 +71,7 @@ impl Classic {
         Some(response)
     }
 
-    fn sync(&mut self, world: &mut World, assignments: &[(&ByteString, &[i32])]) -> ErrorCode {
+    pub(super) fn sync(&mut self, world: &mut World, assignments: &[(&ByteString, &[i32])]) -> ErrorCode {
         let assignments = assignments
             .iter()
             .map(|(member_id, partitions)| SyncGroupRequestAssignment {
@@ -100,7 +100,7 @@ impl Classic {
         }
     }
 
-    fn heartbeat(&self, world: &mut World) -> ErrorCode {
+    pub(super) fn heartbeat(&self, world: &mut World) -> ErrorCode {
         let request = HeartbeatRequest {
             group_id: GROUP.into(),
             generation_id: self.generation_id,
@@ -115,13 +115,13 @@ impl Classic {
     }
 
     /// What a client does when it is told to join again: it gives up nothing that it need not.
-    fn rejoin(&mut self, world: &mut World) {
+    pub(super) fn rejoin(&mut self, world: &mut World) {
         let response = self.join(world).expect("an answer at once");
         assert_eq!(response.error_code, 0, "{response:?}");
         assert_eq!(self.sync(world, &[]), ErrorCode::None);
     }
 
-    fn leave(&self, world: &mut World) -> ErrorCode {
+    pub(super) fn leave(&self, world: &mut World) -> ErrorCode {
         let request = LeaveGroupRequest {
             group_id: GROUP.into(),
             members: vec![MemberIdentity {
@@ -162,7 +162,7 @@ fn partitions_in(assignment: &Bytes) -> Vec<i32> {
     topics.flat_map(|topic| topic.partitions).collect()
 }
 
-fn world_with(policy: MigrationPolicy) -> World {
+pub(super) fn world_with(policy: MigrationPolicy) -> World {
     let config = GroupConfig {
         migration_policy: policy,
         ..GroupConfig::default()

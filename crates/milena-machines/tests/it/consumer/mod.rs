@@ -4,6 +4,7 @@ mod describe;
 mod harness;
 mod heartbeat;
 mod mixed;
+mod mixed_schedules;
 mod rebalance;
 mod regex;
 mod schedules;

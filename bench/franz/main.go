@@ -1,0 +1,43 @@
+// Produces records of 1000 bytes with franz-go's defaults and prints the seconds that it took until all were
+// acknowledged: franz ADDRESS TOPIC BYTES
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func main() {
+	bytes, err := strconv.Atoi(os.Args[3])
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(os.Args[1]),
+		kgo.DefaultProduceTopic(os.Args[2]),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	value := make([]byte, 1000)
+	acknowledged := func(_ *kgo.Record, err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for range bytes / len(value) {
+		client.Produce(context.Background(), &kgo.Record{Value: value}, acknowledged)
+	}
+	if err := client.Flush(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(time.Since(began).Seconds())
+}

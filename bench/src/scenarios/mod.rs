@@ -1,0 +1,68 @@
+//! What is measured: one file for each load.
+
+mod compaction;
+mod consume;
+mod franz;
+mod fsync;
+mod idle_consumers;
+mod latency;
+mod librdkafka;
+mod produce;
+mod restart;
+mod single;
+mod start;
+mod topics;
+
+use anyhow::Result;
+
+use crate::{
+    Scale,
+    figures::{Bar, Figure},
+    peers::{Peer, Running},
+};
+
+pub struct Scenario {
+    pub name: &'static str,
+    pub with_kafka: bool,
+    pub run: fn(Peer, &Scale) -> Result<Vec<Figure>>,
+    /// What the figures must reach, in the order in which they are shown.
+    pub bars: &'static [(&'static str, Bar)],
+}
+
+pub const SCENARIOS: &[Scenario] = &[
+    start::SCENARIO,
+    produce::SCENARIO,
+    consume::SCENARIO,
+    single::SCENARIO,
+    latency::SCENARIO,
+    librdkafka::SCENARIO,
+    franz::SCENARIO,
+    fsync::SCENARIO,
+    topics::SCENARIO,
+    restart::SCENARIO,
+    idle_consumers::SCENARIO,
+    compaction::SCENARIO,
+];
+
+/// What one load did to one broker.
+struct Cost {
+    megabytes_per_second: f64,
+    cpu_seconds_per_gigabyte: f64,
+}
+
+/// Runs a load that gives its bytes and seconds, and adds up what it cost the broker.
+fn loaded(broker: &Running, load: impl FnOnce() -> Result<(usize, f64)>) -> Result<Cost> {
+    let before = broker.cpu_seconds()?;
+    let (bytes, seconds) = load()?;
+    let cpu = broker.cpu_seconds()? - before;
+    Ok(Cost {
+        megabytes_per_second: bytes as f64 / 1e6 / seconds,
+        cpu_seconds_per_gigabyte: cpu / (bytes as f64 / 1e9),
+    })
+}
+
+/// The value below which this part of all lies.
+fn percentile(sorted: &[f64], part: f64) -> f64 {
+    let place = (sorted.len() as f64 * part) as usize;
+    sorted.get(place).copied().unwrap_or(f64::NAN)
+}

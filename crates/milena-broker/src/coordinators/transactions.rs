@@ -1,0 +1,367 @@
+//! The driver of the transaction coordinators: one machine for each partition of `__transaction_state`.
+//!
+//! A transaction ends in steps, and each waits until the one before is durable: the verdict, the markers, that they are
+//! written. What has begun is carried to its end whether or not the client still waits.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use bytestring::ByteString;
+use milena_log::{AppendError, ProducerError};
+use milena_machines::{
+    Ticket, TransactionCoordinator,
+    transaction::{
+        Markers, ProducerEpoch, TopicPartition, TransactionContext, TransactionEffects, TransactionRecord,
+        TransactionReply, TransactionRequest,
+    },
+};
+use milena_wire::{errors::ErrorCode, records::ControlRecord};
+
+use super::{
+    CONSUMER_OFFSETS, TRANSACTION_STATE,
+    answer::{Answer, Desk, take_own, wait_durable},
+    internal_topics::{partition_of, transaction_state},
+    load::{self, Entry},
+    own_batch::{self, StoreError},
+};
+use crate::{
+    config::BrokerConfig,
+    node::Node,
+    partition::{EndMarker, Partition},
+};
+
+/// How long to wait before a marker that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    /// Made when the topic is, which is when the first transactional producer comes.
+    shards: OnceLock<Vec<Arc<Shard>>>,
+    next_ticket: AtomicU64,
+}
+
+/// The transactional ids of one partition.
+#[derive(Debug)]
+struct Shard {
+    partition: Arc<Partition>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` until the partition was read, and after a record could not be written: then the machine is ahead of it.
+    machine: Option<TransactionCoordinator>,
+    /// Which configuration it has.
+    config: Option<Arc<BrokerConfig>>,
+    desk: Desk<TransactionReply>,
+}
+
+/// What is left to do after the records of an event were appended.
+#[derive(Debug, Default)]
+struct Applied {
+    /// Everything is below this offset.
+    end_offset: i64,
+    markers: Vec<Markers>,
+}
+
+impl Transactions {
+    /// Asks the coordinator of a transactional id. An error means that it cannot be asked now.
+    pub(crate) fn ask(
+        &self,
+        node: &Arc<Node>,
+        version: i16,
+        transactional_id: &str,
+        request: TransactionRequest,
+    ) -> Result<Answer<TransactionReply>, ErrorCode> {
+        let shard = self.shard_of(node, transactional_id)?;
+        self.ask_shard(node, version, shard, request)
+    }
+
+    /// Asks all coordinators the same.
+    pub(crate) fn ask_all(
+        &self,
+        node: &Arc<Node>,
+        version: i16,
+        request: &TransactionRequest,
+    ) -> Result<Vec<Answer<TransactionReply>>, ErrorCode> {
+        // Before the first transaction there is no topic, and asking makes none.
+        let exists = node.topics().by_name(TRANSACTION_STATE).is_some();
+        let shards = if exists { self.shards(node)? } else { &[] };
+        shards
+            .iter()
+            .map(|shard| self.ask_shard(node, version, shard, request.clone()))
+            .collect()
+    }
+
+    fn ask_shard(
+        &self,
+        node: &Arc<Node>,
+        version: i16,
+        shard: &Arc<Shard>,
+        request: TransactionRequest,
+    ) -> Result<Answer<TransactionReply>, ErrorCode> {
+        let context = TransactionContext {
+            now_ms: node.now_ms(),
+            ticket: Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed)),
+            version,
+        };
+        let mut state = shard.ready(node)?;
+        let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let mut effects = machine.handle(&context, request, &mut || node.new_producer_id().ok());
+        let own = take_own(&mut effects.replies, context.ticket);
+        let Applied { end_offset, markers } = shard.apply(node, &mut state, effects)?;
+        let answer = state
+            .desk
+            .take_or_wait(context.ticket, own, &shard.partition, end_offset);
+        drop(state);
+        carry_out(node, shard, markers, end_offset);
+        Ok(answer.settled())
+    }
+
+    /// Does something while a transaction is known to be open and to have this partition: nobody can end it meanwhile.
+    pub(crate) fn while_open<T>(
+        &self,
+        node: &Arc<Node>,
+        transactional_id: &ByteString,
+        producer: ProducerEpoch,
+        partition: TopicPartition,
+        act: impl FnOnce() -> T,
+    ) -> Result<T, ErrorCode> {
+        let shard = self.shard_of(node, transactional_id)?;
+        let state = shard.ready(node)?;
+        let machine = state.machine.as_ref().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        match machine.verify_partitions(transactional_id, producer, &[partition]) {
+            ErrorCode::None => Ok(act()),
+            error => Err(error),
+        }
+    }
+
+    fn shard_of(&self, node: &Node, transactional_id: &str) -> Result<&Arc<Shard>, ErrorCode> {
+        let shards = self.shards(node)?;
+        shards
+            .get(partition_of(transactional_id, shards.len()))
+            .ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    fn shards(&self, node: &Node) -> Result<&[Arc<Shard>], ErrorCode> {
+        if let Some(shards) = self.shards.get() {
+            return Ok(shards);
+        }
+        let topic = transaction_state(node).map_err(|refusal| {
+            tracing::error!(%refusal, "the topic of transactions cannot be created");
+            ErrorCode::CoordinatorNotAvailable
+        })?;
+        let shard = |partition: &Arc<Partition>| {
+            Arc::new(Shard {
+                partition: Arc::clone(partition),
+                state: Mutex::default(),
+            })
+        };
+        Ok(self.shards.get_or_init(|| topic.partitions.iter().map(shard).collect()))
+    }
+
+    /// Starts all coordinators that have something to look after.
+    pub(super) fn load_all(&self, node: &Arc<Node>) {
+        if node.topics().by_name(TRANSACTION_STATE).is_none() {
+            return;
+        }
+        let Ok(shards) = self.shards(node) else {
+            return;
+        };
+        for shard in shards
+            .iter()
+            .filter(|shard| shard.partition.log.view().log_end_offset > 0)
+        {
+            // What failed is logged, and tried again when somebody asks.
+            drop(shard.ready(node));
+        }
+    }
+
+    /// Lets every machine whose time has come act; gives the next deadline of all.
+    pub(super) fn handle_timeouts(&self, node: &Arc<Node>) -> Option<i64> {
+        let now_ms = node.now_ms();
+        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
+        let deadlines = shards.iter().filter_map(|shard| {
+            let mut state = shard.lock();
+            let machine = state.machine.as_mut()?;
+            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+                let effects = machine.handle_timeout(now_ms, &mut || node.new_producer_id().ok());
+                // What failed is logged; the machine starts anew when somebody asks.
+                let Applied { end_offset, markers } = shard.apply(node, &mut state, effects).ok()?;
+                drop(state);
+                carry_out(node, shard, markers, end_offset);
+                state = shard.lock();
+            }
+            state.machine.as_ref()?.next_deadline()
+        });
+        deadlines.min()
+    }
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            // Somebody panicked in the middle of a change. What the log says is whole.
+            self.state.clear_poison();
+            let mut state = poisoned.into_inner();
+            state.machine = None;
+            state
+        })
+    }
+
+    /// The state with a machine that knows everything the log and the node know.
+    fn ready<'a>(self: &'a Arc<Self>, node: &Arc<Node>) -> Result<MutexGuard<'a, State>, ErrorCode> {
+        let mut state = self.lock();
+        if state.machine.is_none() {
+            // Whoever waited for the machine that was there must ask again.
+            state.desk.close();
+            let Applied { end_offset, markers } = self.load(node, &mut state)?;
+            drop(state);
+            carry_out(node, self, markers, end_offset);
+            state = self.lock();
+        }
+        let config = node.config();
+        if !state.config.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
+            if let Some(machine) = &mut state.machine {
+                machine.set_config(config.transactions.clone());
+            }
+            state.config = Some(config);
+        }
+        Ok(state)
+    }
+
+    fn load(&self, node: &Node, state: &mut State) -> Result<Applied, ErrorCode> {
+        let config = node.config();
+        let mut machine = TransactionCoordinator::new(config.transactions.clone(), node.leader_epoch);
+        state.config = Some(config);
+        let read = load::replay(&self.partition, |entry| match entry {
+            Entry::Record { key, value, .. } => machine.replay_stored(key, value),
+            Entry::Marker { .. } => Ok(()),
+        });
+        if let Err(error) = read {
+            tracing::error!(partition = self.partition.index, %error, "transactions cannot be read");
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        let effects = machine.start(node.now_ms());
+        state.machine = Some(machine);
+        self.apply(node, state, effects)
+    }
+
+    /// Stores the records and sends the answers on their way.
+    fn apply(&self, node: &Node, state: &mut State, effects: TransactionEffects) -> Result<Applied, ErrorCode> {
+        if !effects.records.is_empty()
+            && let Err(error) = self.store(node, &effects)
+        {
+            tracing::error!(partition = self.partition.index, %error, "a change to a transaction cannot be stored");
+            // The machine is ahead of its log. Those who wait learn that they must ask again.
+            state.machine = None;
+            state.desk.close();
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        if let Some(machine) = &state.machine {
+            node.wake.no_later_than(machine.next_deadline());
+        }
+        let end_offset = self.partition.log.view().log_end_offset;
+        state.desk.answer(effects.replies, end_offset);
+        Ok(Applied {
+            end_offset,
+            markers: effects.markers,
+        })
+    }
+
+    fn store(&self, node: &Node, effects: &TransactionEffects) -> Result<(), StoreError> {
+        let records: Result<Vec<_>, _> = effects.records.iter().map(TransactionRecord::encode).collect();
+        own_batch::append(&self.partition, &records?, None, node)
+    }
+}
+
+/// Ends transactions whose verdicts are below `end_offset`: here and now if nothing has to wait, else in a task.
+fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, markers: Vec<Markers>, end_offset: i64) {
+    for markers in markers {
+        let mut end: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(end(Arc::clone(node), Arc::clone(shard), markers, end_offset));
+        let mut context = Context::from_waker(Waker::noop());
+        if end.as_mut().poll(&mut context).is_pending() {
+            tokio::spawn(end);
+        }
+    }
+}
+
+/// Nothing is left to do if the disk fails to sync: the next start finds the verdict, if it survived, and carries it out.
+async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i64) {
+    if wait_durable(&shard.partition, end_offset).await.is_err() {
+        return;
+    }
+    let coordinator_epoch = markers.coordinator_epoch;
+    let marker = match markers.committed {
+        true => ControlRecord::Commit { coordinator_epoch },
+        false => ControlRecord::Abort { coordinator_epoch },
+    };
+    let end = EndMarker {
+        marker,
+        producer: markers.producer,
+        has_new_epoch: markers.transaction_version >= 2,
+    };
+    let mut written = vec![];
+    for TopicPartition { topic, partition } in &markers.partitions {
+        let found = node.topics().by_name(topic).cloned();
+        // A topic that was deleted needs no marker.
+        let Some(partition) = found.and_then(|topic| topic.partition(*partition).cloned()) else {
+            continue;
+        };
+        let end_offset = loop {
+            match write_marker(&node, &partition, end) {
+                Ok(end_offset) => break end_offset,
+                Err(error) => {
+                    tracing::error!(%topic, partition = partition.index, %error, "a transaction cannot be ended yet");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        };
+        written.push((partition, end_offset));
+    }
+    for (partition, end_offset) in written {
+        if wait_durable(&partition, end_offset).await.is_err() {
+            return;
+        }
+    }
+    let applied = {
+        let mut state = shard.lock();
+        let Some(machine) = &mut state.machine else {
+            // The next machine asks for these markers again.
+            return;
+        };
+        let effects = machine.markers_written(node.now_ms(), &markers.transactional_id, markers.producer);
+        shard.apply(&node, &mut state, effects)
+    };
+    if let Ok(Applied { end_offset, markers }) = applied {
+        carry_out(&node, &shard, markers, end_offset);
+    }
+}
+
+/// As [`append_marker`]; gives the offset that the marker is below. Where a newer producer or coordinator has ended the
+/// transaction already, there is nothing to write.
+fn write_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
+    match append_marker(node, partition, end) {
+        Ok(last_offset) => Ok(last_offset + 1),
+        Err(AppendError::Producer(ProducerError::OldEpoch { .. } | ProducerError::OldCoordinator { .. })) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Appends the marker that ends a transaction in one partition; gives its offset.
+pub(crate) fn append_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
+    if partition.topic == CONSUMER_OFFSETS {
+        return node.groups.append_marker(node, partition.index, end);
+    }
+    let appended = partition.append_marker(end, node)?;
+    Ok(appended.last_offset)
+}

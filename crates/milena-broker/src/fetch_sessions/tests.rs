@@ -1,0 +1,337 @@
+//! The rules of KIP-227, one by one.
+
+use bytes::Bytes;
+use milena_wire::messages::fetch_request::{FetchPartition, ForgottenTopic};
+
+use super::*;
+
+const NAMES: i16 = 12;
+const IDS: i16 = 13;
+const NOW: i64 = 1_000_000;
+
+/// A request of topic `t` for these partitions and offsets.
+fn request(session_id: i32, session_epoch: i32, partitions: &[(i32, i64)]) -> FetchRequest {
+    let partitions = partitions.iter().map(|(partition, fetch_offset)| FetchPartition {
+        partition: *partition,
+        fetch_offset: *fetch_offset,
+        ..Default::default()
+    });
+    let topics = vec![FetchTopic {
+        topic: "t".into(),
+        partitions: partitions.collect(),
+        ..Default::default()
+    }];
+    FetchRequest {
+        session_id,
+        session_epoch,
+        topics,
+        ..Default::default()
+    }
+}
+
+fn forgetting(mut request: FetchRequest, partitions: &[i32]) -> FetchRequest {
+    request.forgotten_topics_data = vec![ForgottenTopic {
+        topic: "t".into(),
+        partitions: partitions.to_vec(),
+        ..Default::default()
+    }];
+    request
+}
+
+/// What was read of a partition: its high watermark, and some records or none.
+fn row(high_watermark: i64, records: &'static [u8]) -> PartitionData {
+    PartitionData {
+        high_watermark,
+        log_start_offset: 0,
+        records: Some(Bytes::from_static(records)),
+        ..Default::default()
+    }
+}
+
+fn partitions(wanted: &[Wanted]) -> Vec<(i32, i64)> {
+    wanted.iter().map(|wanted| (wanted.partition, wanted.offset)).collect()
+}
+
+fn begin(sessions: &mut FetchSessions, request: &FetchRequest) -> Begun {
+    sessions.begin(request, NAMES, NOW).unwrap()
+}
+
+/// Answers with what `read` gives for each partition; the partitions that are sent, and the session.
+fn finish(
+    sessions: &mut FetchSessions,
+    begun: &Begun,
+    read: impl Fn(i32) -> PartitionData,
+    now_ms: i64,
+) -> (Vec<i32>, Finished) {
+    let mut rows: Vec<_> = begun.wanted.iter().map(|wanted| Some(read(wanted.partition))).collect();
+    let finished = sessions.finish(begun.context, &begun.wanted, &mut rows, now_ms);
+    let sent = begun.wanted.iter().zip(&rows).filter(|(_, row)| row.is_some());
+    (sent.map(|(wanted, _)| wanted.partition).collect(), finished)
+}
+
+/// A session of these partitions, all empty and told of as such.
+fn open(sessions: &mut FetchSessions, of: &[i32], now_ms: i64) -> i32 {
+    let of: Vec<_> = of.iter().map(|partition| (*partition, 0)).collect();
+    let begun = begin(sessions, &request(0, 0, &of));
+    finish(sessions, &begun, |_| row(0, b""), now_ms).1.session_id
+}
+
+fn error(sessions: &mut FetchSessions, request: &FetchRequest, version: i16) -> ErrorCode {
+    sessions.begin(request, version, NOW).unwrap_err()
+}
+
+#[test]
+fn without_id_and_epoch_there_is_no_session() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let begun = begin(&mut sessions, &request(0, -1, &[(0, 5), (1, 6)]));
+    assert_eq!(partitions(&begun.wanted), [(0, 5), (1, 6)]);
+    let (sent, finished) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    assert_eq!(sent, [0, 1], "all partitions, changed or not");
+    assert_eq!((finished.error, finished.session_id), (ErrorCode::None, 0));
+    assert!(sessions.sessions.is_empty());
+}
+
+#[test]
+fn epoch_0_begins_a_session_that_starts_with_epoch_1() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0, 1], NOW);
+    assert!(id > 0);
+    let begun = begin(&mut sessions, &request(id, 1, &[]));
+    assert_eq!(partitions(&begun.wanted), [(0, 0), (1, 0)], "it remembers them");
+}
+
+#[test]
+fn epoch_0_drops_the_session_it_names() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    let begun = begin(&mut sessions, &request(id, 0, &[(0, 0)]));
+    let (_, finished) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    assert_ne!(finished.session_id, id);
+    assert_eq!(
+        error(&mut sessions, &request(id, 1, &[]), NAMES),
+        ErrorCode::FetchSessionIdNotFound
+    );
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (1, 1));
+}
+
+#[test]
+fn epoch_minus_1_closes_the_session_it_names() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    let begun = begin(&mut sessions, &request(id, -1, &[(3, 0)]));
+    assert_eq!(
+        (begun.context, partitions(&begun.wanted)),
+        (Context::Sessionless, vec![(3, 0)])
+    );
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
+}
+
+#[test]
+fn another_epoch_than_the_next_is_refused_and_changes_nothing() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    for epoch in [2, 7, i32::MAX, -2] {
+        let refused = error(&mut sessions, &request(id, epoch, &[(9, 9)]), NAMES);
+        assert_eq!(refused, ErrorCode::InvalidFetchSessionEpoch, "{epoch}");
+    }
+    assert_eq!(partitions(&begin(&mut sessions, &request(id, 1, &[])).wanted), [(0, 0)]);
+    let again = error(&mut sessions, &request(id, 1, &[]), NAMES);
+    assert_eq!(
+        again,
+        ErrorCode::InvalidFetchSessionEpoch,
+        "the epoch moved when it was accepted"
+    );
+}
+
+#[test]
+fn an_unknown_session_is_refused() {
+    let mut sessions = FetchSessions::new(10, 1);
+    for id in [0, 1, -5] {
+        let refused = error(&mut sessions, &request(id, 1, &[]), NAMES);
+        assert_eq!(refused, ErrorCode::FetchSessionIdNotFound);
+    }
+}
+
+#[test]
+fn a_session_stays_with_names_or_with_ids() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let by_name = open(&mut sessions, &[0], NOW);
+    let refused = error(&mut sessions, &request(by_name, 1, &[]), IDS);
+    assert_eq!(refused, ErrorCode::FetchSessionTopicIdError);
+    let begun = sessions.begin(&request(0, 0, &[(0, 0)]), IDS, NOW).unwrap();
+    let by_id = finish(&mut sessions, &begun, |_| row(0, b""), NOW).1.session_id;
+    let refused = error(&mut sessions, &request(by_id, 1, &[]), NAMES);
+    assert_eq!(refused, ErrorCode::FetchSessionTopicIdError);
+    assert!(sessions.begin(&request(by_id, 1, &[]), IDS, NOW).is_ok());
+}
+
+#[test]
+fn the_epoch_goes_from_the_largest_to_1() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
+    let begun = begin(&mut sessions, &request(id, i32::MAX, &[]));
+    assert_eq!(begun.context, Context::Incremental { id, next_epoch: 1 });
+    assert_eq!(
+        finish(&mut sessions, &begun, |_| row(0, b""), NOW).1.error,
+        ErrorCode::None
+    );
+}
+
+#[test]
+fn partitions_are_added_changed_and_forgotten() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0, 1, 2], NOW);
+    let change = forgetting(request(id, 1, &[(1, 50), (3, 70)]), &[0, 9]);
+    let begun = begin(&mut sessions, &change);
+    assert_eq!(partitions(&begun.wanted), [(1, 50), (2, 0), (3, 70)]);
+    assert_eq!(sessions.partitions, 3);
+    let (sent, _) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    assert_eq!(sent, [3], "of a new partition the client knows nothing");
+}
+
+#[test]
+fn a_session_without_partitions_ends() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    let begun = begin(&mut sessions, &forgetting(request(id, 1, &[]), &[0]));
+    assert_eq!(begun.context, Context::Sessionless);
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
+}
+
+#[test]
+fn what_the_client_knows_is_left_out() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0, 1, 2, 3], NOW);
+    let read = |partition| match partition {
+        0 => row(0, b"records"),
+        1 => row(5, b""),
+        2 => PartitionData {
+            log_start_offset: 7,
+            ..row(0, b"")
+        },
+        _ => row(0, b""),
+    };
+    let begun = begin(&mut sessions, &request(id, 1, &[]));
+    let (sent, finished) = finish(&mut sessions, &begun, read, NOW);
+    assert_eq!((sent, finished.session_id), (vec![0, 1, 2], id));
+    let begun = begin(&mut sessions, &request(id, 2, &[]));
+    let (sent, _) = finish(&mut sessions, &begun, read, NOW);
+    assert_eq!(sent, [0], "the others were told; records are always sent");
+}
+
+#[test]
+fn an_error_is_always_told_and_so_is_its_end() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    let failed = |_| PartitionData {
+        error_code: ErrorCode::UnknownTopicId.code(),
+        ..row(-1, b"")
+    };
+    for epoch in [1, 2] {
+        let begun = begin(&mut sessions, &request(id, epoch, &[]));
+        assert_eq!(finish(&mut sessions, &begun, failed, NOW).0, [0]);
+    }
+    for (epoch, expected) in [(3, vec![0]), (4, vec![])] {
+        let begun = begin(&mut sessions, &request(id, epoch, &[]));
+        assert_eq!(finish(&mut sessions, &begun, |_| row(0, b""), NOW).0, expected);
+    }
+}
+
+#[test]
+fn a_partition_that_had_records_goes_to_the_end() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0, 1, 2], NOW);
+    let begun = begin(&mut sessions, &request(id, 1, &[]));
+    // A partition that merely changed keeps its place.
+    let read = |partition| {
+        if partition == 0 {
+            row(1, b"records")
+        } else {
+            row(2, b"")
+        }
+    };
+    finish(&mut sessions, &begun, read, NOW);
+    let begun = begin(&mut sessions, &request(id, 2, &[(0, 1)]));
+    assert_eq!(partitions(&begun.wanted), [(1, 0), (2, 0), (0, 1)]);
+    let (sent, _) = finish(&mut sessions, &begun, |_| row(2, b""), NOW);
+    assert_eq!(sent, [0]);
+}
+
+#[test]
+fn an_answer_that_another_request_has_overtaken_is_an_error() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let id = open(&mut sessions, &[0], NOW);
+    let slow = begin(&mut sessions, &request(id, 1, &[]));
+    let quick = begin(&mut sessions, &request(id, 2, &[]));
+    let (sent, finished) = finish(&mut sessions, &slow, |_| row(9, b"records"), NOW);
+    assert!(sent.is_empty());
+    assert_eq!(
+        (finished.error, finished.session_id),
+        (ErrorCode::InvalidFetchSessionEpoch, id)
+    );
+    let (sent, _) = finish(&mut sessions, &quick, |_| row(9, b""), NOW);
+    assert_eq!(sent, [0], "what was not sent does not count as told");
+    let waiting = begin(&mut sessions, &request(id, 3, &[]));
+    begin(&mut sessions, &request(id, -1, &[]));
+    let (_, finished) = finish(&mut sessions, &waiting, |_| row(9, b""), NOW);
+    assert_eq!(finished.error, ErrorCode::FetchSessionIdNotFound);
+}
+
+#[test]
+fn without_a_slot_a_fetch_has_no_session() {
+    let mut none = FetchSessions::new(0, 1);
+    assert_eq!(open(&mut none, &[0], NOW), 0);
+    let mut one = FetchSessions::new(1, 1);
+    assert!(open(&mut one, &[0], NOW) > 0);
+    assert_eq!(
+        open(&mut one, &[0, 1, 2], NOW + EVICTION_MS),
+        0,
+        "a larger one does not push out a young one"
+    );
+}
+
+#[test]
+fn a_session_that_is_idle_for_long_gives_way_to_any() {
+    let mut sessions = FetchSessions::new(1, 1);
+    let idle = open(&mut sessions, &[0, 1, 2], NOW);
+    let id = open(&mut sessions, &[0], NOW + EVICTION_MS + 1);
+    assert!(id > 0 && id != idle);
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (1, 1));
+}
+
+#[test]
+fn an_old_session_gives_way_to_a_larger_one_only() {
+    let mut sessions = FetchSessions::new(2, 1);
+    let later = NOW + EVICTION_MS + 1;
+    for partitions in [&[0, 1][..], &[0, 1, 2]] {
+        let id = open(&mut sessions, partitions, NOW);
+        sessions.begin(&request(id, 1, &[]), NAMES, later).unwrap();
+    }
+    assert_eq!(open(&mut sessions, &[0, 1], later), 0, "as large is not larger");
+    assert!(open(&mut sessions, &[0, 1, 2], later) > 0);
+    assert_eq!(sessions.partitions, 6, "the smaller one is gone");
+}
+
+#[test]
+fn partitions_of_all_sessions_together_are_bounded() {
+    let mut sessions = FetchSessions::new(10, 1);
+    sessions.partitions_max = 4;
+    let id = open(&mut sessions, &[0, 1], NOW);
+    assert_eq!(open(&mut sessions, &[0, 1, 2], NOW), 0);
+    let growing = error(&mut sessions, &request(id, 1, &[(2, 0), (3, 0), (4, 0)]), NAMES);
+    assert_eq!(growing, ErrorCode::FetchSessionIdNotFound);
+    assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
+}
+
+#[test]
+fn a_session_does_not_keep_the_request_in_memory() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let frame = Bytes::from(vec![b't'; 1000]);
+    let mut asked = request(0, 0, &[(0, 0)]);
+    asked.topics[0].topic = ByteString::try_from(frame.slice(..1)).unwrap();
+    let begun = begin(&mut sessions, &asked);
+    finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    drop((begun, asked));
+    assert!(frame.is_unique());
+}

@@ -1,0 +1,132 @@
+//! AddPartitionsToTxn 0–5. Up to version 3 it is what a producer asks; later versions are for brokers among themselves,
+//! about several producers at once.
+
+use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+        add_partitions_to_txn_request::{AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction},
+        add_partitions_to_txn_response::{
+            AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
+        },
+    },
+};
+
+use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
+use crate::{coordinators::Answer, node::Node};
+
+/// The first version for brokers.
+const MANY_PRODUCERS: i16 = 4;
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let body: AddPartitionsToTxnRequest = match caller.body() {
+        Ok(body) => body,
+        Err(close) => return close,
+    };
+    let version = caller.request.version;
+    let transactions = if version >= MANY_PRODUCERS {
+        body.transactions
+    } else {
+        vec![AddPartitionsToTxnTransaction {
+            transactional_id: body.v3_and_below_transactional_id,
+            producer_id: body.v3_and_below_producer_id,
+            producer_epoch: body.v3_and_below_producer_epoch,
+            topics: body.v3_and_below_topics,
+            ..Default::default()
+        }]
+    };
+    let answers = transactions
+        .iter()
+        .map(|transaction| ask(caller, transaction))
+        .collect();
+    let node = caller.node.clone();
+    caller.wait_for_all(answers, move |outcomes| {
+        let results = transactions.into_iter().zip(outcomes);
+        let mut results = results.map(|(transaction, outcome)| AddPartitionsToTxnResult {
+            topic_results: topic_results(&node, &transaction.topics, &outcome),
+            transactional_id: transaction.transactional_id,
+            ..Default::default()
+        });
+        if version >= MANY_PRODUCERS {
+            return AddPartitionsToTxnResponse {
+                results_by_transaction: results.collect(),
+                ..Default::default()
+            };
+        }
+        AddPartitionsToTxnResponse {
+            results_by_topic_v3_and_below: results.next().map(|result| result.topic_results).unwrap_or_default(),
+            ..Default::default()
+        }
+    })
+}
+
+/// All partitions are added or none: one that there is not keeps the others out.
+fn ask(
+    caller: &Caller<'_>,
+    transaction: &AddPartitionsToTxnTransaction,
+) -> Result<Answer<TransactionReply>, ErrorCode> {
+    let node = caller.node;
+    let partitions = transaction.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| TopicPartition {
+            topic: topic.name.clone(),
+            partition: *partition,
+        })
+    });
+    let partitions: Vec<TopicPartition> = partitions.collect();
+    if !partitions.iter().all(|partition| exists(node, partition)) {
+        return Err(ErrorCode::OperationNotAttempted);
+    }
+    let request = TransactionRequest::AddPartitions {
+        transactional_id: transaction.transactional_id.clone(),
+        producer: ProducerEpoch {
+            producer_id: transaction.producer_id,
+            epoch: transaction.producer_epoch,
+        },
+        partitions,
+        verify_only: transaction.verify_only,
+    };
+    let version = caller.request.version;
+    node.transactions
+        .ask(node, version, &transaction.transactional_id, request)
+}
+
+fn exists(node: &Node, partition: &TopicPartition) -> bool {
+    let topics = node.topics();
+    let topic = topics.by_name(&partition.topic);
+    topic.is_some_and(|topic| topic.partition(partition.partition).is_some())
+}
+
+fn topic_results(
+    node: &Node,
+    topics: &[AddPartitionsToTxnTopic],
+    outcome: &TransactionOutcome,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let error = match outcome {
+        Ok(TransactionReply::AddPartitions(error)) => *error,
+        other => error_of(other),
+    };
+    let topic_result = |topic: &AddPartitionsToTxnTopic| {
+        let partition_result = |index: &i32| {
+            let partition = TopicPartition {
+                topic: topic.name.clone(),
+                partition: *index,
+            };
+            let error = match error {
+                ErrorCode::OperationNotAttempted if !exists(node, &partition) => ErrorCode::UnknownTopicOrPartition,
+                error => error,
+            };
+            AddPartitionsToTxnPartitionResult {
+                partition_index: *index,
+                partition_error_code: error.code(),
+                ..Default::default()
+            }
+        };
+        AddPartitionsToTxnTopicResult {
+            name: topic.name.clone(),
+            results_by_partition: topic.partitions.iter().map(partition_result).collect(),
+            ..Default::default()
+        }
+    };
+    topics.iter().map(topic_result).collect()
+}

@@ -1,0 +1,53 @@
+//! ConsumerGroupDescribe 0–1.
+
+use bytestring::ByteString;
+use milena_machines::group::{GroupReply, GroupRequest};
+use milena_wire::messages::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, consumer_group_describe_response::DescribedGroup,
+};
+
+use super::{
+    Caller, Handled,
+    groups::{ALL_GROUP_OPERATIONS, GroupOutcome, NOT_ASKED},
+    waiting::error_of,
+};
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let body: ConsumerGroupDescribeRequest = match caller.body() {
+        Ok(body) => body,
+        Err(close) => return close,
+    };
+    let requests = body.group_ids.iter().map(|group_id| {
+        let request = GroupRequest::ConsumerDescribe {
+            group_id: group_id.clone(),
+        };
+        (&**group_id, request)
+    });
+    let authorized_operations = match body.include_authorized_operations {
+        true => ALL_GROUP_OPERATIONS,
+        false => NOT_ASKED,
+    };
+    let group_ids = body.group_ids.clone();
+    caller.ask_each(requests.collect(), move |outcomes| {
+        let groups = group_ids.into_iter().zip(outcomes);
+        let groups = groups.map(|(group_id, outcome)| DescribedGroup {
+            authorized_operations,
+            ..described(group_id, outcome)
+        });
+        ConsumerGroupDescribeResponse {
+            groups: groups.collect(),
+            ..Default::default()
+        }
+    })
+}
+
+fn described(group_id: ByteString, outcome: GroupOutcome) -> DescribedGroup {
+    match outcome {
+        Ok(GroupReply::ConsumerDescribe(group)) => group,
+        other => DescribedGroup {
+            error_code: error_of(&other).code(),
+            group_id,
+            ..Default::default()
+        },
+    }
+}

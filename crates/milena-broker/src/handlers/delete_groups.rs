@@ -1,0 +1,42 @@
+//! DeleteGroups 0–2.
+
+use milena_machines::group::{GroupReply, GroupRequest};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{DeleteGroupsRequest, DeleteGroupsResponse, delete_groups_response::DeletableGroupResult},
+};
+
+use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let body: DeleteGroupsRequest = match caller.body() {
+        Ok(body) => body,
+        Err(close) => return close,
+    };
+    let requests = body.groups_names.iter().map(|group_id| {
+        let request = GroupRequest::Delete {
+            group_id: group_id.clone(),
+        };
+        (&**group_id, request)
+    });
+    let group_ids = body.groups_names.clone();
+    caller.ask_each(requests.collect(), move |outcomes| {
+        let results = group_ids.into_iter().zip(outcomes);
+        let results = results.map(|(group_id, outcome)| DeletableGroupResult {
+            group_id,
+            error_code: error_code(&outcome),
+            ..Default::default()
+        });
+        DeleteGroupsResponse {
+            results: results.collect(),
+            ..Default::default()
+        }
+    })
+}
+
+fn error_code(outcome: &GroupOutcome) -> i16 {
+    match outcome {
+        Ok(GroupReply::Delete(error)) => ErrorCode::code(*error),
+        other => error_of(other).code(),
+    }
+}

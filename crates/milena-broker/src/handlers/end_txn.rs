@@ -1,0 +1,26 @@
+//! EndTxn 0–5. The answer comes when the markers are written, so the next transaction never meets the end of this one.
+
+use milena_machines::transaction::{TransactionReply, TransactionRequest};
+use milena_wire::messages::{EndTxnRequest, EndTxnResponse};
+
+use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let body: EndTxnRequest = match caller.body() {
+        Ok(body) => body,
+        Err(close) => return close,
+    };
+    caller.ask_transaction(&body.transactional_id.clone(), TransactionRequest::End(body), response)
+}
+
+fn response(outcome: TransactionOutcome) -> EndTxnResponse {
+    match outcome {
+        Ok(TransactionReply::End(response)) => response,
+        other => EndTxnResponse {
+            error_code: error_of(&other).code(),
+            producer_id: -1,
+            producer_epoch: -1,
+            ..Default::default()
+        },
+    }
+}

@@ -1,0 +1,51 @@
+//! FindCoordinator 0–6. It is always this broker, and the internal topic is there at once.
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{FindCoordinatorRequest, FindCoordinatorResponse, find_coordinator_response::Coordinator},
+};
+
+use crate::node::Node;
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+pub(super) fn handle(node: &Node, version: i16, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
+    if version >= 4 {
+        let keys = request.coordinator_keys.into_iter();
+        return FindCoordinatorResponse {
+            coordinators: keys.map(|key| find(node, request.key_type, key)).collect(),
+            ..Default::default()
+        };
+    }
+    let found = find(node, request.key_type, request.key);
+    FindCoordinatorResponse {
+        error_code: found.error_code,
+        error_message: found.error_message,
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        ..Default::default()
+    }
+}
+
+fn find(node: &Node, key_type: i8, key: ByteString) -> Coordinator {
+    if !matches!(key_type, GROUP | TRANSACTION) {
+        return Coordinator {
+            key,
+            node_id: -1,
+            port: -1,
+            error_code: ErrorCode::InvalidRequest.code(),
+            error_message: Some(format!("there is no coordinator for keys of type {key_type}").into()),
+            ..Default::default()
+        };
+    }
+    Coordinator {
+        key,
+        node_id: node.config().node_id,
+        host: node.host.clone().into(),
+        port: i32::from(node.port),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,120 @@
+//! OffsetCommit 2–10. Topics that do not exist are refused here, so that the coordinator never hears of them.
+
+use bytestring::ByteString;
+use milena_machines::group::{GroupReply, GroupRequest};
+use milena_wire::{
+    Uuid,
+    errors::ErrorCode,
+    messages::{
+        OffsetCommitRequest, OffsetCommitResponse,
+        offset_commit_request::OffsetCommitRequestTopic,
+        offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic},
+    },
+};
+
+use super::{Caller, Handled, groups::GroupOutcome, reply, waiting::error_of};
+use crate::node::Node;
+
+/// The first version that names topics by their ids.
+const BY_ID: i16 = 10;
+
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let mut body: OffsetCommitRequest = match caller.body() {
+        Ok(body) => body,
+        Err(close) => return close,
+    };
+    let version = caller.request.version;
+    let mut refused = vec![];
+    let topics = std::mem::take(&mut body.topics);
+    for topic in topics {
+        let (known, unknown) = sort_out(caller.node, version, topic);
+        body.topics.extend(known);
+        refused.extend(unknown);
+    }
+    if body.topics.is_empty() {
+        let response = OffsetCommitResponse {
+            topics: refused,
+            ..Default::default()
+        };
+        return reply(caller.request, &response, vec![]);
+    }
+    let asked = body.topics.clone();
+    caller.ask(
+        &body.group_id.clone(),
+        GroupRequest::OffsetCommit(body),
+        move |outcome| {
+            let mut response = response(outcome, asked);
+            response.topics.extend(refused);
+            for topic in &mut response.topics {
+                // Only one of the two has a place in each version.
+                match version {
+                    BY_ID.. => topic.name = ByteString::new(),
+                    _ => topic.topic_id = Uuid::ZERO,
+                }
+            }
+            response
+        },
+    )
+}
+
+/// Takes a topic apart into what there is and what there is not; what there is has both name and id.
+fn sort_out(
+    node: &Node,
+    version: i16,
+    mut topic: OffsetCommitRequestTopic,
+) -> (Option<OffsetCommitRequestTopic>, Option<OffsetCommitResponseTopic>) {
+    let (found, error) = match version {
+        BY_ID.. => (node.topics().by_id(topic.topic_id).cloned(), ErrorCode::UnknownTopicId),
+        _ => (
+            node.topics().by_name(&topic.name).cloned(),
+            ErrorCode::UnknownTopicOrPartition,
+        ),
+    };
+    let Some(found) = found else {
+        return (None, Some(failed(topic, error)));
+    };
+    topic.name = found.name.clone();
+    topic.topic_id = found.id;
+    let mut unknown = OffsetCommitRequestTopic {
+        partitions: vec![],
+        ..topic.clone()
+    };
+    (topic.partitions, unknown.partitions) = topic
+        .partitions
+        .into_iter()
+        .partition(|partition| found.partition(partition.partition_index).is_some());
+    let has_some = |topic: &OffsetCommitRequestTopic| !topic.partitions.is_empty();
+    let unknown = Some(unknown).filter(has_some);
+    let unknown = unknown.map(|topic| failed(topic, ErrorCode::UnknownTopicOrPartition));
+    (Some(topic).filter(has_some), unknown)
+}
+
+fn failed(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic {
+    let partitions = topic
+        .partitions
+        .into_iter()
+        .map(|partition| OffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: error.code(),
+            ..Default::default()
+        });
+    OffsetCommitResponseTopic {
+        partitions: partitions.collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+        ..Default::default()
+    }
+}
+
+fn response(outcome: GroupOutcome, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
+    match outcome {
+        Ok(GroupReply::OffsetCommit(response)) => response,
+        other => {
+            let error = error_of(&other);
+            OffsetCommitResponse {
+                topics: asked.into_iter().map(|topic| failed(topic, error)).collect(),
+                ..Default::default()
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What the handlers of transactional requests share.
+
+use milena_machines::transaction::{TransactionReply, TransactionRequest};
+use milena_wire::message::Response;
+
+use super::{Caller, Handled, waiting::Outcome};
+
+/// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for, when they add partitions themselves.
+pub(super) const IMPLICIT_ADD: i16 = 5;
+
+pub(super) type TransactionOutcome = Outcome<TransactionReply>;
+
+impl Caller<'_> {
+    /// Asks the coordinator of a transactional id, and answers with what `response` makes of the outcome.
+    pub(super) fn ask_transaction<R: Response>(
+        &self,
+        transactional_id: &str,
+        request: TransactionRequest,
+        response: impl FnOnce(TransactionOutcome) -> R + Send + 'static,
+    ) -> Handled {
+        let version = self.request.version;
+        let answer = self
+            .node
+            .transactions
+            .ask(self.node, version, transactional_id, request);
+        self.wait_for(answer, response)
+    }
+}

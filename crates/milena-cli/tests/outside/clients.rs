@@ -1,0 +1,24 @@
+//! Clients in other languages; the scripts in `clients/` judge what the broker answers.
+
+use crate::{
+    process::Process,
+    programs::{run, xtask},
+};
+
+fn is_content(client: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let said = run(xtask().args(["client", client, &broker.address]), "");
+    assert!(said.ends_with("all as expected\n"), "{said}");
+    assert!(broker.terminate().success());
+}
+
+#[test]
+fn confluent_kafka_is_content() {
+    is_content("confluent");
+}
+
+#[test]
+fn kafkajs_is_content() {
+    is_content("kafkajs");
+}

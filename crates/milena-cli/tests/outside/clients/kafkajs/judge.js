@@ -1,0 +1,194 @@
+// A broker before KafkaJS, which has its own protocol code in JavaScript: every answer is judged on this side.
+//
+// `node judge.js HOST:PORT`; the broker must have no topic `kafkajs`.
+//
+// KafkaJS compresses by gzip only. Packages in plain JavaScript and WebAssembly add the other codecs. Its consumer reads
+// in groups only, so that reading by assignment uses the layer under it, which asks and decodes as the consumer does.
+
+const assert = require('node:assert/strict')
+const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, Partitioners, logLevel } = require('kafkajs')
+const Cluster = require('kafkajs/src/cluster')
+const { createLogger } = require('kafkajs/src/loggers')
+const LoggerConsole = require('kafkajs/src/loggers/console')
+const socketFactory = require('kafkajs/src/network/socketFactory')
+const SnappyCodec = require('kafkajs-snappy')
+const lz4 = require('lz4js')
+const xxh32 = require('lz4js/xxh32')
+const { ZstdCodec } = require('zstd-codec')
+
+const BROKERS = [process.argv[2]]
+const TOPIC = 'kafkajs'
+const CODECS = ['None', 'GZIP', 'Snappy', 'LZ4', 'ZSTD']
+const START_MS = 1_700_000_000_000
+
+async function addCodecs() {
+  CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec
+  CompressionCodecs[CompressionTypes.LZ4] = () => ({
+    compress: async encoder => withIndependentBlocks(Buffer.from(lz4.compress(encoder.buffer))),
+    decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
+  })
+  const zstd = await new Promise(resolve => ZstdCodec.run(module => resolve(new module.Simple())))
+  CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+    compress: async encoder => Buffer.from(zstd.compress(encoder.buffer)),
+    decompress: async buffer => Buffer.from(zstd.decompress(buffer)),
+  })
+}
+
+// Java's clients read only frames whose header promises this. It is true for the one block here, but lz4js does not say so.
+function withIndependentBlocks(frame) {
+  frame[4] |= 0x20
+  frame[6] = xxh32.hash(0, frame, 4, 2) >> 8
+  return frame
+}
+
+// All that KafkaJS can leave out is left out once, and the rest is enough like each other to be worth compressing.
+function messages(codec) {
+  const special = [
+    { key: 'key', value: `by ${codec}`, headers: { kind: ['first', 'second'], other: 'x' } },
+    { key: null, value: 'without a key', headers: {} },
+    { key: 'without a value', value: null, headers: { empty: '' } },
+    { key: '', value: '', headers: {} },
+    { key: 'ключ', value: 'значение', headers: { название: 'имя' } },
+  ]
+  const many = Array.from({ length: 300 }, (_, i) => ({
+    key: `key ${i}`,
+    value: `letter ${i} by ${codec} `.repeat(20),
+    headers: { number: `${i}` },
+  }))
+  return [...special, ...many].map((message, i) => ({ ...message, timestamp: `${START_MS + i}` }))
+}
+
+const text = value => (Buffer.isBuffer(value) ? value.toString() : value)
+
+function readable({ key, value, headers, timestamp }) {
+  const entries = Object.entries(headers).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.map(text) : text(value),
+  ])
+  return { key: text(key), value: text(value), headers: Object.fromEntries(entries), timestamp }
+}
+
+// Sends all in several batches; gives the first offset of each as the broker acknowledged it.
+async function produce(producer, partition, codec) {
+  const sent = messages(codec)
+  const offsets = []
+  for (let first = 0; first < sent.length; first += 100) {
+    const part = sent.slice(first, first + 100).map(message => ({ ...message, partition }))
+    const [result] = await producer.send({
+      topic: TOPIC,
+      compression: CompressionTypes[codec],
+      acks: -1,
+      messages: part,
+    })
+    assert.equal(result.errorCode, 0)
+    offsets.push(Number(result.baseOffset))
+  }
+  return offsets
+}
+
+async function consume(broker, partition, first, end) {
+  const read = []
+  for (let offset = first; offset < end; offset = Number(read.at(-1).offset) + 1) {
+    const topics = [{ topic: TOPIC, partitions: [{ partition, fetchOffset: `${offset}`, maxBytes: 1_000 }] }]
+    const { responses } = await broker.fetch({ isolationLevel: 1, topics })
+    const [answer] = responses[0].partitions
+    assert.equal(answer.errorCode, 0)
+    assert.equal(Number(answer.highWatermark), end)
+    // A batch is sent whole, so that the first may begin before what was asked for.
+    const fresh = answer.messages.filter(message => Number(message.offset) >= offset)
+    assert.notEqual(fresh.length, 0, `nothing at offset ${offset}`)
+    read.push(...fresh)
+  }
+  return read
+}
+
+async function checkCodec(producer, broker, partition, codec) {
+  const sent = messages(codec)
+  assert.deepEqual(await produce(producer, partition, codec), [0, 100, 200, 300])
+  const read = await consume(broker, partition, 0, sent.length)
+  assert.deepEqual(read.map(message => Number(message.offset)), sent.map((_, i) => i))
+  assert.deepEqual(read.map(readable), sent.map(readable))
+  const rest = await consume(broker, partition, 123, sent.length)
+  assert.deepEqual(rest.map(readable), sent.slice(123).map(readable))
+}
+
+async function checkAdmin(admin) {
+  const count = messages('None').length
+  const found = (offsets, partition) => Number(offsets.find(entry => entry.partition === partition).offset)
+  const watermarks = async partition => {
+    const entry = (await admin.fetchTopicOffsets(TOPIC)).find(entry => entry.partition === partition)
+    return [Number(entry.low), Number(entry.high)]
+  }
+  for (const partition of CODECS.keys()) {
+    assert.deepEqual(await watermarks(partition), [0, count])
+    assert.equal(found(await admin.fetchTopicOffsetsByTimestamp(TOPIC, START_MS + 200), partition), 200)
+    assert.equal(found(await admin.fetchTopicOffsetsByTimestamp(TOPIC, START_MS + count), partition), count)
+  }
+  await admin.deleteTopicRecords({ topic: TOPIC, partitions: [{ partition: 2, offset: '100' }] })
+  assert.deepEqual(await watermarks(2), [100, count])
+  const resource = { type: ConfigResourceTypes.TOPIC, name: TOPIC }
+  await admin.alterConfigs({
+    validateOnly: false,
+    resources: [{ ...resource, configEntries: [{ name: 'max.message.bytes', value: '2000' }] }],
+  })
+  const described = await admin.describeConfigs({
+    includeSynonyms: true,
+    resources: [{ ...resource, configNames: ['max.message.bytes'] }],
+  })
+  assert.equal(described.resources[0].configEntries[0].configValue, '2000')
+  await admin.createPartitions({ topicPartitions: [{ topic: TOPIC, count: CODECS.length + 1 }] })
+  const { topics } = await admin.fetchTopicMetadata({ topics: [TOPIC] })
+  assert.equal(topics[0].partitions.length, CODECS.length + 1)
+}
+
+async function main() {
+  await addCodecs()
+  const retry = { retries: 2 }
+  const kafka = new Kafka({ brokers: BROKERS, logLevel: logLevel.ERROR, retry })
+  const admin = kafka.admin()
+  await admin.connect()
+  // The timestamps are old.
+  const configEntries = [{ name: 'retention.ms', value: '-1' }]
+  const created = await admin.createTopics({ topics: [{ topic: TOPIC, numPartitions: CODECS.length, configEntries }] })
+  assert.equal(created, true)
+
+  const logger = createLogger({ level: logLevel.ERROR, logCreator: LoggerConsole })
+  const cluster = new Cluster({
+    brokers: BROKERS,
+    clientId: 'judge',
+    connectionTimeout: 10_000,
+    requestTimeout: 30_000,
+    logger,
+    retry,
+    socketFactory: socketFactory(),
+  })
+  await cluster.connect()
+  await cluster.addTargetTopic(TOPIC)
+  for (const [partition, codec] of CODECS.entries()) {
+    const [leader] = Object.keys(cluster.findLeaderForPartitions(TOPIC, [partition]))
+    const broker = await cluster.findBroker({ nodeId: leader })
+    // Every other producer is idempotent.
+    const idempotent = partition % 2 === 0
+    const producer = kafka.producer({ idempotent, createPartitioner: Partitioners.DefaultPartitioner })
+    await producer.connect()
+    await checkCodec(producer, broker, partition, codec)
+    await producer.disconnect()
+  }
+  await cluster.disconnect()
+
+  await checkAdmin(admin)
+  const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
+  await producer.connect()
+  const large = producer.send({ topic: TOPIC, messages: [{ partition: 0, value: 'x'.repeat(5_000) }] })
+  await assert.rejects(large, { type: 'MESSAGE_TOO_LARGE' })
+  await producer.disconnect()
+  await admin.deleteTopics({ topics: [TOPIC] })
+  assert.equal((await admin.listTopics()).includes(TOPIC), false)
+  await admin.disconnect()
+  console.log('all as expected')
+}
+
+main().catch(error => {
+  console.error(error)
+  process.exit(1)
+})

@@ -1,0 +1,135 @@
+//! Other people's programs, and what they say.
+
+use std::{
+    fs,
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// Runs a program with this input; gives what it prints, and fails if it does.
+pub fn run(command: &mut Command, input: &str) -> String {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}; CONTRIBUTING.md says what is needed"));
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {problem}{text}");
+    text
+}
+
+/// The chores of this repository, for a command that follows.
+pub fn xtask() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--package", "xtask", "--"]);
+    // Java's quick compiler only: what runs for a second or two is done before the slow one pays.
+    command.env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1");
+    command
+}
+
+/// One of Kafka's own tools, with the option that all of them have.
+pub fn kafka_tool(address: &str, name: &str, arguments: &[&str], input: &str) -> String {
+    let mut command = xtask();
+    command.args(["kafka", "tool", name, "--bootstrap-server", address]);
+    run(command.args(arguments), input)
+}
+
+/// librdkafka's command line.
+pub fn kcat(address: &str, arguments: &[&str], input: &str) -> String {
+    run(
+        Command::new("kcat").args(["-b", address, "-m", "30"]).args(arguments),
+        input,
+    )
+}
+
+/// All records of a partition, one line for each with everything that a record has.
+pub fn read_all(address: &str, topic: &str, partition: usize) -> Vec<String> {
+    let partition = partition.to_string();
+    let format = "%o %T key %K %k value %S %s headers %h\n";
+    let read = kcat(
+        address,
+        &[
+            "-X",
+            "fetch.wait.max.ms=10",
+            "-C",
+            "-t",
+            topic,
+            "-p",
+            &partition,
+            "-o",
+            "beginning",
+            "-e",
+            "-q",
+            "-f",
+            format,
+        ],
+        "",
+    );
+    read.lines().map(str::to_owned).collect()
+}
+
+/// A real Apache Kafka of one broker, gone with the test.
+pub struct Kafka {
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Kafka {
+    pub fn start(port: u16) -> Self {
+        let kafka = Self {
+            dir: tempfile::tempdir().unwrap(),
+            port,
+        };
+        // Its own compaction would change what is compared.
+        kafka.control(
+            "up",
+            &["--port", &port.to_string(), "--set", "log.cleaner.enable=false"],
+        );
+        kafka
+    }
+
+    pub fn stop(&self) {
+        self.control("down", &[]);
+    }
+
+    pub fn start_again(&self) {
+        self.control("start", &["1"]);
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.broker_dir().join("data")
+    }
+
+    /// What the broker has logged since it was made.
+    pub fn output(&self) -> String {
+        fs::read_to_string(self.broker_dir().join("output")).unwrap()
+    }
+
+    fn broker_dir(&self) -> PathBuf {
+        self.dir.path().join("broker-1")
+    }
+
+    fn control(&self, word: &str, arguments: &[&str]) {
+        let mut command = xtask();
+        command
+            .args(["kafka", word, "--dir"])
+            .arg(self.dir.path())
+            .args(arguments);
+        run(command.env("KAFKA_HEAP", "512m"), "");
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        self.control("wipe", &[]);
+    }
+}

@@ -1,0 +1,116 @@
+//! `cargo xtask client`: clients that other people wrote, with scripts that judge a broker by them.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cache, root};
+
+const SCRIPTS: &str = "crates/milena-cli/tests/outside/clients";
+const PYTHON_HINT: &str = "on Debian or Ubuntu: apt-get install python3-venv";
+const NODE_HINT: &str = "on Debian or Ubuntu: apt-get install nodejs npm";
+
+/// Let a client that other people wrote judge a broker. Its packages are fetched once, into the user's cache.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    client: Client,
+    /// HOST:PORT of the broker.
+    broker: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Client {
+    /// librdkafka through Python; needs python3 with venv.
+    Confluent,
+    /// The client in JavaScript; needs node and npm.
+    Kafkajs,
+}
+
+/// Becomes the script, so that its exit code and its output are the caller's.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut command = match args.client {
+        Client::Confluent => confluent()?,
+        Client::Kafkajs => kafkajs()?,
+    };
+    let error = command.arg(&args.broker).exec();
+    Err(error).with_context(|| format!("cannot run {}", command.get_program().display()))
+}
+
+fn confluent() -> Result<Command> {
+    let scripts = root().join(SCRIPTS);
+    let requirements = scripts.join("requirements.txt");
+    let folder = cache::folder(&versioned("confluent", &requirements)?, |folder| {
+        fetch(Command::new("python3").args(["-m", "venv"]).arg(folder), PYTHON_HINT)?;
+        fetch(
+            Command::new(python_of(folder))
+                .args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--only-binary=:all:",
+                    "--requirement",
+                ])
+                .arg(&requirements),
+            PYTHON_HINT,
+        )
+    })?;
+    let mut command = Command::new(python_of(&folder));
+    command.arg(scripts.join("confluent.py"));
+    Ok(command)
+}
+
+/// The one program of the environment that still works after it was moved.
+fn python_of(environment: &Path) -> PathBuf {
+    environment.join("bin/python3")
+}
+
+fn kafkajs() -> Result<Command> {
+    let scripts = root().join(SCRIPTS).join("kafkajs");
+    let lock = scripts.join("package-lock.json");
+    let folder = cache::folder(&versioned("kafkajs", &lock)?, |folder| {
+        for name in ["package.json", "package-lock.json"] {
+            fs::copy(scripts.join(name), folder.join(name))?;
+        }
+        fetch(
+            Command::new("npm")
+                .args(["ci", "--silent", "--ignore-scripts"])
+                .current_dir(folder),
+            NODE_HINT,
+        )
+    })?;
+    let mut command = Command::new("node");
+    command
+        .arg(scripts.join("judge.js"))
+        .env("NODE_PATH", folder.join("node_modules"));
+    Ok(command)
+}
+
+/// Other versions get another folder, so that none is ever changed.
+fn versioned(client: &str, versions: &Path) -> Result<String> {
+    let text = fs::read(versions).with_context(|| format!("cannot read {}", versions.display()))?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Ok(format!("{client}-{:016x}", hasher.finish()))
+}
+
+fn fetch(command: &mut Command, hint: &str) -> Result<()> {
+    let program = command.get_program().display().to_string();
+    // What it prints must not mix with what the script prints.
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run `{program}`; {hint}"))?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        bail!(
+            "{command:?}: {}\n{}{hint}",
+            output.status,
+            String::from_utf8_lossy(&said)
+        );
+    }
+    Ok(())
+}
