@@ -211,9 +211,7 @@ impl Broker {
         match request {
             Request::Group { version, request } => self.group_request(world, from, (ticket, version), request),
             Request::Transaction { version, request } => self.transaction_request(world, (ticket, version), request),
-            Request::Produce { is_v2, produce } => {
-                self.write_request(world, ticket, is_v2, Write::Produce(produce, None))
-            }
+            Request::Produce { is_v2, produce } => self.write_request(world, ticket, is_v2, Write::Produce(produce)),
             Request::TxnOffsets { is_v2, request } => {
                 self.write_request(world, ticket, is_v2, Write::Offsets(request));
             }

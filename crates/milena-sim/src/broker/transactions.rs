@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
-use milena_log::{ProducerError, Producers, VerificationGuard, Verified};
+use milena_log::{ProducerError, Producers};
 use milena_machines::{
     Ticket,
     group::{GroupReply, GroupRequest},
@@ -52,8 +52,7 @@ pub(super) struct Transactions {
 /// What waits until the coordinator's log is durable.
 #[derive(Debug, Clone)]
 pub(super) enum Write {
-    /// With what tells, when the coordinator has agreed, that the transaction did not end in the meantime.
-    Produce(Produce, Option<VerificationGuard>),
+    Produce(Produce),
     Offsets(TxnOffsetCommitRequest),
 }
 
@@ -93,20 +92,6 @@ impl Transactions {
             base_sequence: sequence,
             record_count: count as i32,
         }
-    }
-
-    fn begin_verification(
-        &mut self,
-        now: i64,
-        is_v2: bool,
-        produce: &Produce,
-    ) -> Result<Option<VerificationGuard>, ProducerError> {
-        let log = LogId::Data(produce.partition);
-        let header = self.header(&log, produce.producer, produce.sequence, produce.values.len());
-        self.producers
-            .entry(log)
-            .or_default()
-            .begin_verification(&header, is_v2, now)
     }
 
     /// Takes in what a partition has; also after a start.
@@ -326,21 +311,9 @@ impl Broker {
 
     /// Records of a producer, or offsets: first the coordinator must know that the partition is part of the transaction,
     /// and must not forget it.
-    pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, mut write: Write) {
-        if let Write::Produce(produce, guard) = &mut write {
-            match self
-                .transactions
-                .begin_verification(self.skew_ms + world.queue.now(), is_v2, produce)
-            {
-                Ok(begun) => *guard = begun,
-                Err(error) => {
-                    let reply = Reply::Produced(refused(error));
-                    return self.hold(&LogId::Transactions, Held::Reply(ticket, reply));
-                }
-            }
-        }
+    pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, write: Write) {
         let (transactional_id, producer, partition) = match &write {
-            Write::Produce(produce, _) => (
+            Write::Produce(produce) => (
                 &produce.transactional_id,
                 produce.producer,
                 data_partition(produce.partition),
@@ -386,7 +359,7 @@ impl Broker {
     /// The coordinator agreed, durably.
     pub(super) fn write(&mut self, world: &mut World, ticket: Ticket, write: Write) {
         match write {
-            Write::Produce(produce, guard) => self.produce(world, ticket, produce, guard),
+            Write::Produce(produce) => self.produce(world, ticket, produce),
             Write::Offsets(request) => {
                 let producer = ProducerEpoch {
                     producer_id: request.producer_id,
@@ -404,13 +377,13 @@ impl Broker {
         }
     }
 
-    fn produce(&mut self, world: &mut World, ticket: Ticket, produce: Produce, guard: Option<VerificationGuard>) {
+    fn produce(&mut self, world: &mut World, ticket: Ticket, produce: Produce) {
         let log = LogId::Data(produce.partition);
         let header = self
             .transactions
             .header(&log, produce.producer, produce.sequence, produce.values.len());
         let producers = self.transactions.producers.entry(log.clone()).or_default();
-        let check = match producers.check(&header, Verified::By(guard)) {
+        let check = match producers.check(&header) {
             Err(_) if self.settings.mutation == Some(Mutation::OldProducersSucceed) => Ok(None),
             check => check,
         };
@@ -515,14 +488,14 @@ fn refused(error: ProducerError) -> ErrorCode {
     match error {
         ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,
         ProducerError::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
-        ProducerError::OutsideTransaction { .. } | ProducerError::NotInTransaction { .. } => ErrorCode::InvalidTxnState,
+        ProducerError::OutsideTransaction { .. } => ErrorCode::InvalidTxnState,
         ProducerError::OldCoordinator { .. } => ErrorCode::TransactionCoordinatorFenced,
     }
 }
 
 fn refusal(write: &Write, error: ErrorCode) -> Reply {
     let request = match write {
-        Write::Produce(..) => return Reply::Produced(error),
+        Write::Produce(_) => return Reply::Produced(error),
         Write::Offsets(request) => request,
     };
     let topics = request.topics.iter().map(|topic| TxnOffsetCommitResponseTopic {

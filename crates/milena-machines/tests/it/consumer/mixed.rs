@@ -350,7 +350,11 @@ fn a_downgrade_and_an_upgrade_give_away_nothing_that_a_classic_member_holds() {
     assert_eq!(world.describe(GROUP).error_code, ErrorCode::GroupIdNotFound.code());
     let mut second = world.join("second", &["t"]);
     second.beat(&mut world);
-    assert_eq!(second.count(), 0, "the old member has heard of nothing and reads everything");
+    assert_eq!(
+        second.count(),
+        0,
+        "the old member has heard of nothing and reads everything"
+    );
     assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
     old.rejoin(&mut world);
     old.rejoin(&mut world);
