@@ -193,7 +193,7 @@ fn a_group_is_described_as_kafka_does() {
     );
 }
 
-/// Kafka went on showing 90000 after it was started with 60000 as the most, and told members 60000.
+/// Kafka went on showing 90000 after it was started with 60000 as the most, and logged that it uses 60000.
 #[test]
 fn what_a_group_has_is_kept_within_the_limits_and_described_as_it_is() {
     let settings = |session: &str, heartbeat: &str| BrokerOverrides {

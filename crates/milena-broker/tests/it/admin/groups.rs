@@ -160,7 +160,7 @@ fn changes_of_a_group_that_make_no_sense_are_refused() {
     server.stop();
 }
 
-/// Programs that write down every setting, as some tools do, do not stumble over those that cannot change.
+/// Whoever writes back all that was described does not stumble over what cannot change.
 #[test]
 fn what_cannot_change_can_be_set_to_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
