@@ -12,7 +12,7 @@ use milena_log::disk::RealDisk;
 use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     maintenance,
@@ -159,11 +159,16 @@ impl Drop for Broker {
 /// Adds what was set while the brokers before this one ran.
 fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Result<BrokerConfig, ConfigError> {
     let metadata = metadata.metadata();
-    BrokerConfig::resolve(BrokerOverrides {
+    let config = BrokerConfig::resolve(BrokerOverrides {
         dynamic: metadata.dynamic.clone(),
         dynamic_default: metadata.dynamic_default.clone(),
         fixed: config.overrides.fixed,
-    })
+        groups: metadata.group_configs.clone(),
+    })?;
+    for (group, error) in misfits(&config) {
+        tracing::warn!(%group, %error, "settings of a group do not fit the broker any more; it uses the nearest that do");
+    }
+    Ok(config)
 }
 
 /// What clients are told to connect to.

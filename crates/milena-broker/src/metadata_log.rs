@@ -54,6 +54,11 @@ pub(crate) enum Change {
         dynamic: BTreeMap<String, String>,
         dynamic_default: BTreeMap<String, String>,
     },
+    /// Settings of a single group; without any it is as if there had never been some.
+    GroupConfigs {
+        group: String,
+        configs: BTreeMap<String, String>,
+    },
     /// Producer ids below this may have been given out.
     ProducerIds {
         next: i64,
@@ -71,6 +76,7 @@ pub(crate) struct Metadata {
     pub(crate) topics: BTreeMap<String, TopicRecord>,
     pub(crate) dynamic: BTreeMap<String, String>,
     pub(crate) dynamic_default: BTreeMap<String, String>,
+    pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
 }
@@ -117,6 +123,8 @@ impl Metadata {
                 dynamic,
                 dynamic_default,
             } => (self.dynamic, self.dynamic_default) = (dynamic, dynamic_default),
+            Change::GroupConfigs { group, configs } if configs.is_empty() => drop(self.group_configs.remove(&group)),
+            Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
             Change::ProducerIds { next } => self.next_producer_id = next,
             Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
         }
@@ -140,6 +148,10 @@ impl Metadata {
             dynamic: self.dynamic.clone(),
             dynamic_default: self.dynamic_default.clone(),
         });
+        changes.extend(self.group_configs.iter().map(|(group, configs)| Change::GroupConfigs {
+            group: group.clone(),
+            configs: configs.clone(),
+        }));
         changes.push(Change::ProducerIds {
             next: self.next_producer_id,
         });
@@ -285,6 +297,13 @@ mod tests {
         }
     }
 
+    fn group(name: &str, timeout: &str) -> Change {
+        Change::GroupConfigs {
+            group: name.to_owned(),
+            configs: BTreeMap::from([("consumer.session.timeout.ms".to_owned(), timeout.to_owned())]),
+        }
+    }
+
     fn disk() -> (MemoryDisk, Arc<dyn Disk>) {
         let disk = MemoryDisk::crashable();
         disk.create_dir(Path::new("/data")).unwrap();
@@ -334,6 +353,8 @@ mod tests {
         log.append(vec![
             Change::Cluster { id: "c".to_owned() },
             topic("a", 1),
+            group("readers", "50000"),
+            group("others", "50000"),
             Change::LeaderEpoch { epoch: 4 },
         ])
         .unwrap();
@@ -342,7 +363,13 @@ mod tests {
             count: 9,
         }])
         .unwrap();
+        log.append(vec![Change::GroupConfigs {
+            group: "others".to_owned(),
+            configs: BTreeMap::new(),
+        }])
+        .unwrap();
         let before = log.metadata().clone();
+        assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
         log.snapshot().unwrap();
         log.append(vec![topic("b", 1)]).unwrap();
         let log = MetadataLog::open(disk, Path::new("/data")).unwrap();

@@ -100,7 +100,7 @@ pub(super) const REMOVED_AT_ONCE: &str = "it removes files at once, and who stil
 pub(super) const GROWING_FILES: &str = "its files grow as they are written";
 pub(super) const NO_REMOTE_STORAGE: &str = "it has no remote storage";
 
-const fn same(name: &'static str) -> BrokerSynonym {
+pub(super) const fn same(name: &'static str) -> BrokerSynonym {
     BrokerSynonym { name, unit: Unit::Same }
 }
 
