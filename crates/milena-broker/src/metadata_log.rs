@@ -198,7 +198,14 @@ impl MetadataLog {
         };
         let mut metadata = Metadata::default();
         let mut rest = &content[..];
-        while let Some(change) = decode(&mut rest) {
+        while let Some(json) = next_whole(&mut rest) {
+            // It was written whole, so it is not damage: cutting it off would lose what came after it too.
+            let change = serde_json::from_slice(json).map_err(|error| {
+                let newer = format!(
+                    "it has a change that this version does not know; was it written by a newer one? ({error})"
+                );
+                failed("read")(std::io::Error::other(newer))
+            })?;
             metadata.apply(change);
         }
         let size = (content.len() - rest.len()) as u64;
@@ -268,17 +275,17 @@ fn encode(bytes: &mut Vec<u8>, change: &Change) {
     bytes.extend_from_slice(&json);
 }
 
-/// The next change; `None` where the log ends or is damaged.
-fn decode(rest: &mut &[u8]) -> Option<Change> {
+/// The next change, as JSON; `None` where the log ends or is damaged.
+fn next_whole<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (mut header, after) = rest.split_at_checked(HEADER_SIZE)?;
     let length = header.get_u32() as usize;
     let crc = header.get_u32();
     let (json, after) = after.split_at_checked(length)?;
-    let change = (crc32c::crc32c(json) == crc)
-        .then(|| serde_json::from_slice(json).ok())
-        .flatten()?;
+    if crc32c::crc32c(json) != crc {
+        return None;
+    }
     *rest = after;
-    Some(change)
+    Some(json)
 }
 
 #[cfg(test)]
@@ -344,6 +351,26 @@ mod tests {
             let log = MetadataLog::open(disk, Path::new("/data")).unwrap();
             assert_eq!(log.metadata().topics.keys().collect::<Vec<_>>(), ["a", "c"]);
         }
+    }
+
+    #[test]
+    fn a_change_of_a_newer_version_is_told_and_not_cut_off() {
+        let (memory, disk) = disk();
+        let mut log = MetadataLog::open(Arc::clone(&disk), Path::new("/data")).unwrap();
+        log.append(vec![topic("a", 1)]).unwrap();
+        let path = Path::new("/data").join(FILE);
+        let mut content = disk::read_file(&memory, &path).unwrap();
+        let json = br#"{"change":"from_the_future"}"#;
+        content.put_u32(json.len() as u32);
+        content.put_u32(crc32c::crc32c(json));
+        content.extend_from_slice(json);
+        disk::replace_file(&memory, &path, &content).unwrap();
+        let error = MetadataLog::open(disk, Path::new("/data")).unwrap_err().to_string();
+        assert!(
+            error.contains("written by a newer one") && error.contains("from_the_future"),
+            "{error}"
+        );
+        assert_eq!(disk::read_file(&memory, &path).unwrap(), content);
     }
 
     #[test]
