@@ -1,6 +1,6 @@
 //! How transactions end.
 
-use milena_machines::{Ticket, transaction::TransactionState};
+use milena_machines::transaction::TransactionState;
 use milena_wire::errors::ErrorCode;
 
 use crate::transaction_rig::{
