@@ -131,7 +131,7 @@ impl From<MetadataError> for Refusal {
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Self {
-        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+        Self::new(error.error_code(), error.to_string())
     }
 }
 
@@ -343,7 +343,7 @@ impl Node {
             return Ok(());
         };
         for partition in &topic.partitions {
-            partition.mark_deleted();
+            partition.retire();
             let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
             if let Err(error) = disk
                 .exists(&dir)

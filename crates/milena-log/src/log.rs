@@ -14,7 +14,7 @@ use milena_wire::{
 use crate::{
     checkpoint, cleaner,
     config::{Durability, LogConfig},
-    disk::Disk,
+    disk::{Disk, OwnDisk},
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
     load,
@@ -28,6 +28,9 @@ use crate::{
 /// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
 #[derive(Debug)]
 pub struct Log {
+    /// All names go this way.
+    own: Arc<OwnDisk>,
+    /// The same, for those who need not know.
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     config: RwLock<Arc<LogConfig>>,
@@ -99,7 +102,7 @@ impl AppendError {
             Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
             Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
             Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
-            Self::Storage(_) => ErrorCode::KafkaStorageError,
+            Self::Storage(error) => error.error_code(),
         }
     }
 }
@@ -116,9 +119,12 @@ impl Log {
     /// Opens the log in `dir`, mending what a crash has left. A folder that does not exist is an empty log; the first
     /// append creates it.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
+        let own = Arc::new(OwnDisk::new(disk));
+        let disk: Arc<dyn Disk> = Arc::<OwnDisk>::clone(&own);
         let mut writer = load::load(&disk, dir, &config, opening)?;
         let view = Arc::new(writer.view(config.durability));
         Ok(Self {
+            own,
             disk,
             dir: dir.to_owned(),
             config: RwLock::new(Arc::new(config)),
@@ -242,6 +248,7 @@ impl Log {
         batch: &[u8],
         now_ms: i64,
     ) -> Result<(), StorageError> {
+        self.own.check().doing("write", &self.dir)?;
         let mut segment = self.active(writer)?;
         if segment.should_roll(config, header, batch.len(), now_ms) {
             segment = self.roll(writer)?;
@@ -405,6 +412,13 @@ impl Log {
     /// What lies below this offset need not be read again after a crash.
     pub fn recovery_point(&self) -> i64 {
         self.writer().synced_offset
+    }
+
+    /// Ends the log, because its topic is deleted: nothing is written to it any more, and no name in its folder is
+    /// touched, whoever still holds it. When this returns, the folder may be removed and given to another log.
+    pub fn retire(&self) {
+        let _writer = self.writer();
+        self.own.retire();
     }
 
     /// Leaves everything on disk so that the next start trusts it unread.

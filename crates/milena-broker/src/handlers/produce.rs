@@ -21,7 +21,9 @@ use milena_wire::{
 };
 
 use super::{
-    Caller, Handled, outgoing, reply,
+    Caller, Handled,
+    outcomes::storage_error,
+    outgoing, reply,
     transactions::{IMPLICIT_ADD, TransactionOutcome},
     waiting::error_of,
 };
@@ -321,7 +323,7 @@ impl Produce<'_> {
 
 fn refusal_of(error: &AppendError) -> Refusal {
     if let AppendError::Storage(error) = error {
-        tracing::error!(%error, "records cannot be written");
+        storage_error(error, "records cannot be written");
     }
     Refusal::new(error.error_code(), error.to_string())
 }

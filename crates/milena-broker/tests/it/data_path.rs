@@ -1,6 +1,10 @@
 //! Records in and out: the rules of Produce, Fetch and ListOffsets, and what survives.
 
-use std::{fs, thread};
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use milena_broker::{DataDirError, StartError};
 use milena_wire::{
@@ -448,6 +452,49 @@ fn a_topic_deleted_before_it_was_synced_hurts_no_other() {
     client.create_topic("synced", 1, &[("milena.durability", "fsync")]);
     assert_eq!(client.produce("synced", 0, batch(&["a"])).error_code, 0);
     assert_eq!(client.produce("synced", 0, batch(&["b"])).error_code, 0);
+    broker.shutdown();
+}
+
+#[test]
+fn a_topic_that_is_deleted_while_others_write_leaves_nothing_to_the_next_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let done = AtomicBool::new(false);
+    let delete = DeleteTopicsRequest {
+        topic_names: vec!["letters".into()],
+        ..Default::default()
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (mut writer, done) = (broker.client(), &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let produced = writer.produce("letters", 0, batch(&["a"]));
+                    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+                    assert!([0, unknown].contains(&produced.error_code), "{produced:?}");
+                }
+            });
+        }
+        for _ in 0..30 {
+            client.create_topic("letters", 1, &[]);
+            while client.fetch("letters", 0, 0).high_watermark < 1 {}
+            assert_eq!(client.call(&delete, 5).responses[0].error_code, 0);
+            assert!(!dir.path().join("letters-0").exists());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    client.create_topic("letters", 1, &[]);
+    assert_eq!(client.produce("letters", 0, batch(&["b"])).base_offset, 0);
+    assert_eq!(
+        values(&client.fetch("letters", 0, 0).records.unwrap()),
+        [(0, "b".to_owned())]
+    );
+    let strays = fs::read_dir(dir.path()).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with("-stray")
+    });
+    assert_eq!(strays.count(), 0);
     broker.shutdown();
 }
 
