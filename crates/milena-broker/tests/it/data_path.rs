@@ -11,7 +11,7 @@ use milena_wire::{
     compression::Codec,
     errors::ErrorCode,
     messages::*,
-    records::{BatchOptions, Batches},
+    records::{BatchBuilder, BatchOptions, Batches, NewRecord},
 };
 
 use crate::{
@@ -496,6 +496,41 @@ fn a_topic_that_is_deleted_while_others_write_leaves_nothing_to_the_next_of_its_
     });
     assert_eq!(strays.count(), 0);
     broker.shutdown();
+}
+
+#[test]
+fn a_producer_is_told_which_records_of_a_batch_are_bad() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("state", 1, &[("cleanup.policy", "compact")]);
+    client.create_topic("recent", 1, &[("message.timestamp.before.max.ms", "60000")]);
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for key in [Some(&b"key"[..]), None, Some(b"key"), None] {
+        let record = NewRecord {
+            key,
+            ..NewRecord::default()
+        };
+        builder.append(&record).unwrap();
+    }
+    let records = builder.finish();
+    for version in 3..=12 {
+        let response = client.call(&produce_request("state", 0, records.clone()), version);
+        let row = &response.responses[0].partition_responses[0];
+        assert_eq!((row.error_code, row.base_offset), (ErrorCode::InvalidRecord.code(), -1));
+        let named: Vec<i32> = row.record_errors.iter().map(|error| error.batch_index).collect();
+        let expected: &[i32] = if version >= 8 { &[1, 3] } else { &[] };
+        assert_eq!(named, expected, "version {version}");
+        if version >= 8 {
+            let told = row.record_errors[0].batch_index_error_message.as_deref();
+            assert!(told.unwrap().contains("no key"), "{told:?}");
+            let told = row.error_message.as_deref();
+            assert!(told.unwrap().contains("2 of its records"), "{told:?}");
+        }
+    }
+    let old = client.produce("recent", 0, batch(&["a", "b"]));
+    assert_eq!(old.error_code, ErrorCode::InvalidTimestamp.code());
+    assert_eq!(old.record_errors.len(), 2);
 }
 
 #[test]
