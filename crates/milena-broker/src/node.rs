@@ -378,7 +378,7 @@ impl Node {
             id,
             replication_factor: new.replication_factor,
             overrides: new.overrides.clone(),
-            partitions: self.open_partitions(&new.name, 0..new.partitions, &log_config(&config), age)?,
+            partitions: self.open_partitions((&new.name, id), 0..new.partitions, &log_config(&config), age)?,
         })
     }
 

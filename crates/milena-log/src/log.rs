@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use milena_wire::{
+    Uuid,
     errors::ErrorCode,
     records::{Batch, BatchHeader, Batches, ControlRecord, TimestampType},
 };
@@ -33,6 +34,8 @@ pub struct Log {
     /// The same, for those who need not know.
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
+    /// Whose log it is, if the folder shall say so.
+    topic_id: Option<Uuid>,
     config: RwLock<Arc<LogConfig>>,
     /// Whoever compacts holds it, so there is one at a time.
     pub(crate) compaction: Mutex<()>,
@@ -127,12 +130,23 @@ impl Log {
             own,
             disk,
             dir: dir.to_owned(),
+            topic_id: None,
             config: RwLock::new(Arc::new(config)),
             compaction: Mutex::default(),
             layout: Mutex::default(),
             writer: Mutex::new(writer),
             view: RwLock::new(view),
         })
+    }
+
+    /// Says whose log it is. The folder will say so too, from when it is made; Kafka takes no folder for its own that does
+    /// not.
+    #[must_use]
+    pub fn of_topic(self, id: Uuid) -> Self {
+        Self {
+            topic_id: Some(id),
+            ..self
+        }
     }
 
     /// The log as it is now.
@@ -267,6 +281,9 @@ impl Log {
             return Ok(Arc::clone(segment));
         }
         self.disk.create_dir(&self.dir).doing("create", &self.dir)?;
+        if let Some(id) = self.topic_id {
+            checkpoint::add_topic_id(&*self.disk, &self.dir, id)?;
+        }
         writer.new_names = true;
         match writer.segments.last() {
             Some(segment) => Ok(Arc::clone(segment)),

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -495,6 +496,74 @@ fn a_topic_that_is_deleted_while_others_write_leaves_nothing_to_the_next_of_its_
         name.to_string_lossy().ends_with("-stray")
     });
     assert_eq!(strays.count(), 0);
+    broker.shutdown();
+}
+
+#[test]
+fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let id = client.create_topic("letters", 2, &[]);
+    let names = |dir: &Path| {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        entries
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect::<Vec<String>>()
+    };
+    for partition in [0, 1] {
+        client.produce("letters", partition, batch(&["a"]));
+    }
+    let metadata = |partition: i32| dir.path().join(format!("letters-{partition}/partition.metadata"));
+    let expected = format!("version: 0\ntopic_id: {id}");
+    assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
+    broker.kill();
+
+    // One was lost in a crash; the other folder was put there by somebody.
+    fs::write(metadata(0), "").unwrap();
+    fs::write(metadata(1), "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ").unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
+    assert_eq!(
+        values(&client.fetch("letters", 0, 0).records.unwrap()),
+        [(0, "a".to_owned())]
+    );
+    assert_eq!(client.fetch("letters", 1, 0).high_watermark, 0);
+    let stray = names(dir.path())
+        .into_iter()
+        .find(|name| name.ends_with("-stray"))
+        .unwrap();
+    assert!(names(&dir.path().join(stray)).contains(&"00000000000000000000.log".to_owned()));
+    assert_eq!(client.produce("letters", 1, batch(&["b"])).base_offset, 0);
+    assert_eq!(fs::read_to_string(metadata(1)).unwrap(), expected);
+    broker.shutdown();
+}
+
+#[test]
+fn a_topic_that_was_deleted_while_in_memory_does_not_come_back_from_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["old"]));
+    broker.shutdown();
+    let broker = start(dir.path(), &[("milena.durability", "memory")]);
+    let mut client = broker.client();
+    let delete = DeleteTopicsRequest {
+        topic_names: vec!["letters".into()],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&delete, 5).responses[0].error_code, 0);
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["new"]));
+    assert!(
+        dir.path().join("letters-0").exists(),
+        "nobody has looked at the old files"
+    );
+    broker.shutdown();
+    let broker = start(dir.path(), &[]);
+    assert_eq!(broker.client().fetch("letters", 0, 0).high_watermark, 0);
     broker.shutdown();
 }
 
