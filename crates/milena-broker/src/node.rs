@@ -49,6 +49,8 @@ pub(crate) struct Node {
     config: RwLock<Arc<BrokerConfig>>,
     pub(crate) cluster_id: String,
     pub(crate) leader_epoch: i32,
+    /// Whether the replicas that clients ask for are missed, rather than taken for there.
+    pub(crate) misses_replicas: bool,
     /// What clients are told to connect to.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -170,6 +172,7 @@ impl Node {
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
+            misses_replicas: config.strict_replication_factor,
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,

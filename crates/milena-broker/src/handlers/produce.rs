@@ -28,6 +28,7 @@ use super::{
     waiting::error_of,
 };
 use crate::{
+    config::TopicConfig,
     coordinators::Answer,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
@@ -306,6 +307,9 @@ impl Produce<'_> {
                 "the disk failed to sync; restart the broker",
             ));
         }
+        if self.node.misses_replicas && self.acks == -1 {
+            check_replicas(self.node, topic)?;
+        }
         if topic.is_internal() {
             return Err(Refusal::new(
                 ErrorCode::InvalidTopicException,
@@ -320,6 +324,19 @@ impl Produce<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses where fewer replicas are in sync than the topic demands. Kafka demands no more than it was asked to keep.
+fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
+    if topic.replication_factor < 2 {
+        return Ok(());
+    }
+    let demanded = TopicConfig::resolve(&topic.overrides, &node.config())?.min_insync_replicas;
+    if demanded < 2 {
+        return Ok(());
+    }
+    let reason = format!("min.insync.replicas is {demanded}, and this broker keeps one replica");
+    Err(Refusal::new(ErrorCode::NotEnoughReplicas, reason))
 }
 
 /// Why the records of a partition were not written, and which of them are to blame, if some are.

@@ -568,6 +568,52 @@ fn a_topic_that_was_deleted_while_in_memory_does_not_come_back_from_the_disk() {
 }
 
 #[test]
+fn replicas_that_are_demanded_are_missed_only_by_a_strict_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let replicated = |name: &str, replication_factor| CreateTopicsRequest {
+        topics: vec![create_topics_request::CreatableTopic {
+            name: name.into(),
+            num_partitions: 1,
+            replication_factor,
+            configs: vec![create_topics_request::CreatableTopicConfig {
+                name: "min.insync.replicas".into(),
+                value: Some("2".into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    for (name, replicas) in [("three", 3), ("one", 1)] {
+        assert_eq!(client.call(&replicated(name, replicas), 7).topics[0].error_code, 0);
+        assert_eq!(client.produce(name, 0, batch(&["a"])).error_code, 0);
+    }
+    broker.shutdown();
+    let broker = start(dir.path(), &[("milena.strict.replication.factor", "true")]);
+    let mut client = broker.client();
+    let refused = client.produce("three", 0, batch(&["b"]));
+    assert_eq!(
+        (refused.error_code, refused.base_offset),
+        (ErrorCode::NotEnoughReplicas.code(), -1)
+    );
+    // Who does not ask for all replicas does not miss any.
+    let mut request = produce_request("three", 0, batch(&["b"]));
+    request.acks = 1;
+    let row = client
+        .call(&request, 12)
+        .responses
+        .remove(0)
+        .partition_responses
+        .remove(0);
+    assert_eq!((row.error_code, row.base_offset), (0, 1));
+    // Kafka demands no more replicas than the topic has.
+    assert_eq!(client.produce("one", 0, batch(&["b"])).error_code, 0);
+    broker.shutdown();
+}
+
+#[test]
 fn a_producer_is_told_which_records_of_a_batch_are_bad() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
