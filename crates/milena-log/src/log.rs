@@ -242,12 +242,15 @@ impl Log {
         let mut writer = self.writer();
         let mut header = *batch.header();
         writer.producers.check_marker(&header, marker, has_new_epoch)?;
+        if let Some(segment) = writer.segments.last() {
+            segment.load_aborted()?;
+        }
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
         let aborted = writer.producers.apply_marker(&header, marker);
         if let (Some(aborted), Some(segment)) = (aborted, writer.segments.last()) {
-            segment.add_aborted(aborted)?;
+            segment.add_aborted(aborted);
             writer.new_names = true;
         }
         self.publish(&mut writer, config.durability);
@@ -267,12 +270,23 @@ impl Log {
         if segment.should_roll(config, header, batch.len(), now_ms) {
             segment = self.roll(writer)?;
         }
+        // First, because a batch that is in the log must not be told to have failed.
+        self.note_epoch(writer, header)?;
         segment.append(config, header, batch)?;
         writer.end_offset = header.last_offset() + 1;
-        if writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
-            self.write_epochs(writer)?;
-        }
         Ok(())
+    }
+
+    /// Notes that an epoch begins with a batch, if one does.
+    fn note_epoch(&self, writer: &mut Writer, header: &BatchHeader) -> Result<(), StorageError> {
+        if !writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
+            return Ok(());
+        }
+        let written = self.write_epochs(writer);
+        if written.is_err() {
+            writer.epochs.truncate_end(header.base_offset);
+        }
+        written
     }
 
     /// The segment to write to. The folder is made with the first.
@@ -301,6 +315,7 @@ impl Log {
     /// Closes the segment that is written to and starts the next.
     fn roll(&self, writer: &mut Writer) -> Result<Arc<Segment>, StorageError> {
         if let Some(segment) = writer.segments.last() {
+            segment.mend()?;
             segment.write_indexes()?;
         }
         self.write_snapshot(writer)?;
