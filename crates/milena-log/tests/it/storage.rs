@@ -241,7 +241,7 @@ fn a_reader_keeps_what_retention_removes_meanwhile() {
         segment_bytes: 200,
         ..LogConfig::default()
     };
-    let log = milena_log::Log::open(disk, &dir.path().join("letters-0"), config, FRESH).unwrap();
+    let log = Log::open(disk, &dir.path().join("letters-0"), config, FRESH).unwrap();
     for _ in 0..4 {
         log.append(&batch(&records(2)), 0, 0).unwrap();
     }
