@@ -87,8 +87,12 @@ pub(crate) fn add_topic_id(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<(), 
         return Ok(());
     }
     let file = disk.create(&path).doing("create", &path)?;
-    file.write_at(topic_id_text(id).as_bytes(), &[], 0)
-        .doing("write", &path)
+    let written = file.write_at(topic_id_text(id).as_bytes(), &[], 0);
+    if written.is_err() {
+        // So that it is tried again. The first error is the one to tell about.
+        let _ = disk.remove(&path);
+    }
+    written.doing("write", &path)
 }
 
 fn topic_id_text(id: Uuid) -> String {

@@ -136,7 +136,8 @@ pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
 }
 
 /// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed, a crash came
-/// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they may be dear to somebody.
+/// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they
+/// may be dear to somebody.
 fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), Refusal> {
     let failed = |error| {
         let reason = format!("cannot move {} out of the way: {error}", dir.display());

@@ -499,6 +499,23 @@ fn a_topic_that_is_deleted_while_others_write_leaves_nothing_to_the_next_of_its_
     broker.shutdown();
 }
 
+/// Deletes all records of a partition.
+fn delete_records(client: &mut Client, topic: &str, partition_index: i32) {
+    let request = DeleteRecordsRequest {
+        topics: vec![delete_records_request::DeleteRecordsTopic {
+            name: topic.into(),
+            partitions: vec![delete_records_request::DeleteRecordsPartition {
+                partition_index,
+                offset: -1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&request, 2).topics[0].partitions[0].error_code, 0);
+}
+
 #[test]
 fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
@@ -511,9 +528,9 @@ fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
             .map(|name| name.to_string_lossy().into_owned())
             .collect::<Vec<String>>()
     };
-    for partition in [0, 1] {
-        client.produce("letters", partition, batch(&["a"]));
-    }
+    client.produce("letters", 0, batch(&["a"]));
+    client.produce("letters", 1, batch(&["a", "b", "c"]));
+    delete_records(&mut client, "letters", 1);
     let metadata = |partition: i32| dir.path().join(format!("letters-{partition}/partition.metadata"));
     let expected = format!("version: 0\ntopic_id: {id}");
     assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
@@ -537,6 +554,11 @@ fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
     assert!(names(&dir.path().join(stray)).contains(&"00000000000000000000.log".to_owned()));
     assert_eq!(client.produce("letters", 1, batch(&["b"])).base_offset, 0);
     assert_eq!(fs::read_to_string(metadata(1)).unwrap(), expected);
+    broker.kill();
+    // That the other began at 3 is forgotten.
+    let broker = start(dir.path(), &[]);
+    let read = broker.client().fetch("letters", 1, 0);
+    assert_eq!(values(&read.records.unwrap()), [(0, "b".to_owned())]);
     broker.shutdown();
 }
 
