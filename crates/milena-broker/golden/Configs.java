@@ -16,7 +16,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 /**
  * Writes what Kafka's own definitions say about each topic, broker and group config, for tests/golden/configs.txt.
  *
- * Run with: java -cp "$(cargo xtask kafka classpath)" crates/milena-broker/golden/Configs.java
+ * Run by `cargo xtask golden`.
  *
  * Columns are separated by tabs: kind, name, type, default, allowed values, whether it is hidden from describe; then
  * for a topic config the broker's synonyms with their units in order of precedence, for a group config its one synonym

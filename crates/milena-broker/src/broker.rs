@@ -8,7 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use milena_log::disk::RealDisk;
+use milena_log::disk::{Disk, RealDisk};
 use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
@@ -69,6 +69,11 @@ impl Broker {
     /// Starts a broker with Kafka's settings, from a map, a file or arguments. `log.dirs` is the one that must be there;
     /// a port of 0 lets the system choose.
     pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
+        Self::start_on(Arc::new(RealDisk), settings).await
+    }
+
+    /// As [`Broker::start`], with its files on another disk than that of the machine: one in memory, or one that fails.
+    pub async fn start_on(disk: Arc<dyn Disk>, settings: RawConfig) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
         let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
         if let Some(other) = config
@@ -83,7 +88,7 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
-        let data_dir = DataDir::open(Arc::new(RealDisk), Path::new(dir))?;
+        let data_dir = DataDir::open(disk, Path::new(dir))?;
         let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
