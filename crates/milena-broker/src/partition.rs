@@ -43,12 +43,29 @@ pub(crate) struct Partition {
     /// Whether somebody wrote while the last sync went on: then there are several writers.
     pub(crate) busy: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
-    synced: watch::Sender<i64>,
+    synced: watch::Sender<Synced>,
 }
+
+/// How far syncs have come.
+#[derive(Debug, Clone, Copy)]
+struct Synced {
+    /// Records below this offset survive a power cut.
+    end_offset: i64,
+    /// Whether a sync has failed. Then it will never come further.
+    failed: bool,
+}
+
+/// A sync has failed, so what was written may be lost.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the disk failed to sync; restart the broker")]
+pub(crate) struct SyncFailed;
 
 impl Partition {
     pub(crate) fn new(topic: ByteString, index: i32, log: Log) -> Self {
-        let synced = watch::Sender::new(log.recovery_point());
+        let synced = watch::Sender::new(Synced {
+            end_offset: log.recovery_point(),
+            failed: false,
+        });
         Self {
             topic,
             index,
@@ -116,13 +133,13 @@ impl Partition {
 
     /// Whether everything below an offset survives what the topic's mode promises to survive.
     pub(crate) fn is_durable(&self, end_offset: i64) -> bool {
-        self.durability() != Durability::Fsync || *self.synced.borrow() >= end_offset
+        self.durability() != Durability::Fsync || self.synced.borrow().end_offset >= end_offset
     }
 
     /// Whether a writer must wait until its records survive a power cut, before it hears of them.
     pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
         let config = self.log.config();
-        let unsynced = (last_offset + 1).saturating_sub(*self.synced.borrow());
+        let unsynced = (last_offset + 1).saturating_sub(self.synced.borrow().end_offset);
         if config.flush_messages <= unsynced {
             syncer.request(self);
             return true;
@@ -135,9 +152,16 @@ impl Partition {
     }
 
     /// Completes when all records up to `offset` survive a power cut.
-    pub(crate) async fn wait_synced(&self, offset: i64) {
-        // The sender lives as long as this partition, so waiting cannot fail.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced > offset).await;
+    pub(crate) async fn wait_synced(&self, offset: i64) -> Result<(), SyncFailed> {
+        let mut synced = self.synced.subscribe();
+        let reached = synced
+            .wait_for(|synced| synced.end_offset > offset || synced.failed)
+            .await;
+        // The sender lives as long as this partition, so there is always an outcome.
+        match reached {
+            Ok(synced) if synced.end_offset > offset => Ok(()),
+            _ => Err(SyncFailed),
+        }
     }
 
     /// Says that the topic is deleted; from here on the files may go.
@@ -149,12 +173,16 @@ impl Partition {
     /// Syncs the log, then tells writers and readers. Called by the syncer only.
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let before = self.log.view().high_watermark;
-        let synced = match self.log.sync() {
+        let end_offset = match self.log.sync() {
+            Ok(end_offset) => end_offset,
             // Nothing of it must survive any longer, so that nobody needs to wait.
             Err(_) if self.deleted.load(Ordering::SeqCst) => i64::MAX,
-            outcome => outcome?,
+            Err(error) => {
+                self.synced.send_modify(|synced| synced.failed = true);
+                return Err(error);
+            }
         };
-        self.synced.send_replace(synced);
+        self.synced.send_modify(|synced| synced.end_offset = end_offset);
         if self.log.view().high_watermark > before {
             // How many bytes became visible is not known; the fetches look.
             self.waiters.wake_all();

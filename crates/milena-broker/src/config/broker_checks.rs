@@ -9,36 +9,20 @@ pub(super) fn check_whole(raw: &BrokerOverrides) -> Result<(), ConfigError> {
     check_group_limits(raw)?;
     check_group_protocols(raw)?;
     check_request_memory(raw)?;
-    for key in [
-        "offsets.topic.compression.codec",
-        "share.coordinator.state.topic.compression.codec",
-    ] {
-        check_that(raw, key, "it must be a codec from 0 to 4", |codec| {
-            (0..=4).contains(&codec)
-        })?;
-    }
     let buffer = "it must be more than 1048576";
     check_that(raw, "log.cleaner.dedupe.buffer.size", buffer, |bytes| bytes > 1_048_576)
 }
 
 /// What groups may ask for lies between the least and the most, and heartbeats come within a session.
 fn check_group_limits(raw: &BrokerOverrides) -> Result<(), ConfigError> {
-    for group in ["group.consumer", "group.share", "group.streams"] {
-        for what in ["heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"] {
-            check_least_and_most(raw, group, what)?;
-        }
-        let heartbeat = format!("{group}.heartbeat.interval.ms");
-        let session = format!("{group}.session.timeout.ms");
-        check_pair(raw, &heartbeat, &session, |heartbeat, session| heartbeat < session)?;
+    for what in ["heartbeat.interval.ms", "session.timeout.ms"] {
+        check_least_and_most(raw, "group.consumer", what)?;
     }
-    for what in [
-        "delivery.count.limit",
-        "partition.max.record.locks",
-        "record.lock.duration.ms",
-    ] {
-        check_least_and_most(raw, "group.share", what)?;
-    }
-    Ok(())
+    let (heartbeat, session) = (
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.session.timeout.ms",
+    );
+    check_pair(raw, heartbeat, session, |heartbeat, session| heartbeat < session)
 }
 
 fn check_least_and_most(raw: &BrokerOverrides, group: &str, what: &str) -> Result<(), ConfigError> {

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use milena_log::Durability;
 use milena_machines::Ticket;
 use milena_wire::errors::ErrorCode;
 use tokio::sync::oneshot;
 
-use crate::partition::Partition;
+use crate::partition::{Partition, SyncFailed};
 
 /// An answer that is there, or will come.
 #[derive(Debug)]
@@ -39,7 +38,8 @@ impl<Reply> Answer<Reply> {
             Self::Later(Waiting { partition, answer }) => {
                 // The machine was thrown away: whoever asks again finds the new one.
                 let durable = answer.await.map_err(|_| ErrorCode::NotCoordinator)?;
-                wait_durable(&partition, durable.end_offset).await;
+                let outcome = wait_durable(&partition, durable.end_offset).await;
+                outcome.map_err(|SyncFailed| ErrorCode::CoordinatorNotAvailable)?;
                 Ok(durable.reply)
             }
         }
@@ -59,10 +59,11 @@ impl<Reply> Answer<Reply> {
 }
 
 /// Waits until everything below an offset survives what the topic's mode promises to survive.
-pub(super) async fn wait_durable(partition: &Partition, end_offset: i64) {
-    if partition.durability() == Durability::Fsync && end_offset > 0 {
-        partition.wait_synced(end_offset - 1).await;
+pub(super) async fn wait_durable(partition: &Partition, end_offset: i64) -> Result<(), SyncFailed> {
+    if partition.is_durable(end_offset) {
+        return Ok(());
     }
+    partition.wait_synced(end_offset - 1).await
 }
 
 /// An answer that waits for the disk only.

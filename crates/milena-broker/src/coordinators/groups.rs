@@ -117,9 +117,18 @@ impl Groups {
         }
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let mut effects = machine.handle(&context, request);
-        node.wake.no_later_than(machine.next_deadline());
-        let own = take_own(&mut effects.replies, ticket);
-        let end_offset = shard.apply(node, &mut state, effects)?;
+        let mut own = take_own(&mut effects.replies, ticket);
+        let mut end_offset = shard.apply(node, &mut state, effects)?;
+        // A group that waits for nobody goes on at once.
+        let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        if machine
+            .next_deadline()
+            .is_some_and(|deadline| deadline <= context.now_ms)
+        {
+            let mut effects = machine.handle_timeout(context.now_ms);
+            own = own.or_else(|| take_own(&mut effects.replies, ticket));
+            end_offset = shard.apply(node, &mut state, effects)?;
+        }
         Ok(state.desk.take_or_wait(ticket, own, &shard.partition, end_offset))
     }
 
@@ -252,7 +261,6 @@ impl Shard {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let effects = machine.start(node.now_ms());
-        node.wake.no_later_than(machine.next_deadline());
         state.machine = Some(machine);
         state.topics_version = version;
         self.apply(node, state, effects)?;
@@ -269,6 +277,9 @@ impl Shard {
             state.machine = None;
             state.desk.close();
             return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        if let Some(machine) = &state.machine {
+            node.wake.no_later_than(machine.next_deadline());
         }
         let end_offset = self.partition.log.view().log_end_offset;
         state.desk.answer(effects.replies, end_offset);

@@ -295,8 +295,11 @@ fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, markers: Vec<Markers>, end_of
     }
 }
 
+/// Nothing is left to do if the disk fails to sync: the next start finds the verdict, if it survived, and carries it out.
 async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i64) {
-    wait_durable(&shard.partition, end_offset).await;
+    if wait_durable(&shard.partition, end_offset).await.is_err() {
+        return;
+    }
     let coordinator_epoch = markers.coordinator_epoch;
     let marker = match markers.committed {
         true => ControlRecord::Commit { coordinator_epoch },
@@ -326,7 +329,9 @@ async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i
         written.push((partition, end_offset));
     }
     for (partition, end_offset) in written {
-        wait_durable(&partition, end_offset).await;
+        if wait_durable(&partition, end_offset).await.is_err() {
+            return;
+        }
     }
     let applied = {
         let mut state = shard.lock();

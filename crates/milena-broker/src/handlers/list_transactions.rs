@@ -15,9 +15,8 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     };
     // An empty pattern stands for none.
     let pattern = body.transactional_id_pattern.filter(|pattern| !pattern.is_empty());
-    let pattern = match pattern.map(|pattern| IdPattern::new(&pattern)).transpose() {
-        Ok(pattern) => pattern,
-        Err(_) => return failed(caller, ErrorCode::InvalidRegularExpression),
+    let Ok(pattern) = pattern.map(|pattern| IdPattern::new(&pattern)).transpose() else {
+        return failed(caller, ErrorCode::InvalidRegularExpression);
     };
     let states = body.state_filters;
     let unknown = states

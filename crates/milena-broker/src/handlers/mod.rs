@@ -115,7 +115,7 @@ pub(crate) enum Handled {
     /// The answer comes later; `None` if there can be none and the connection must end.
     Later(Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>),
     /// What must be done before the request can begin, and all requests behind it.
-    First(Pin<Box<dyn Future<Output = Handled> + Send>>),
+    First(Pin<Box<dyn Future<Output = Self> + Send>>),
     /// The client wants no answer.
     NoReply,
     /// The connection ends, for this reason.

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     coordinators::Answer,
     node::{Node, Refusal},
-    partition::Partition,
+    partition::{Partition, SyncFailed},
     topics::Topic,
 };
 
@@ -72,7 +72,7 @@ fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added
         failed: false,
     };
     let responses = body.topic_data.into_iter().map(|topic| produce.topic(topic)).collect();
-    let response = ProduceResponse {
+    let mut response = ProduceResponse {
         responses,
         ..ProduceResponse::default()
     };
@@ -86,11 +86,26 @@ fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added
             let request = request.clone();
             Handled::Later(Box::pin(async move {
                 for (partition, offset) in unsynced {
-                    partition.wait_synced(offset).await;
+                    if let Err(failed) = partition.wait_synced(offset).await {
+                        tell_failure(&mut response, failed);
+                    }
                 }
                 outgoing(&request, &response, vec![])
             }))
         }
+    }
+}
+
+/// Takes back that records were written: after a sync has failed, nobody knows which of them the disk has.
+fn tell_failure(response: &mut ProduceResponse, failed: SyncFailed) {
+    let rows = response
+        .responses
+        .iter_mut()
+        .flat_map(|topic| &mut topic.partition_responses);
+    for row in rows.filter(|row| row.error_code == ErrorCode::None.code()) {
+        row.error_code = ErrorCode::KafkaStorageError.code();
+        row.error_message = Some(failed.to_string().into());
+        row.base_offset = -1;
     }
 }
 

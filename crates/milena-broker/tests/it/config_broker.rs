@@ -103,10 +103,6 @@ fn what_is_wrong_with_one_key_is_said() {
             "group.coordinator.rebalance.protocols is \"consumer\": classic cannot be left out",
         ),
         (
-            &[("offsets.topic.compression.codec", "9")],
-            "offsets.topic.compression.codec is \"9\": it must be a codec from 0 to 4",
-        ),
-        (
             &[("max.connections.per.ip.overrides", "x")],
             "max.connections.per.ip.overrides is \"x\": host:limit is expected, separated by commas",
         ),
@@ -143,11 +139,6 @@ fn what_is_wrong_with_several_keys_or_with_a_listener_is_said() {
             &[("group.consumer.session.timeout.ms", "1000")],
             "group.consumer.session.timeout.ms is 1000, which does not go with \
              group.consumer.min.session.timeout.ms = 45000",
-        ),
-        (
-            &[("group.share.record.lock.duration.ms", "70000")],
-            "group.share.record.lock.duration.ms is 70000, which does not go with \
-             group.share.max.record.lock.duration.ms = 60000",
         ),
         (
             &[("queued.max.request.bytes", "5")],

@@ -10,7 +10,7 @@ use milena_broker::config::{
 use crate::{broker, topic};
 
 /// What we do otherwise on purpose; the tables say why.
-const OUR_DEFAULTS: &[&str] = &["broker.id", "log.dir", "node.id"];
+const OUR_DEFAULTS: &[&str] = &["broker.id", "group.initial.rebalance.delay.ms", "log.dir", "node.id"];
 const OUR_UPDATE_MODES: &[&str] = &["listener.security.protocol.map", "listeners"];
 const OUR_RANGES: &[&str] = &[
     "internal.segment.bytes",

@@ -9,6 +9,7 @@ mod config_alter;
 mod config_broker;
 mod config_describe;
 mod config_topic;
+mod coordinators;
 mod data_path;
 mod fetch_sessions;
 mod kafkas_facts;

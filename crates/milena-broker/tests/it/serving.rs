@@ -108,6 +108,61 @@ fn every_version_of_every_advertised_api_is_answered() {
         }
         request
     });
+    sweep!(|_| FindCoordinatorRequest::default());
+    sweep!(|_| JoinGroupRequest::default());
+    sweep!(|_| SyncGroupRequest::default());
+    sweep!(|_| HeartbeatRequest::default());
+    sweep!(|_| LeaveGroupRequest::default());
+    sweep!(|_| ConsumerGroupHeartbeatRequest::default());
+    sweep!(|version| OffsetCommitRequest {
+        group_id: "readers".into(),
+        topics: vec![offset_commit_request::OffsetCommitRequestTopic {
+            name: if version < 10 {
+                "letters".into()
+            } else {
+                Default::default()
+            },
+            topic_id: if version < 10 { Default::default() } else { id },
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep!(|version| match version {
+        ..8 => OffsetFetchRequest {
+            group_id: "readers".into(),
+            topics: Some(vec![Default::default()]),
+            ..Default::default()
+        },
+        _ => OffsetFetchRequest {
+            groups: vec![Default::default()],
+            ..Default::default()
+        },
+    });
+    sweep!(|_| OffsetDeleteRequest::default());
+    sweep!(|_| DescribeGroupsRequest {
+        groups: vec!["readers".into()],
+        ..Default::default()
+    });
+    sweep!(|_| ConsumerGroupDescribeRequest {
+        group_ids: vec!["readers".into()],
+        ..Default::default()
+    });
+    sweep!(|_| ListGroupsRequest::default());
+    sweep!(|_| DeleteGroupsRequest {
+        groups_names: vec!["readers".into()],
+        ..Default::default()
+    });
+    sweep!(|_| AddPartitionsToTxnRequest::default());
+    sweep!(|_| AddOffsetsToTxnRequest::default());
+    sweep!(|_| EndTxnRequest::default());
+    sweep!(|_| TxnOffsetCommitRequest::default());
+    sweep!(|_| WriteTxnMarkersRequest::default());
+    sweep!(|_| DescribeTransactionsRequest {
+        transactional_ids: vec!["copying".into()],
+        ..Default::default()
+    });
+    sweep!(|_| ListTransactionsRequest::default());
     swept.sort_unstable();
     let missing: Vec<i16> = advertised
         .iter()

@@ -11,7 +11,8 @@ use milena_wire::{
     compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{
-        Attributes, Batch, BatchBuilder, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType, patch_header,
+        Attributes, Batch, BatchBuilder, BatchHeader, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
+        patch_header,
     },
 };
 

@@ -147,7 +147,7 @@ impl GroupCoordinator {
     }
 
     /// The client went away without an answer to this request. For a classic group its request counts all the same, as
-    /// with Kafka: it may come back over another connection.
+    /// with Kafka: it may come back over another connection. An answer may still come, for nobody.
     pub fn forget(&mut self, ticket: Ticket) {
         self.consumer_forget(ticket);
     }

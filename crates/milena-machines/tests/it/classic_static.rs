@@ -300,3 +300,22 @@ fn one_replaced_before_it_asked_for_its_assignment_can_still_ask() {
     world.beat_for("g", &[&members[0], &back], 1, 2 * REBALANCE_MS);
     assert_eq!(world.state("g"), "Stable");
 }
+
+#[test]
+fn one_with_a_rebalance_timeout_of_nothing_does_not_keep_the_clock_busy() {
+    let mut world = World::new();
+    let hasty = |member: &str, instance: &str| JoinGroupRequest {
+        rebalance_timeout_ms: 0,
+        ..static_join("g", member, instance)
+    };
+    stable(&mut world, &["one", "two"]);
+    let tickets = ["one", "two"].map(|instance| world.join(hasty("", instance)));
+    let members = tickets.map(|ticket| world.joined(ticket).member_id);
+    assert_eq!(world.state("g"), "Stable");
+    world.leave(4, "g", &[("", Some("one"))]);
+    world.settle();
+    assert_eq!(world.state("g"), "PreparingRebalance");
+    assert!(world.machine.next_deadline() > Some(world.now_ms));
+    let back = world.join(hasty(&members[1], "two"));
+    assert_eq!(world.joined(back).generation_id, 2);
+}

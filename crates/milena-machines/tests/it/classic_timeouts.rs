@@ -33,6 +33,15 @@ fn a_forgotten_member_id_lets_the_others_go_on() {
 }
 
 #[test]
+fn a_forgotten_member_id_does_not_disturb_a_stable_group() {
+    let mut world = World::new();
+    let members = world.stable("g", 1);
+    world.member_id("g");
+    world.beat_for("g", &[&members[0]], 1, 2 * SESSION_MS);
+    assert_eq!(world.state("g"), "Stable");
+}
+
+#[test]
 fn a_silent_member_of_a_stable_group_is_gone_after_its_session() {
     let mut world = World::new();
     let members = world.stable("g", 2);

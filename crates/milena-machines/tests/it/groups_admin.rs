@@ -5,6 +5,7 @@ use milena_wire::{errors::ErrorCode, messages::describe_groups_response::Describ
 
 use crate::{
     offsets_commit::commit,
+    offsets_txn::{PRODUCER, commit_in_transaction},
     world::{World, assigned_to, join, subscription},
 };
 
@@ -171,8 +172,24 @@ fn a_simple_group_is_deleted_with_its_offsets() {
 #[test]
 fn with_a_deleted_group_its_pending_members_go() {
     let mut world = World::new();
+    let next_check = world.machine.next_deadline();
     let member = world.member_id("g");
+    assert!(world.machine.next_deadline() < next_check);
     assert_eq!(delete(&mut world, "g"), ErrorCode::None);
+    assert_eq!(
+        world.machine.next_deadline(),
+        next_check,
+        "nothing is waited for any more"
+    );
     assert_eq!(world.join_error(9, join("g", &member)), ErrorCode::UnknownMemberId);
-    world.pass(1_000_000);
+}
+
+#[test]
+fn with_a_deleted_group_what_transactions_wrote_for_it_goes() {
+    let mut world = World::new();
+    commit_in_transaction(&mut world, 42);
+    assert_eq!(delete(&mut world, "g"), ErrorCode::None);
+    world.end_transaction(PRODUCER, true);
+    assert_eq!(world.fetch("g", "orders", 0).committed_offset, -1);
+    assert_eq!(world.list(), []);
 }

@@ -5,13 +5,14 @@ use milena_wire::{
     Uuid,
     errors::ErrorCode,
     messages::{
+        OffsetCommitRequest,
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
         offset_fetch_response::OffsetFetchResponseGroup,
     },
 };
 
 use crate::{
-    offsets_commit::commit,
+    offsets_commit::{commit, commit_error, request},
     world::{World, code, topic},
 };
 
@@ -71,6 +72,27 @@ fn the_newest_commit_counts() {
     commit(&mut world, "g", "orders", 0, 5);
     commit(&mut world, "g", "orders", 0, 3);
     assert_eq!(world.fetch("g", "orders", 0).committed_offset, 3);
+}
+
+#[test]
+fn an_offset_with_an_own_retention_time_is_of_no_topic_id() {
+    let mut world = World::new();
+    let request = OffsetCommitRequest {
+        retention_time_ms: 1_000,
+        ..request("g", "orders", 0, 5)
+    };
+    assert_eq!(commit_error(&mut world, 4, request), ErrorCode::None);
+    for _ in 0..2 {
+        let asked = OffsetFetchRequestTopics {
+            name: "orders".into(),
+            topic_id: topic(9).id,
+            partition_indexes: vec![0],
+            ..Default::default()
+        };
+        let fetched = fetch(&mut world, Some(vec![asked]));
+        assert_eq!(fetched.topics[0].partitions[0].committed_offset, 5);
+        world.restart();
+    }
 }
 
 #[test]

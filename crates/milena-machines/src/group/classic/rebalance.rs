@@ -11,6 +11,9 @@ use super::{
 };
 use crate::group::{self, Group, GroupCoordinator, GroupEffects, GroupRecord};
 
+/// Members may ask for a rebalance timeout of nothing. While nobody comes back, that must not keep us busy.
+const RETRY_MS_MIN: i32 = 100;
+
 impl GroupCoordinator {
     /// Something has changed that the next generation must know of.
     pub(super) fn rebalance_or_complete_join(
@@ -105,7 +108,7 @@ impl GroupCoordinator {
             self.begin_generation(now_ms, group_id, effects);
         } else {
             // Only static members are left, and none has come back yet.
-            let timeout_ms = group.rebalance_timeout_ms();
+            let timeout_ms = group.rebalance_timeout_ms().max(RETRY_MS_MIN);
             self.set_timer(group_id, Timer::Join, now_ms, timeout_ms);
         }
     }

@@ -14,10 +14,11 @@ use milena_wire::{
 
 use super::{
     MemberMetadata, Timer,
+    checks::check_size,
     group::ConsumerGroup,
-    heartbeat::{Report, check_size},
     member::{Member, MemberState, Partitions, new_metadata},
     migration::{assignment_bytes, classic_metadata},
+    settle::Report,
     timeouts::timer,
 };
 use crate::group::{

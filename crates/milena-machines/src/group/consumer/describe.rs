@@ -10,8 +10,8 @@ use milena_wire::{
 };
 
 use super::{
+    checks::not_a_consumer_group,
     group::ConsumerGroup,
-    heartbeat::not_a_consumer_group,
     member::{Member, Partitions},
 };
 use crate::{

@@ -5,7 +5,7 @@ use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 
 use super::{
     Refusal, Timer,
-    heartbeat::not_a_consumer_group,
+    checks::not_a_consumer_group,
     member::{Current, LEAVE_STATIC_EPOCH, Member},
     timeouts::timer,
 };
@@ -74,10 +74,12 @@ impl GroupCoordinator {
             self.write_member_tombstones(group_id, member_id, effects);
             self.drop_unused_regex(group_id, regex, effects);
         }
-        self.maybe_bump_epoch(group_id, true, effects);
         if downgrades {
+            // The epoch stays: as their generation, it is what those who are left know.
             self.downgrade(now_ms, group_id, effects);
             self.prepare_rebalance(now_ms, group_id, effects);
+        } else {
+            self.maybe_bump_epoch(group_id, true, effects);
         }
     }
 

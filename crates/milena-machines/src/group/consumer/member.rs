@@ -102,6 +102,9 @@ impl Default for Current {
 /// What is said of a member that has said nothing of itself yet.
 pub(super) fn new_metadata() -> ConsumerGroupMemberMetadataValue {
     ConsumerGroupMemberMetadataValue {
+        instance_id: None,
+        rack_id: None,
+        server_assignor: None,
         subscribed_topic_regex: Some(ByteString::new()),
         rebalance_timeout_ms: -1,
         ..Default::default()

@@ -20,7 +20,7 @@ use milena_wire::{
 use super::{
     MemberMetadata, Refusal,
     group::ConsumerGroup,
-    member::{Current, EpochPartitions, Member, MemberState, Partitions},
+    member::{Current, EpochPartitions, Member, MemberState, Partitions, new_metadata},
     refuse,
     target::hash_topics,
 };
@@ -267,10 +267,9 @@ fn upgraded_metadata(member: &ClassicMember, subscription: ConsumerProtocolSubsc
         client_id: member.client_id.clone(),
         client_host: member.client_host.clone(),
         subscribed_topic_names: subscription.topics,
-        subscribed_topic_regex: Some(ByteString::new()),
         rebalance_timeout_ms: member.rebalance_timeout_ms,
         classic_member_metadata: Some(classic_metadata(member.session_timeout_ms, &member.protocols)),
-        ..Default::default()
+        ..new_metadata()
     }
 }
 

@@ -4,6 +4,7 @@
 //! in the end. Each member goes there at its own pace, in heartbeats, and no partition has two owners on the way.
 
 mod assignors;
+mod checks;
 mod classic_members;
 mod describe;
 mod group;
@@ -14,6 +15,7 @@ mod migration;
 mod reconcile;
 mod regex;
 mod replay;
+mod settle;
 mod target;
 mod timeouts;
 mod validate;
@@ -60,10 +62,10 @@ impl GroupCoordinator {
             .iter()
             .filter(|(name, topic)| before.by_name(name) != Some(*topic));
         let changed: Vec<&ByteString> = gone.chain(new).map(|(name, _)| name).collect();
-        let is_created = |name: &&ByteString| {
-            before.by_name(name).map(|topic| topic.id) != after.by_name(name).map(|topic| topic.id)
-        };
-        let has_created = changed.iter().any(is_created);
+        let has_created = after.iter().any(|(name, topic)| {
+            let old = before.by_name(name);
+            old.is_none_or(|old| old.id != topic.id)
+        });
         for group in self.groups.values_mut() {
             if let Group::Consumer(group) = group {
                 let is_concerned = changed.iter().any(|name| group.is_subscribed_to(name));

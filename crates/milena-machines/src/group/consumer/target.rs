@@ -92,10 +92,13 @@ impl GroupCoordinator {
     }
 }
 
+/// Names and regular expression.
+type Subscription<'a> = (&'a [ByteString], Option<&'a ByteString>);
+
 /// The new targets of those whose target changes.
 fn new_target(group: &ConsumerGroup, topics: &TopicsImage, assignor: &str) -> Vec<(ByteString, Partitions)> {
     let nothing = Partitions::new();
-    let mut subscriptions: BTreeMap<(&[ByteString], Option<&ByteString>), Rc<[TopicSpec]>> = BTreeMap::new();
+    let mut subscriptions: BTreeMap<Subscription<'_>, Rc<[TopicSpec]>> = BTreeMap::new();
     let specs: Vec<MemberSpec<'_>> = group
         .members
         .iter()

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 
-use super::{Timer, heartbeat::Report, member::MemberState};
+use super::{Timer, member::MemberState, settle::Report};
 use crate::group::{self, Group, GroupCoordinator, GroupEffects};
 
 impl GroupCoordinator {

@@ -68,7 +68,12 @@ impl GroupCoordinator {
         let mut topics = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
             topics.push(commit_answer(&topic, |metadata| check_metadata(metadata, metadata_max)));
-            let topic_id = self.topic_id(&topic);
+            // A record with an own end of life is of an old form, which has no place for the topic's id.
+            let topic_id = if expire_timestamp == -1 {
+                self.topic_id(&topic)
+            } else {
+                Uuid::default()
+            };
             for partition in topic.partitions {
                 if check_metadata(partition.committed_metadata.as_ref(), metadata_max) != ErrorCode::None {
                     continue;

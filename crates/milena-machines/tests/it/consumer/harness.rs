@@ -144,17 +144,39 @@ impl World {
         self.describe(GROUP).group_state.to_string()
     }
 
-    /// Throws the coordinator away and starts one from the log, which must know the same.
+    /// Throws the coordinator away and starts one from the log, which must know the same, compacted or not.
     pub(crate) fn restart(&mut self) {
         let before = self.describe(GROUP);
-        let mut fresh = GroupCoordinator::new(self.config.clone(), Arc::new(self.topics.clone()), 2);
-        for record in &self.log {
-            fresh.replay_stored(None, &record.key, record.value.as_ref()).unwrap();
-        }
-        self.coordinator = fresh;
+        self.coordinator = self.replayed(&self.compacted());
+        assert_eq!(self.describe(GROUP), before, "the compacted log tells the same");
+        self.coordinator = self.replayed(&self.log);
         assert_eq!(self.describe(GROUP), before, "the log tells the same");
         let effects = self.coordinator.start(self.now_ms);
         self.append(effects);
+    }
+
+    fn replayed(&self, log: &[StoredRecord]) -> GroupCoordinator {
+        // A seed of its own for each start: member ids must not come twice.
+        let seed = 1 + u64::try_from(self.log.len()).unwrap();
+        let mut fresh = GroupCoordinator::new(self.config.clone(), Arc::new(self.topics.clone()), seed);
+        for record in log {
+            fresh.replay_stored(None, &record.key, record.value.as_ref()).unwrap();
+        }
+        fresh
+    }
+
+    /// The last record of each key, but for those that delete.
+    fn compacted(&self) -> Vec<StoredRecord> {
+        let last: BTreeMap<&[u8], usize> = self
+            .log
+            .iter()
+            .enumerate()
+            .map(|(place, record)| (&*record.key, place))
+            .collect();
+        let mut places: Vec<usize> = last.into_values().collect();
+        places.sort_unstable();
+        let kept = places.into_iter().map(|place| self.log[place].clone());
+        kept.filter(|record| record.value.is_some()).collect()
     }
 
     /// Joins a member that behaves.

@@ -185,7 +185,7 @@ impl<'a> Builder<'a> {
             let (of_one, of_other) = (subscribers(one), subscribers(other));
             // one.partitions / of_one against other.partitions / of_other, without fractions
             let pressure = |topic: &TopicSpec, subscribers: usize| {
-                i128::from(topic.partitions) * i128::try_from(subscribers).unwrap_or(i128::from(i64::MAX))
+                i128::from(topic.partitions) * i128::try_from(subscribers).unwrap_or(i128::MAX >> 32)
             };
             let by_pressure = pressure(other, of_one).cmp(&pressure(one, of_other));
             by_pressure.then(of_one.cmp(&of_other)).then(one.id.cmp(&other.id))
@@ -239,5 +239,116 @@ impl<'a> Builder<'a> {
             givers.insert((least + 1, Reverse(to)));
         }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assign, test::*};
+    use super::*;
+    use crate::Random;
+
+    fn sizes(assignment: &[Partitions]) -> Vec<usize> {
+        let size = |own: &Partitions| own.values().map(BTreeSet::len).sum();
+        assignment.iter().map(size).collect()
+    }
+
+    /// The same members, with what they got as what they have.
+    fn again<'a>(members: &[MemberSpec<'a>], got: &'a [Partitions]) -> Vec<MemberSpec<'a>> {
+        let members = members.iter().zip(got);
+        let members = members.map(|(member, previous)| MemberSpec {
+            member_id: member.member_id,
+            instance_id: member.instance_id,
+            topics: member.topics.clone(),
+            previous,
+        });
+        members.collect()
+    }
+
+    #[test]
+    fn everybody_gets_as_many_give_or_take_one() {
+        let topics = [topic(1, 5), topic(2, 3)];
+        let members = specs(&[("a", &topics), ("b", &topics), ("c", &topics)]);
+        let got = assign("uniform", &members);
+        assert_eq!(sizes(&got), [3, 3, 2]);
+        assert_eq!(
+            assign("uniform", &again(&members, &got)),
+            got,
+            "nothing moves without need"
+        );
+    }
+
+    #[test]
+    fn who_comes_gets_only_what_others_have_too_much() {
+        let topics = [topic(1, 6)];
+        let two = specs(&[("a", &topics), ("b", &topics)]);
+        let got = assign("uniform", &two);
+        let mut three = again(&two, &got);
+        three.extend(specs(&[("c", &topics)]));
+        let got_three = assign("uniform", &three);
+        assert_eq!(sizes(&got_three), [2, 2, 2]);
+        for (before, after) in got.iter().zip(&got_three) {
+            let (before, after) = (&before[&topic(1, 0).id], &after[&topic(1, 0).id]);
+            assert!(after.is_subset(before));
+        }
+    }
+
+    #[test]
+    fn where_subscriptions_differ_nobody_can_hand_a_partition_to_somebody_with_much_less() {
+        let members = specs(&[
+            ("a", &[topic(1, 4)]),
+            ("b", &[topic(1, 4), topic(2, 4)]),
+            ("c", &[topic(2, 4), topic(3, 1)]),
+            ("d", &[]),
+        ]);
+        let mut had = vec![Partitions::new(); 4];
+        had[1] = partitions(&[(1, &[0, 1, 2, 3]), (2, &[0, 1, 2, 3])]);
+        let got = assign("uniform", &again(&members, &had));
+        let sizes = sizes(&got);
+        assert_eq!(sizes.iter().sum::<usize>(), 9);
+        for (giver, own) in got.iter().enumerate() {
+            for topic in own.keys() {
+                let subscribes = |member: &MemberSpec<'_>| member.topics.iter().any(|wanted| wanted.id == *topic);
+                let takers = members.iter().enumerate().filter(|(_, member)| subscribes(member));
+                for (taker, _) in takers {
+                    assert!(sizes[giver] <= sizes[taker] + 1, "{sizes:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_longer_there_or_wanted_goes() {
+        let had = partitions(&[(1, &[0, 1]), (9, &[0])]);
+        let mut members = specs(&[("a", &[topic(1, 1)]), ("b", &[topic(1, 1), topic(2, 1)])]);
+        members[0].previous = &had;
+        let got = assign("uniform", &members);
+        assert_eq!(got, [partitions(&[(1, &[0])]), partitions(&[(2, &[0])])]);
+    }
+
+    #[test]
+    fn random_groups_are_assigned_whole_and_settle() {
+        for seed in 0..500 {
+            let mut random = Random::new(seed);
+            let all: Vec<TopicSpec> = (1..=4)
+                .map(|number| topic(number, i32::try_from(random.below(7)).unwrap()))
+                .collect();
+            let mut members = specs(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[])]);
+            for member in &mut members {
+                let wanted: Vec<TopicSpec> = all.iter().filter(|_| random.below(3) > 0).copied().collect();
+                member.topics = wanted.into();
+            }
+            let got = assign("uniform", &members);
+            for topic in &all {
+                let is_wanted = members.iter().any(|member| member.topics.contains(topic));
+                let owners = got.iter().filter_map(|own| own.get(&topic.id));
+                let assigned: Vec<i32> = owners.flatten().copied().collect();
+                let unique: BTreeSet<i32> = assigned.iter().copied().collect();
+                assert_eq!(assigned.len(), unique.len(), "seed {seed}: {topic:?} has two owners");
+                let expected = if is_wanted { topic.partitions } else { 0 };
+                assert_eq!(i32::try_from(unique.len()).unwrap(), expected, "seed {seed}: {topic:?}");
+            }
+            assert_eq!(assign("uniform", &again(&members, &got)), got, "seed {seed}");
+        }
     }
 }

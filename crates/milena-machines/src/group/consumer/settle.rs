@@ -1,0 +1,149 @@
+//! What follows from a member's report: for the log, for the group's epoch and target, and for the member itself.
+
+use bytestring::ByteString;
+use milena_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
+
+use super::{
+    MemberMetadata,
+    member::{Member, MemberState, regex_of},
+    reconcile::Reconciliation,
+};
+use crate::group::{Group, GroupCoordinator, GroupEffects, GroupRecord};
+
+/// A member that has reported.
+pub(super) struct Report<'a> {
+    pub(super) now_ms: i64,
+    pub(super) group_id: &'a ByteString,
+    pub(super) member_id: &'a ByteString,
+    /// What it says that it owns.
+    pub(super) owned: Option<&'a [Owned]>,
+}
+
+impl GroupCoordinator {
+    pub(super) fn consumer_member(&self, group_id: &str, member_id: &str) -> Option<&Member> {
+        match self.groups.get(group_id)? {
+            Group::Consumer(group) => group.members.get(member_id),
+            Group::Classic(_) => None,
+        }
+    }
+
+    /// Writes what is new of a member, and what follows from it for the group and for the member itself. True if the
+    /// member has other partitions than before.
+    pub(super) fn settle_member(
+        &mut self,
+        report: &Report<'_>,
+        metadata: Option<MemberMetadata>,
+        effects: &mut GroupEffects,
+    ) -> bool {
+        let subscription_changed = self.note_member(report, metadata, effects);
+        self.maybe_update_target(report.now_ms, report.group_id, effects);
+        self.maybe_reconcile(report, subscription_changed, effects)
+    }
+
+    /// Writes what is new of a member, and bumps the epoch if that matters to others. True if it subscribes to something
+    /// else than before.
+    pub(super) fn note_member(
+        &mut self,
+        report: &Report<'_>,
+        metadata: Option<MemberMetadata>,
+        effects: &mut GroupEffects,
+    ) -> bool {
+        let Report { now_ms, group_id, .. } = *report;
+        let old = self.consumer_member(group_id, report.member_id);
+        let had_regex = old.and_then(Member::regex).cloned();
+        let (mut names_changed, mut regex_changed) = (false, false);
+        if let Some(metadata) = metadata {
+            let old_names = old.map(|old| old.metadata.subscribed_topic_names.as_slice());
+            names_changed = old_names.unwrap_or_default() != metadata.subscribed_topic_names;
+            regex_changed = had_regex.as_ref() != regex_of(&metadata);
+            let record = GroupRecord::Member {
+                group_id: group_id.clone(),
+                member_id: report.member_id.clone(),
+                value: Some(metadata),
+            };
+            self.write(record, effects);
+        }
+        let subscription_changed = names_changed || regex_changed;
+        let matches_changed = self.refresh_regexes(now_ms, group_id, had_regex.as_ref(), effects);
+        self.maybe_bump_epoch(group_id, subscription_changed || matches_changed, effects);
+        subscription_changed
+    }
+
+    /// True if the member has other partitions than before.
+    pub(super) fn maybe_reconcile(
+        &mut self,
+        report: &Report<'_>,
+        subscription_changed: bool,
+        effects: &mut GroupEffects,
+    ) -> bool {
+        let (group_id, member_id) = (report.group_id, report.member_id);
+        let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            return false;
+        };
+        let Some(member) = group.members.get(member_id) else {
+            return false;
+        };
+        if !subscription_changed && member.is_reconciled_to(group.target_epoch) {
+            return false;
+        }
+        let reconciliation = Reconciliation {
+            group,
+            topics: &self.topics,
+            member_id,
+            member,
+            subscription_changed,
+            owned: report.owned,
+        };
+        let next = reconciliation.next();
+        if next == member.current {
+            return false;
+        }
+        let is_news = next.assigned != member.current.assigned;
+        // A member of the classic protocol has a time of its own in which to join again.
+        if !member.uses_classic_protocol() {
+            let timeout_ms = member.metadata.rebalance_timeout_ms;
+            let must_revoke = next.state == MemberState::UnrevokedPartitions;
+            self.set_rebalance_timer(report, must_revoke.then_some(timeout_ms));
+        }
+        let record = GroupRecord::CurrentAssignment {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            value: Some(next.to_record()),
+        };
+        self.write(record, effects);
+        is_news
+    }
+
+    /// A static member that comes back takes the place of the one that it was.
+    pub(super) fn take_static_place(
+        &mut self,
+        group_id: &ByteString,
+        instance_id: &ByteString,
+        member_id: &ByteString,
+        effects: &mut GroupEffects,
+    ) {
+        let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            return;
+        };
+        let Some((old_id, old)) = group.static_member(instance_id) else {
+            return;
+        };
+        let (old_id, metadata, mut current) = (old_id.clone(), old.metadata.clone(), old.current.clone());
+        (current.epoch, current.previous_epoch) = (0, 0);
+        let target = group.target.get(&old_id).cloned().unwrap_or_default();
+        self.write_member_tombstones(group_id, &old_id, effects);
+        let record = GroupRecord::Member {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            value: Some(metadata),
+        };
+        self.write(record, effects);
+        self.write_target(group_id, member_id.clone(), &target, effects);
+        let record = GroupRecord::CurrentAssignment {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            value: Some(current.to_record()),
+        };
+        self.write(record, effects);
+    }
+}

@@ -1,0 +1,376 @@
+//! Members of both protocols in one group, and groups that change from one to the other.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_machines::group::{GroupConfig, GroupReply, GroupRequest, MigrationPolicy};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        ConsumerProtocolAssignment, ConsumerProtocolSubscription, HeartbeatRequest, JoinGroupRequest,
+        JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest, consumer_protocol_assignment,
+        consumer_protocol_subscription, join_group_request::JoinGroupRequestProtocol,
+        leave_group_request::MemberIdentity, sync_group_request::SyncGroupRequestAssignment,
+    },
+    prefixed::{decode_newest, encode_versioned},
+};
+
+use super::harness::*;
+
+const SESSION_MS: i32 = 10_000;
+
+/// A member of the classic protocol.
+#[derive(Default)]
+pub(super) struct Classic {
+    pub(super) member_id: ByteString,
+    instance_id: Option<ByteString>,
+    pub(super) generation_id: i32,
+    /// Partitions of the topic "t", which is all that it reads.
+    pub(super) owned: Vec<i32>,
+}
+
+impl Classic {
+    fn join_request(&self) -> JoinGroupRequest {
+        let subscription = ConsumerProtocolSubscription {
+            topics: names(&["t"]),
+            owned_partitions: vec![consumer_protocol_subscription::TopicPartition {
+                topic: "t".into(),
+                partitions: self.owned.clone(),
+            }],
+            ..Default::default()
+        };
+        JoinGroupRequest {
+            group_id: GROUP.into(),
+            session_timeout_ms: SESSION_MS,
+            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
+            member_id: self.member_id.clone(),
+            group_instance_id: self.instance_id.clone(),
+            protocol_type: "consumer".into(),
+            protocols: vec![JoinGroupRequestProtocol {
+                name: "range".into(),
+                metadata: encode_versioned(&subscription, 1).unwrap(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    /// Asks to join; the answer, if it comes at once.
+    pub(super) fn join(&mut self, world: &mut World) -> Option<JoinGroupResponse> {
+        let reply = ask(world, 5, GroupRequest::Join(self.join_request()));
+        let Some(GroupReply::Join(response)) = reply else {
+            return None;
+        };
+        if response.error_code == ErrorCode::MemberIdRequired.code() {
+            self.member_id = response.member_id;
+            return self.join(world);
+        }
+        if response.error_code == 0 {
+            self.member_id = response.member_id.clone();
+            self.generation_id = response.generation_id;
+        }
+        Some(response)
+    }
+
+    pub(super) fn sync(&mut self, world: &mut World, assignments: &[(&ByteString, &[i32])]) -> ErrorCode {
+        let assignments = assignments
+            .iter()
+            .map(|(member_id, partitions)| SyncGroupRequestAssignment {
+                member_id: (*member_id).clone(),
+                assignment: assignment_bytes(partitions),
+                ..Default::default()
+            });
+        let request = SyncGroupRequest {
+            group_id: GROUP.into(),
+            generation_id: self.generation_id,
+            member_id: self.member_id.clone(),
+            group_instance_id: self.instance_id.clone(),
+            protocol_type: Some("consumer".into()),
+            protocol_name: Some("range".into()),
+            assignments: assignments.collect(),
+            ..Default::default()
+        };
+        match ask(world, 5, GroupRequest::Sync(request)) {
+            Some(GroupReply::Sync(response)) => {
+                if response.error_code == 0 {
+                    self.owned = partitions_in(&response.assignment);
+                }
+                ErrorCode::from_code(response.error_code).unwrap()
+            }
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    pub(super) fn heartbeat(&self, world: &mut World) -> ErrorCode {
+        let request = HeartbeatRequest {
+            group_id: GROUP.into(),
+            generation_id: self.generation_id,
+            member_id: self.member_id.clone(),
+            group_instance_id: self.instance_id.clone(),
+            ..Default::default()
+        };
+        match ask(world, 4, GroupRequest::Heartbeat(request)) {
+            Some(GroupReply::Heartbeat(response)) => ErrorCode::from_code(response.error_code).unwrap(),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    /// What a client does when it is told to join again: it gives up nothing that it need not.
+    pub(super) fn rejoin(&mut self, world: &mut World) {
+        let response = self.join(world).expect("an answer at once");
+        assert_eq!(response.error_code, 0, "{response:?}");
+        assert_eq!(self.sync(world, &[]), ErrorCode::None);
+    }
+
+    pub(super) fn leave(&self, world: &mut World) -> ErrorCode {
+        let request = LeaveGroupRequest {
+            group_id: GROUP.into(),
+            members: vec![MemberIdentity {
+                member_id: self.member_id.clone(),
+                group_instance_id: self.instance_id.clone(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        match ask(world, 5, GroupRequest::Leave(request)) {
+            Some(GroupReply::Leave(response)) => ErrorCode::from_code(response.members[0].error_code).unwrap(),
+            reply => panic!("{reply:?}"),
+        }
+    }
+}
+
+fn ask(world: &mut World, version: i16, request: GroupRequest) -> Option<GroupReply> {
+    world.version = version;
+    let mut replies = world.ask(request);
+    world.version = 1;
+    replies.pop()
+}
+
+fn assignment_bytes(partitions: &[i32]) -> Bytes {
+    let assignment = ConsumerProtocolAssignment {
+        assigned_partitions: vec![consumer_protocol_assignment::TopicPartition {
+            topic: "t".into(),
+            partitions: partitions.to_vec(),
+        }],
+        user_data: None,
+    };
+    encode_versioned(&assignment, 1).unwrap()
+}
+
+fn partitions_in(assignment: &Bytes) -> Vec<i32> {
+    let assignment: ConsumerProtocolAssignment = decode_newest(assignment).unwrap();
+    let topics = assignment.assigned_partitions.into_iter();
+    topics.flat_map(|topic| topic.partitions).collect()
+}
+
+pub(super) fn world_with(policy: MigrationPolicy) -> World {
+    let config = GroupConfig {
+        migration_policy: policy,
+        ..GroupConfig::default()
+    };
+    let mut world = World::new(config);
+    world.create_topic("t", 4);
+    world
+}
+
+/// A classic group with one member that reads everything.
+fn classic_group(world: &mut World) -> Classic {
+    let mut member = Classic::default();
+    member.join(world);
+    if member.generation_id == 0 {
+        // The join is answered when the (empty) delay of the first rebalance is over.
+        world.pass(0);
+        member.generation_id = 1;
+    }
+    let member_id = member.member_id.clone();
+    assert_eq!(member.sync(world, &[(&member_id, &[0, 1, 2, 3])]), ErrorCode::None);
+    assert_eq!(member.owned, [0, 1, 2, 3]);
+    member
+}
+
+#[test]
+fn a_classic_group_is_upgraded_when_a_new_member_joins() {
+    let mut world = world_with(MigrationPolicy::Upgrade);
+    let mut old = classic_group(&mut world);
+    let mut new = world.join("new", &["t"]);
+    assert_eq!(new.count(), 0, "all is still with the old member");
+    let group = world.describe(GROUP);
+    assert_eq!(group.error_code, 0);
+    let types: Vec<i8> = group.members.iter().map(|member| member.member_type).collect();
+    assert_eq!(types.iter().map(|kind| i32::from(*kind)).sum::<i32>(), 1, "one of each");
+    world.restart();
+
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
+    old.rejoin(&mut world);
+    assert_eq!(old.owned.len(), 2, "it must give up two first");
+    new.beat(&mut world);
+    assert_eq!(new.count(), 0);
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
+    old.rejoin(&mut world);
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::None);
+    new.beat(&mut world);
+    assert_eq!(new.count(), 2);
+    world.settle(&mut [&mut new]);
+    world.restart();
+}
+
+#[test]
+fn a_policy_that_forbids_it_leaves_a_classic_group_classic() {
+    for policy in [MigrationPolicy::Disabled, MigrationPolicy::Downgrade] {
+        let mut world = world_with(policy);
+        classic_group(&mut world);
+        assert_eq!(world.refused(joining("new", &["t"])), ErrorCode::GroupIdNotFound);
+    }
+}
+
+#[test]
+fn an_empty_classic_group_makes_room() {
+    let mut world = world_with(MigrationPolicy::Disabled);
+    let old = classic_group(&mut world);
+    assert_eq!(old.leave(&mut world), ErrorCode::None);
+    let mut new = world.join("new", &["t"]);
+    assert_eq!(new.count(), 4);
+    world.settle(&mut [&mut new]);
+    world.restart();
+}
+
+#[test]
+fn a_classic_member_joins_a_group_of_the_consumer_protocol() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    assert_eq!(old.owned, []);
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::None, "it waits for the other");
+    new.beat(&mut world);
+    new.beat(&mut world);
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
+    old.rejoin(&mut world);
+    assert_eq!(old.owned.len(), 2);
+    world.settle(&mut [&mut new]);
+    world.restart();
+}
+
+#[test]
+fn a_classic_member_is_refused_for_what_it_is() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+
+    let mut request = old.join_request();
+    request.protocol_type = "connect".into();
+    let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
+        panic!("no answer");
+    };
+    assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
+    let mut request = old.join_request();
+    request.protocols[0].name = "sticky".into();
+    let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
+        panic!("no answer");
+    };
+    assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
+
+    let stranger = Classic {
+        member_id: "stranger".into(),
+        ..Classic::default()
+    };
+    assert_eq!(stranger.heartbeat(&mut world), ErrorCode::UnknownMemberId);
+    let other = Classic {
+        member_id: "new".into(),
+        generation_id: 2,
+        ..Classic::default()
+    };
+    assert_eq!(other.heartbeat(&mut world), ErrorCode::UnknownMemberId);
+    old.generation_id += 1;
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::IllegalGeneration);
+    assert_eq!(old.sync(&mut world, &[]), ErrorCode::IllegalGeneration);
+}
+
+#[test]
+fn with_migration_disabled_classic_members_are_not_let_in() {
+    let mut world = world_with(MigrationPolicy::Disabled);
+    world.join("new", &["t"]);
+    let response = Classic::default().join(&mut world).unwrap();
+    assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
+}
+
+#[test]
+fn a_classic_member_that_does_not_join_again_in_time_is_fenced() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let old = classic_group(&mut world);
+    let mut new = world.join("new", &["t"]);
+    let mut waited_ms = 0;
+    while old.heartbeat(&mut world) == ErrorCode::RebalanceInProgress {
+        world.pass(5_000);
+        waited_ms += 5_000;
+        new.beat(&mut world);
+    }
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::UnknownMemberId);
+    assert_eq!(waited_ms, REBALANCE_TIMEOUT_MS);
+    world.settle(&mut [&mut new]);
+    assert_eq!(new.count(), 4);
+}
+
+#[test]
+fn a_classic_member_keeps_its_own_session() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    world.pass(i64::from(SESSION_MS));
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::UnknownMemberId);
+    world.settle(&mut [&mut new]);
+}
+
+#[test]
+fn when_the_last_member_of_the_consumer_protocol_leaves_the_group_is_classic() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    new.leave(&mut world);
+    assert_eq!(world.describe(GROUP).error_code, ErrorCode::GroupIdNotFound.code());
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
+    let generation_id = old.generation_id;
+    let response = old.join(&mut world).expect("it is the only member");
+    assert_eq!((response.error_code, response.generation_id), (0, generation_id + 1));
+    let member_id = old.member_id.clone();
+    assert_eq!(old.sync(&mut world, &[(&member_id, &[0, 1, 2, 3])]), ErrorCode::None);
+    world.restart();
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::None);
+}
+
+#[test]
+fn a_policy_that_forbids_it_leaves_a_group_in_the_consumer_protocol() {
+    let mut world = world_with(MigrationPolicy::Upgrade);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    new.leave(&mut world);
+    assert_eq!(world.describe(GROUP).error_code, 0);
+    old.rejoin(&mut world);
+    old.rejoin(&mut world);
+    assert_eq!(old.owned, [0, 1, 2, 3]);
+    assert_eq!(old.leave(&mut world), ErrorCode::None);
+    assert_eq!(world.state(), "Empty");
+    world.restart();
+}
+
+#[test]
+fn the_last_static_member_may_come_back_with_the_classic_protocol() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = Client::new("new");
+    new.topics = names(&["t"]);
+    new.instance_id = Some("one".into());
+    world.settle(&mut [&mut new]);
+    let mut old = Classic {
+        instance_id: Some("one".into()),
+        ..Classic::default()
+    };
+    let response = old.join(&mut world).unwrap();
+    assert_eq!(response.error_code, 0, "{response:?}");
+    assert_eq!(world.describe(GROUP).error_code, ErrorCode::GroupIdNotFound.code());
+    assert_eq!(old.sync(&mut world, &[]), ErrorCode::None);
+    assert_eq!(old.owned, [0, 1, 2, 3], "it has what it had");
+    world.restart();
+}
