@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
 mod clients;
+mod copiers;
 mod groups;
 mod kafka_on_our_files;
 mod kafka_tools;
@@ -19,3 +20,4 @@ mod kcat;
 mod process;
 mod program;
 mod programs;
+mod streams;

@@ -80,9 +80,13 @@ impl Program {
     pub fn kill(self) {}
 
     /// As an operator would.
-    pub fn terminate(&mut self) {
+    pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let status = Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
         assert!(status.success(), "{}", self.said);
     }
 
