@@ -11,6 +11,7 @@
 mod client;
 mod clients;
 mod copiers;
+mod group_tools;
 mod groups;
 mod kafka_on_our_files;
 mod kafka_tools;
