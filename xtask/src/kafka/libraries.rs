@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::cache;
 
 const VERSION: &str = "4.3.1";
-/// The last line of clients that start their transactions in the way before KIP-890.
+/// Its clients begin transactions in the way before KIP-890.
 const OLD_VERSION: &str = "3.6.2";
 const JAVA_VERSION_MIN: u32 = 17;
 const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
@@ -28,18 +28,18 @@ pub(crate) enum Jars {
 impl Jars {
     fn folder(self) -> String {
         match self {
-            Jars::Kafka => format!("kafka-{VERSION}"),
-            Jars::Streams => format!("kafka-streams-{VERSION}"),
-            Jars::Old => format!("kafka-tools-{OLD_VERSION}"),
+            Self::Kafka => format!("kafka-{VERSION}"),
+            Self::Streams => format!("kafka-streams-{VERSION}"),
+            Self::Old => format!("kafka-tools-{OLD_VERSION}"),
         }
     }
 
     /// Names of Kafka's artifacts, and their version.
     fn artifacts(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Jars::Kafka => (&["kafka_2.13", "kafka-tools", "kafka-clients"], VERSION),
-            Jars::Streams => (&["kafka-streams"], VERSION),
-            Jars::Old => (&["kafka-tools"], OLD_VERSION),
+            Self::Kafka => (&["kafka_2.13", "kafka-tools", "kafka-clients"], VERSION),
+            Self::Streams => (&["kafka-streams"], VERSION),
+            Self::Old => (&["kafka-tools"], OLD_VERSION),
         }
     }
 }

@@ -31,8 +31,8 @@ impl Bench {
     fn internal_records(&self, topic: &str, key: &str, formatter: &str, count: usize) -> String {
         let partition = java_hash(key).abs() % INTERNAL_PARTITIONS;
         self.run(&format!(
-            "console-consumer --topic {topic} --partition {partition} --offset earliest --max-messages {count} --timeout-ms 60000 \
-             --formatter org.apache.kafka.tools.consumer.{formatter}"
+            "console-consumer --topic {topic} --partition {partition} --offset earliest --max-messages {count} \
+             --timeout-ms 60000 --formatter org.apache.kafka.tools.consumer.{formatter}"
         ))
     }
 }

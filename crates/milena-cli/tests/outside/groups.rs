@@ -2,8 +2,8 @@
 
 use crate::{process::Process, program::Program};
 
-/// Members that die are missed after the least time that Kafka allows in the classic protocol.
-const SETTINGS: [&str; 8] = [
+/// Members hear of changes soon. Those that die are missed after the least time that Kafka allows in the classic protocol.
+pub const SETTINGS: [&str; 8] = [
     "-X",
     "group.consumer.min.session.timeout.ms=6000",
     "-X",
