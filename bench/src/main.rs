@@ -10,6 +10,7 @@
 //! each other, not with those of another machine or another day.
 
 mod figures;
+mod member;
 mod peers;
 mod raw;
 mod scenarios;

@@ -5,6 +5,7 @@ mod client;
 mod generate;
 mod golden;
 mod kafka;
+mod simulate;
 mod tidy;
 
 use std::{path::Path, process::ExitCode};
@@ -19,6 +20,7 @@ enum Chore {
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
+    Simulate(simulate::Args),
     /// Check the rules of this repository that no compiler checks
     Tidy,
 }
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),
+        Chore::Simulate(args) => simulate::run(&args),
         Chore::Tidy => tidy::run(root()),
     };
     match outcome {

@@ -4,6 +4,7 @@ mod compaction;
 mod consume;
 mod franz;
 mod fsync;
+mod groups;
 mod idle_consumers;
 mod latency;
 mod librdkafka;
@@ -12,6 +13,7 @@ mod restart;
 mod single;
 mod start;
 mod topics;
+mod transactions;
 
 use anyhow::Result;
 
@@ -42,6 +44,8 @@ pub const SCENARIOS: &[Scenario] = &[
     restart::SCENARIO,
     idle_consumers::SCENARIO,
     compaction::SCENARIO,
+    groups::SCENARIO,
+    transactions::SCENARIO,
 ];
 
 /// What one load did to one broker.

@@ -64,6 +64,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-sim",
+        rooms: &["milena-log", "milena-machines", "milena-wire"],
+        outside: &["bytestring", "clap", "regex"],
+        never: &[NO_WORLD, NO_FILES, NO_CHANCE],
+        seam: "src/main.rs",
+        reads_strangers: false,
+    },
+    Room {
         name: "milena-broker",
         rooms: &["milena-wire", "milena-log", "milena-machines"],
         outside: &[

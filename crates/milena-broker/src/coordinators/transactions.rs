@@ -59,6 +59,8 @@ struct Shard {
 struct State {
     /// `None` until the partition was read, and after a record could not be written: then the machine is ahead of it.
     machine: Option<TransactionCoordinator>,
+    /// How many machines there were: what an earlier one asked for is asked for again by the present one.
+    loads: u64,
     /// Which configuration it has.
     config: Option<Arc<BrokerConfig>>,
     desk: Desk<TransactionReply>,
@@ -70,6 +72,8 @@ struct Applied {
     /// Everything is below this offset.
     end_offset: i64,
     markers: Vec<Markers>,
+    /// Which machine has asked for it.
+    loads: u64,
 }
 
 impl Transactions {
@@ -117,12 +121,12 @@ impl Transactions {
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let mut effects = machine.handle(&context, request, &mut || node.new_producer_id().ok());
         let own = take_own(&mut effects.replies, context.ticket);
-        let Applied { end_offset, markers } = shard.apply(node, &mut state, effects)?;
+        let applied = shard.apply(node, &mut state, effects)?;
         let answer = state
             .desk
-            .take_or_wait(context.ticket, own, &shard.partition, end_offset);
+            .take_or_wait(context.ticket, own, &shard.partition, applied.end_offset);
         drop(state);
-        carry_out(node, shard, markers, end_offset);
+        carry_out(node, shard, applied);
         Ok(answer.settled())
     }
 
@@ -195,9 +199,9 @@ impl Transactions {
             if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
                 let effects = machine.handle_timeout(now_ms, &mut || node.new_producer_id().ok());
                 // What failed is logged; the machine starts anew when somebody asks.
-                let Applied { end_offset, markers } = shard.apply(node, &mut state, effects).ok()?;
+                let applied = shard.apply(node, &mut state, effects).ok()?;
                 drop(state);
-                carry_out(node, shard, markers, end_offset);
+                carry_out(node, shard, applied);
                 state = shard.lock();
             }
             state.machine.as_ref()?.next_deadline()
@@ -223,9 +227,9 @@ impl Shard {
         if state.machine.is_none() {
             // Whoever waited for the machine that was there must ask again.
             state.desk.close();
-            let Applied { end_offset, markers } = self.load(node, &mut state)?;
+            let applied = self.load(node, &mut state)?;
             drop(state);
-            carry_out(node, self, markers, end_offset);
+            carry_out(node, self, applied);
             state = self.lock();
         }
         let config = node.config();
@@ -252,6 +256,7 @@ impl Shard {
         }
         let effects = machine.start(node.now_ms());
         state.machine = Some(machine);
+        state.loads += 1;
         self.apply(node, state, effects)
     }
 
@@ -274,6 +279,7 @@ impl Shard {
         Ok(Applied {
             end_offset,
             markers: effects.markers,
+            loads: state.loads,
         })
     }
 
@@ -283,11 +289,21 @@ impl Shard {
     }
 }
 
-/// Ends transactions whose verdicts are below `end_offset`: here and now if nothing has to wait, else in a task.
-fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, markers: Vec<Markers>, end_offset: i64) {
+/// Ends transactions whose verdicts were stored: here and now if nothing has to wait, else in a task.
+fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, applied: Applied) {
+    let Applied {
+        end_offset,
+        markers,
+        loads,
+    } = applied;
     for markers in markers {
-        let mut end: Pin<Box<dyn Future<Output = ()> + Send>> =
-            Box::pin(end(Arc::clone(node), Arc::clone(shard), markers, end_offset));
+        let end = Ending {
+            node: Arc::clone(node),
+            shard: Arc::clone(shard),
+            markers,
+            loads,
+        };
+        let mut end: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(end.run(end_offset));
         let mut context = Context::from_waker(Waker::noop());
         if end.as_mut().poll(&mut context).is_pending() {
             tokio::spawn(end);
@@ -295,55 +311,84 @@ fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, markers: Vec<Markers>, end_of
     }
 }
 
-/// Nothing is left to do if the disk fails to sync: the next start finds the verdict, if it survived, and carries it out.
-async fn end(node: Arc<Node>, shard: Arc<Shard>, markers: Markers, end_offset: i64) {
-    if wait_durable(&shard.partition, end_offset).await.is_err() {
-        return;
+/// The end of one transaction, as it is carried out.
+struct Ending {
+    node: Arc<Node>,
+    shard: Arc<Shard>,
+    markers: Markers,
+    loads: u64,
+}
+
+impl Ending {
+    /// Nothing is left to do if the disk fails to sync: the next start finds the verdict, if it survived, and carries it
+    /// out. Nor if there is another machine by now, which asks for the same markers.
+    async fn run(self, verdict_end_offset: i64) {
+        if wait_durable(&self.shard.partition, verdict_end_offset).await.is_err() {
+            return;
+        }
+        let mut written = vec![];
+        for TopicPartition { topic, partition } in &self.markers.partitions {
+            let found = self.node.topics().by_name(topic).cloned();
+            // A topic that was deleted needs no marker.
+            let Some(partition) = found.and_then(|topic| topic.partition(*partition).cloned()) else {
+                continue;
+            };
+            let Some(end_offset) = self.write(&partition).await else {
+                return;
+            };
+            written.push((partition, end_offset));
+        }
+        for (partition, end_offset) in written {
+            if wait_durable(&partition, end_offset).await.is_err() {
+                return;
+            }
+        }
+        if let Some(applied) = self.tell() {
+            carry_out(&self.node, &self.shard, applied);
+        }
     }
-    let coordinator_epoch = markers.coordinator_epoch;
-    let marker = match markers.committed {
-        true => ControlRecord::Commit { coordinator_epoch },
-        false => ControlRecord::Abort { coordinator_epoch },
-    };
-    let end = EndMarker {
-        marker,
-        producer: markers.producer,
-        has_new_epoch: markers.transaction_version >= 2,
-    };
-    let mut written = vec![];
-    for TopicPartition { topic, partition } in &markers.partitions {
-        let found = node.topics().by_name(topic).cloned();
-        // A topic that was deleted needs no marker.
-        let Some(partition) = found.and_then(|topic| topic.partition(*partition).cloned()) else {
-            continue;
+
+    /// Writes the marker of one partition, until the disk takes it; gives the offset that it is below.
+    async fn write(&self, partition: &Arc<Partition>) -> Option<i64> {
+        let coordinator_epoch = self.markers.coordinator_epoch;
+        let end = EndMarker {
+            marker: match self.markers.committed {
+                true => ControlRecord::Commit { coordinator_epoch },
+                false => ControlRecord::Abort { coordinator_epoch },
+            },
+            producer: self.markers.producer,
+            has_new_epoch: self.markers.transaction_version >= 2,
         };
-        let end_offset = loop {
-            match write_marker(&node, &partition, end) {
-                Ok(end_offset) => break end_offset,
+        loop {
+            let written = {
+                // Held meanwhile, so that a marker never comes after the end that another machine has carried out.
+                let state = self.shard.lock();
+                if state.loads != self.loads {
+                    return None;
+                }
+                write_marker(&self.node, partition, end)
+            };
+            match written {
+                Ok(end_offset) => return Some(end_offset),
                 Err(error) => {
-                    tracing::error!(%topic, partition = partition.index, %error, "a transaction cannot be ended yet");
+                    let (topic, partition) = (&partition.topic, partition.index);
+                    tracing::error!(%topic, partition, %error, "a transaction cannot be ended yet");
                     tokio::time::sleep(RETRY).await;
                 }
             }
-        };
-        written.push((partition, end_offset));
-    }
-    for (partition, end_offset) in written {
-        if wait_durable(&partition, end_offset).await.is_err() {
-            return;
         }
     }
-    let applied = {
-        let mut state = shard.lock();
-        let Some(machine) = &mut state.machine else {
-            // The next machine asks for these markers again.
-            return;
-        };
-        let effects = machine.markers_written(node.now_ms(), &markers.transactional_id, markers.producer);
-        shard.apply(&node, &mut state, effects)
-    };
-    if let Ok(Applied { end_offset, markers }) = applied {
-        carry_out(&node, &shard, markers, end_offset);
+
+    /// Tells the machine that all markers are written.
+    fn tell(&self) -> Option<Applied> {
+        let mut state = self.shard.lock();
+        if state.loads != self.loads {
+            return None;
+        }
+        let machine = state.machine.as_mut()?;
+        let (id, producer) = (&self.markers.transactional_id, self.markers.producer);
+        let effects = machine.markers_written(self.node.now_ms(), id, producer);
+        self.shard.apply(&self.node, &mut state, effects).ok()
     }
 }
 

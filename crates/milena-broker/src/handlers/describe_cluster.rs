@@ -6,6 +6,7 @@ use milena_wire::{
     messages::{DescribeClusterRequest, DescribeClusterResponse, describe_cluster_response::DescribeClusterBroker},
 };
 
+use super::operations::{OF_CLUSTER, if_asked};
 use crate::node::Node;
 
 const BROKERS: i8 = 1;
@@ -31,7 +32,7 @@ pub(super) fn handle(node: &Node, request: DescribeClusterRequest) -> DescribeCl
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],
-        cluster_authorized_operations: i32::MIN,
+        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, OF_CLUSTER),
         ..Default::default()
     }
 }

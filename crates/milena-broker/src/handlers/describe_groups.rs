@@ -6,7 +6,8 @@ use milena_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, descr
 
 use super::{
     Caller, Handled,
-    groups::{ALL_GROUP_OPERATIONS, GroupOutcome, NOT_ASKED},
+    groups::GroupOutcome,
+    operations::{OF_GROUP, if_asked},
     waiting::error_of,
 };
 
@@ -21,10 +22,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         };
         (&**group_id, request)
     });
-    let authorized_operations = match body.include_authorized_operations {
-        true => ALL_GROUP_OPERATIONS,
-        false => NOT_ASKED,
-    };
+    let authorized_operations = if_asked(body.include_authorized_operations, OF_GROUP);
     let group_ids = body.groups.clone();
     caller.ask_each(requests.collect(), move |outcomes| {
         let groups = group_ids.into_iter().zip(outcomes);

@@ -11,6 +11,7 @@ use milena_wire::{
     },
 };
 
+use super::operations::{NOT_ASKED, OF_TOPIC};
 use crate::{node::Node, topics::Topic};
 
 pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
@@ -46,7 +47,7 @@ pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> De
             response.topics.push(DescribeTopicPartitionsResponseTopic {
                 error_code: ErrorCode::UnknownTopicOrPartition.code(),
                 name: Some(name),
-                topic_authorized_operations: i32::MIN,
+                topic_authorized_operations: NOT_ASKED,
                 ..Default::default()
             });
             continue;
@@ -87,7 +88,7 @@ fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTop
         topic_id: topic.id,
         is_internal: topic.is_internal(),
         partitions: partitions.collect(),
-        topic_authorized_operations: i32::MIN,
+        topic_authorized_operations: OF_TOPIC,
         ..Default::default()
     }
 }

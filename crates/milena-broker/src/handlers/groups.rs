@@ -8,11 +8,6 @@ use crate::coordinators::Asking;
 
 pub(super) type GroupOutcome = Outcome<GroupReply>;
 
-/// Kafka's sign that the operations a client may do were not asked for.
-pub(super) const NOT_ASKED: i32 = i32::MIN;
-/// Read, delete, describe, describe and alter configs: all that can be done to a group, a bit for each.
-pub(super) const ALL_GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
-
 impl Caller<'_> {
     pub(super) fn asking(&self) -> Asking<'_> {
         Asking {

@@ -12,25 +12,31 @@ use milena_wire::{
     },
 };
 
+use super::operations::{NOT_ASKED, OF_CLUSTER, OF_TOPIC, if_asked};
 use crate::{
     node::Node,
     topics::{Topic, name_problem},
 };
 
-/// Kafka's sign that the operations a client may do were not asked for.
-const NOT_ASKED: i32 = i32::MIN;
-
 pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> MetadataResponse {
     // In version 0 an empty list meant all; later that is what null means.
     let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < 4;
-    let topics = match wanted {
+    let mut topics: Vec<MetadataResponseTopic> = match wanted {
         None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
         Some(wanted) => wanted
             .into_iter()
             .map(|wanted| find(node, wanted, may_create))
             .collect(),
     };
+    if request.include_topic_authorized_operations {
+        for topic in topics
+            .iter_mut()
+            .filter(|topic| topic.error_code == ErrorCode::None.code())
+        {
+            topic.topic_authorized_operations = OF_TOPIC;
+        }
+    }
     let config = node.config();
     MetadataResponse {
         brokers: vec![MetadataResponseBroker {
@@ -43,6 +49,7 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
         cluster_id: Some(node.cluster_id.clone().into()),
         controller_id: config.node_id,
         topics,
+        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, OF_CLUSTER),
         ..Default::default()
     }
 }

@@ -40,6 +40,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod operations;
 mod outcomes;
 mod panics;
 mod produce;

@@ -274,3 +274,35 @@ fn requests_that_together_are_larger_than_memory_wait_for_each_other() {
     drop(half_sent);
     assert_eq!(writing.join().unwrap(), 0);
 }
+
+/// The numbers are what Kafka 4.3.1 answers without an authorizer.
+#[test]
+fn what_a_client_may_do_is_told_if_it_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let not_asked = i32::MIN;
+    for (asks, of_topic, of_cluster) in [(true, 3576, 8096), (false, not_asked, not_asked)] {
+        let metadata = MetadataRequest {
+            include_topic_authorized_operations: asks,
+            include_cluster_authorized_operations: asks,
+            ..Default::default()
+        };
+        let answer = client.call(&metadata, 10);
+        assert_eq!(answer.topics[0].topic_authorized_operations, of_topic);
+        assert_eq!(answer.cluster_authorized_operations, of_cluster);
+        let cluster = DescribeClusterRequest {
+            include_cluster_authorized_operations: asks,
+            ..Default::default()
+        };
+        assert_eq!(client.call(&cluster, 2).cluster_authorized_operations, of_cluster);
+    }
+    let partitions = DescribeTopicPartitionsRequest {
+        response_partition_limit: 10,
+        ..Default::default()
+    };
+    let described = client.call(&partitions, 0).topics;
+    assert_eq!(described[0].topic_authorized_operations, 3576);
+    broker.shutdown();
+}

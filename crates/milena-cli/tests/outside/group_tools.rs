@@ -187,6 +187,7 @@ fn offsets_are_stored_as_kafka_stores_them() {
         );
         assert!(written.contains(&key), "{written}");
     }
+    assert_eq!(written.matches(r#","topicId":""#).count(), 2, "{written}");
     bench.end();
 }
 

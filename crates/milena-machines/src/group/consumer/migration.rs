@@ -183,7 +183,18 @@ impl GroupCoordinator {
         let protocol = classic.protocol_name.clone().unwrap_or_default();
         for (member_id, member) in &mut classic.members {
             let subscription = member.metadata(&protocol);
-            member.assignment = assignment_bytes(group.target.get(member_id), &subscription, &self.topics);
+            // What it holds. Kafka writes the target, which others may hold still: an upgrade that comes before the
+            // rebalance would believe it, and give away what this member has.
+            let mut held = Partitions::new();
+            for (topic, partition) in group
+                .members
+                .get(member_id)
+                .into_iter()
+                .flat_map(|member| member.current.held())
+            {
+                held.entry(topic).or_default().insert(partition);
+            }
+            member.assignment = assignment_bytes([&held], &subscription, &self.topics);
         }
         let tombstones = group.tombstones(group_id);
         let member_ids: Vec<ByteString> = group.members.keys().cloned().collect();

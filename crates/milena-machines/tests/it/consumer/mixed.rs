@@ -340,6 +340,23 @@ fn when_the_last_member_of_the_consumer_protocol_leaves_the_group_is_classic() {
     assert_eq!(old.heartbeat(&mut world), ErrorCode::None);
 }
 
+/// The simulator found it: a downgrade wrote down the target, and an upgrade right behind it gave away the rest.
+#[test]
+fn a_downgrade_and_an_upgrade_give_away_nothing_that_a_classic_member_holds() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    classic_group(&mut world);
+    let mut first = world.join("first", &["t"]);
+    first.leave(&mut world);
+    assert_eq!(world.describe(GROUP).error_code, ErrorCode::GroupIdNotFound.code());
+    let mut second = world.join("second", &["t"]);
+    second.beat(&mut world);
+    assert_eq!(
+        second.count(),
+        0,
+        "the old member has heard of nothing and reads everything"
+    );
+}
+
 #[test]
 fn a_policy_that_forbids_it_leaves_a_group_in_the_consumer_protocol() {
     let mut world = world_with(MigrationPolicy::Upgrade);

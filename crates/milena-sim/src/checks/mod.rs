@@ -1,0 +1,135 @@
+//! What must hold, whatever goes wrong.
+//!
+//! A check only counts what clients were told: an answer that was lost promises nothing. The first thing that does not
+//! hold ends the run.
+
+mod fencing;
+mod offsets;
+mod owners;
+mod transactions;
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_machines::TopicsImage;
+use regex::Regex;
+
+pub(crate) use fencing::Fencing;
+pub(crate) use offsets::CommittedOffsets;
+pub(crate) use owners::Owners;
+pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_place};
+
+use crate::clients::ClientId;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TopicPartition {
+    pub(crate) topic: ByteString,
+    pub(crate) partition: i32,
+}
+
+impl std::fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) owners: Owners,
+    pub(crate) offsets: CommittedOffsets,
+    pub(crate) fencing: Fencing,
+    pub(crate) transactions: Transactions,
+    /// The members that want partitions.
+    pub(crate) members: BTreeMap<ClientId, Subscription>,
+    /// How many partitions the last leader of each group saw when it assigned. A leader that takes over an assignment
+    /// compares with that, so that no new partition is forgotten.
+    pub(crate) assigned_counts: BTreeMap<ByteString, i32>,
+    failure: Option<String>,
+}
+
+/// What a member wants to read.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscription {
+    pub(crate) group: ByteString,
+    pub(crate) topics: Vec<ByteString>,
+    pub(crate) pattern: Option<ByteString>,
+}
+
+impl Subscription {
+    pub(crate) fn wants(&self, topic: &str) -> bool {
+        let matches =
+            |pattern: &ByteString| Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(topic));
+        self.topics.iter().any(|wanted| wanted == topic) || self.pattern.as_ref().is_some_and(matches)
+    }
+}
+
+impl Checks {
+    /// Something does not hold. What follows from it is of no interest.
+    pub(crate) fn fail(&mut self, what: String) {
+        self.failure.get_or_insert(what);
+    }
+
+    pub(crate) fn demand(&mut self, held: Result<(), String>) {
+        if let Err(what) = held {
+            self.fail(what);
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// A process asks to take the place of all others with its instance id.
+    pub(crate) fn takes_over(&mut self, now: i64, client: ClientId, group: &ByteString, instance: &ByteString) {
+        for other in self.fencing.takes_over(client, group, instance) {
+            self.owners.doubt(now, other);
+        }
+    }
+
+    /// A process was told that it is the static member: it takes the place of all others with its instance id.
+    pub(crate) fn joined(
+        &mut self,
+        (sent_at, now): (i64, i64),
+        client: ClientId,
+        group: &ByteString,
+        instance: Option<&ByteString>,
+    ) {
+        let Some(instance) = instance else { return };
+        for other in self.fencing.joined((sent_at, now), client, group, instance) {
+            self.owners.doubt(now, other);
+        }
+    }
+
+    /// After all faults have stopped and enough time has passed: each partition that somebody wants has one owner, and
+    /// that one wants it.
+    pub(crate) fn settled(&mut self, now: i64, topics: &TopicsImage) {
+        let held = self.find_unsettled(now, topics);
+        self.demand(held);
+    }
+
+    fn find_unsettled(&self, now: i64, topics: &TopicsImage) -> Result<(), String> {
+        let mut groups: Vec<&ByteString> = self.members.values().map(|member| &member.group).collect();
+        groups.sort();
+        groups.dedup();
+        for group in groups {
+            for (topic, image) in topics.iter() {
+                let wanting = self.members.iter();
+                let wanting: Vec<ClientId> = wanting
+                    .filter(|(_, member)| member.group == *group && member.wants(topic))
+                    .map(|(client, _)| *client)
+                    .collect();
+                if wanting.is_empty() {
+                    continue;
+                }
+                for partition in 0..image.partitions {
+                    let place = TopicPartition {
+                        topic: topic.clone(),
+                        partition,
+                    };
+                    self.owners.check_settled(now, group, &place, &wanting)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

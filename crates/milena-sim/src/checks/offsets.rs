@@ -1,0 +1,147 @@
+//! A committed offset is what somebody committed last.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+
+use super::TopicPartition;
+use crate::clients::Call;
+
+/// Every commit has a value of its own, so a value that is read tells which commit it came from. What may be read then
+/// follows from when commits were sent, when the last copy of each reached the broker, and which are known to have
+/// taken place.
+#[derive(Debug, Default)]
+pub(crate) struct CommittedOffsets {
+    places: BTreeMap<(ByteString, TopicPartition), Vec<Write>>,
+    last_value: i64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    value: i64,
+    sent_at: i64,
+    /// It cannot take place after this.
+    last_chance: i64,
+    /// Somebody was told then that it took place.
+    known_at: Option<i64>,
+    doubled: bool,
+}
+
+/// What is read where nothing is committed.
+pub(crate) const NOTHING: i64 = -1;
+
+impl Write {
+    const NOTHING: Self = Self {
+        value: NOTHING,
+        sent_at: i64::MIN,
+        last_chance: i64::MIN,
+        known_at: Some(i64::MIN),
+        doubled: false,
+    };
+}
+
+impl CommittedOffsets {
+    /// A value that nobody has committed before.
+    pub(crate) fn next_value(&mut self) -> i64 {
+        self.last_value += 1;
+        self.last_value
+    }
+
+    /// A commit was sent. In a transaction, it may take place whenever that ends.
+    pub(crate) fn sent(&mut self, group: &ByteString, place: &TopicPartition, value: i64, call: &Call) {
+        if let Some(last_chance) = call.last_arrival {
+            let writes = self.writes(group, place);
+            writes.push(Write {
+                value,
+                sent_at: call.sent_at,
+                last_chance,
+                known_at: None,
+                doubled: call.doubled,
+            });
+        }
+    }
+
+    pub(crate) fn succeeded(&mut self, now: i64, group: &ByteString, place: &TopicPartition, value: i64) {
+        for write in self
+            .writes(group, place)
+            .iter_mut()
+            .filter(|write| write.value == value)
+        {
+            write.known_at.get_or_insert(now);
+        }
+    }
+
+    /// The broker refused it. Of two copies, the other may still have succeeded.
+    pub(crate) fn refused(&mut self, group: &ByteString, place: &TopicPartition, value: i64) {
+        self.writes(group, place)
+            .retain(|write| write.value != value || write.doubled || write.known_at.is_some());
+    }
+
+    /// Somebody asked at `asked_at` and hears `value` now.
+    pub(crate) fn read(
+        &mut self,
+        (asked_at, now): (i64, i64),
+        group: &ByteString,
+        place: &TopicPartition,
+        value: i64,
+    ) -> Result<(), String> {
+        let writes = self.writes(group, place);
+        let newer_than = |write: &Write| {
+            let known_before = |other: &&Write| other.known_at.is_some_and(|known_at| known_at <= asked_at);
+            let mut newer = writes.iter().filter(|other| other.sent_at > write.last_chance);
+            newer.find(known_before).copied()
+        };
+        let mut found = writes.iter().filter(|write| write.value == value).peekable();
+        if found.peek().is_none() {
+            return Err(format!(
+                "{place} of {group} has offset {value}, which nobody committed successfully"
+            ));
+        }
+        if let Some(newer) = found.next().and_then(newer_than) {
+            return Err(format!(
+                "{place} of {group} has offset {value}, although {} was committed later (sent at {}, known at {:?})",
+                newer.value, newer.sent_at, newer.known_at
+            ));
+        }
+        self.succeeded(now, group, place, value);
+        Ok(())
+    }
+
+    fn writes(&mut self, group: &ByteString, place: &TopicPartition) -> &mut Vec<Write> {
+        let place = (group.clone(), place.clone());
+        self.places.entry(place).or_insert_with(|| vec![Write::NOTHING])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(sent_at: i64) -> Call {
+        Call {
+            id: 0,
+            sent_at,
+            last_arrival: Some(sent_at + 5),
+            doubled: false,
+        }
+    }
+
+    #[test]
+    fn an_acknowledged_commit_may_not_be_lost_and_an_unknown_one_may() {
+        let mut offsets = CommittedOffsets::default();
+        let group = ByteString::from_static("g");
+        let place = TopicPartition {
+            topic: "t".into(),
+            partition: 0,
+        };
+        offsets.sent(&group, &place, 1, &call(100));
+        assert_eq!(offsets.read((101, 102), &group, &place, NOTHING), Ok(()));
+        offsets.succeeded(110, &group, &place, 1);
+        assert!(offsets.read((111, 112), &group, &place, NOTHING).is_err());
+        offsets.sent(&group, &place, 2, &call(200));
+        assert_eq!(offsets.read((300, 301), &group, &place, 1), Ok(()));
+        assert_eq!(offsets.read((300, 301), &group, &place, 2), Ok(()));
+        assert!(offsets.read((302, 303), &group, &place, 1).is_err());
+        assert!(offsets.read((302, 303), &group, &place, 3).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! No partition belongs to two members at the same time.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+
+use super::TopicPartition;
+use crate::clients::ClientId;
+
+/// Who holds what, as members believe. A belief is good until the broker may have given the member up without its
+/// knowing; behind that time it proves nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    claims: BTreeMap<(ByteString, TopicPartition), BTreeMap<ClientId, Claim>>,
+    /// In each generation of the classic protocol, who was given what: this holds without any clock.
+    generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
+    /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
+    pub(crate) only_generations: bool,
+    /// Set where a group may begin anew: one that changes its protocol while it is empty counts from 1 again.
+    pub(crate) generations_repeat: bool,
+    doubted_at: i64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    since: i64,
+    until: i64,
+}
+
+impl Owners {
+    /// A member was told in `generation` that `place` is its own. A static member counts by its instance.
+    pub(crate) fn given(
+        &mut self,
+        group: &ByteString,
+        generation: i32,
+        member: &ByteString,
+        place: &TopicPartition,
+    ) -> Result<(), String> {
+        if self.generations_repeat {
+            return Ok(());
+        }
+        let given = self.generations.entry((group.clone(), generation)).or_default();
+        let first = given.entry(place.clone()).or_insert_with(|| member.clone());
+        if first == member {
+            return Ok(());
+        }
+        Err(format!(
+            "{place} was given to {first} and to {member}, both in generation {generation} of {group}"
+        ))
+    }
+
+    /// A client begins to read `place`, or goes on. By what it sent at `proven_at`, it may believe so until `until`.
+    pub(crate) fn hold(
+        &mut self,
+        now: i64,
+        client: ClientId,
+        (group, place): (&ByteString, &TopicPartition),
+        (proven_at, until): (i64, i64),
+    ) -> Result<(), String> {
+        let until = if proven_at > self.doubted_at {
+            until
+        } else {
+            until.min(self.doubted_at)
+        };
+        let claims = self.claims.entry((group.clone(), place.clone())).or_default();
+        let claim = claims.entry(client).or_insert(Claim { since: now, until });
+        claim.until = claim.until.max(until);
+        let mine = claim.until;
+        if self.only_generations || mine <= now {
+            return Ok(());
+        }
+        let other = claims
+            .iter()
+            .find(|(other, claim)| **other != client && claim.until > now);
+        other.map_or(Ok(()), |(other, claim)| {
+            Err(format!(
+                "{place} of {group} belongs to client {client} (until {mine}) and to client {other} (since {}, until {})",
+                claim.since, claim.until
+            ))
+        })
+    }
+
+    pub(crate) fn release(&mut self, client: ClientId, group: &ByteString, place: &TopicPartition) {
+        if let Some(claims) = self.claims.get_mut(&(group.clone(), place.clone())) {
+            claims.remove(&client);
+        }
+    }
+
+    pub(crate) fn release_all(&mut self, client: ClientId) {
+        for claims in self.claims.values_mut() {
+            claims.remove(&client);
+        }
+    }
+
+    /// The broker may have given this client up.
+    pub(crate) fn doubt(&mut self, now: i64, client: ClientId) {
+        for claim in self.claims.values_mut().filter_map(|claims| claims.get_mut(&client)) {
+            claim.until = claim.until.min(now);
+        }
+    }
+
+    /// The broker's clock jumped: it may give up anybody at once.
+    pub(crate) fn doubt_all(&mut self, now: i64) {
+        self.doubted_at = now;
+        for claim in self.claims.values_mut().flat_map(BTreeMap::values_mut) {
+            claim.until = claim.until.min(now);
+        }
+    }
+
+    /// A commit that was sent at `sent_at` has succeeded: nobody else may have owned the partition then and until now.
+    pub(crate) fn check_commit(
+        &self,
+        now: i64,
+        client: ClientId,
+        (group, place): (&ByteString, &TopicPartition),
+        sent_at: i64,
+    ) -> Result<(), String> {
+        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let other = claims.into_iter().flatten();
+        let mut other = other.filter(|(other, claim)| **other != client && claim.since < sent_at && claim.until > now);
+        match other.next().filter(|_| !self.only_generations) {
+            Some((other, claim)) => Err(format!(
+                "a commit of client {client} for {place} of {group} succeeded although it belongs to client {other} since {}",
+                claim.since
+            )),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_settled(
+        &self,
+        now: i64,
+        group: &ByteString,
+        place: &TopicPartition,
+        wanting: &[ClientId],
+    ) -> Result<(), String> {
+        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let claims = claims.into_iter().flatten().filter(|(_, claim)| claim.until > now);
+        let holders: Vec<ClientId> = claims.map(|(client, _)| *client).collect();
+        match holders.as_slice() {
+            [holder] if wanting.contains(holder) => Ok(()),
+            [] => Err(format!(
+                "nobody reads {place} of {group}, although clients {wanting:?} want it"
+            )),
+            holders => Err(format!(
+                "{place} of {group} is read by clients {holders:?}; those that want it are {wanting:?}"
+            )),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A simulator of Kafka's coordinators: the machines of `milena-machines`, a broker around them that crashes and loses
+//! power, a network that loses, doubles, delays and reorders, clocks that jump, and clients that crash, stand still and
+//! come back. Checkers say what must hold whatever happens. It is not shipped.
+//!
+//! One seed is one run: everything that looks like chance follows from it, so that what failed once fails again. Start
+//! with [`run`]; `scenario` says who takes part, `simulation` what can happen, `checks` what must hold, and `mutation`
+//! which bugs the simulation is known to find.
+//!
+//! No clock, no thread, no file and nothing random from outside may be named here.
+
+#![forbid(unsafe_code)]
+
+mod broker;
+mod checks;
+mod clients;
+mod history;
+mod journal;
+mod mutation;
+mod network;
+mod queue;
+mod scenario;
+mod simulation;
+
+pub use history::History;
+pub use mutation::Mutation;
+pub use scenario::Scenario;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What did not hold, and when.
+    pub failure: Option<Failure>,
+    /// How much happened.
+    pub events: u64,
+    pub history: History,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub at_ms: i64,
+    pub what: String,
+}
+
+/// Plays one run.
+pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_history: bool) -> Outcome {
+    let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
+    let events = simulation.play(end);
+    if simulation.world.checks.failure().is_none() {
+        simulation.check_settled();
+    }
+    let at_ms = simulation.world.queue.now() - simulation::START_MS;
+    let what = simulation.world.checks.failure().map(ToOwned::to_owned);
+    Outcome {
+        failure: what.map(|what| Failure { at_ms, what }),
+        events,
+        history: simulation.world.history,
+    }
+}
+
+/// Plays `count` runs from seed `start` on. At the first that fails, tells what happened and how to see it again.
+pub fn run_many(scenario: Scenario, start: u64, count: u64, mutation: Option<Mutation>) -> Result<u64, String> {
+    let mut events = 0;
+    for seed in start..start.saturating_add(count) {
+        let outcome = run(scenario, seed, mutation, false);
+        events += outcome.events;
+        if outcome.failure.is_some() {
+            return Err(report(scenario, seed, mutation, 60));
+        }
+    }
+    Ok(events)
+}
+
+/// Plays a run again, with its history.
+pub fn report(scenario: Scenario, seed: u64, mutation: Option<Mutation>, lines: usize) -> String {
+    let outcome = run(scenario, seed, mutation, true);
+    let mut text = outcome.history.tail(lines).join("\n");
+    let scenario = scenario.name();
+    let mutation = mutation.map_or_else(String::new, |mutation| format!(" --mutation {}", mutation.name()));
+    match outcome.failure {
+        Some(Failure { at_ms, what }) => {
+            text += &format!("\n\nscenario {scenario}, seed {seed}, after {at_ms} ms: {what}\n");
+        }
+        None => text += &format!("\n\nscenario {scenario}, seed {seed}: all held\n"),
+    }
+    text + &format!("again: cargo xtask simulate --scenario {scenario} --start {seed} --seeds 1{mutation}\n")
+}

@@ -1,0 +1,57 @@
+//! Plays runs of the simulator: `cargo xtask simulate` starts this.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use milena_sim::{Mutation, Scenario, report, run_many};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask simulate",
+    about = "Play the coordinators against a lying world, from seeds"
+)]
+struct Args {
+    /// How many runs of each scenario; for a single one its history is shown
+    #[arg(long, default_value_t = 1_000)]
+    seeds: u64,
+    /// The seed of the first run
+    #[arg(long, default_value_t = 0)]
+    start: u64,
+    /// Only this scenario
+    #[arg(long, value_parser = scenario)]
+    scenario: Option<Scenario>,
+    /// Put a known bug back in
+    #[arg(long, value_parser = mutation)]
+    mutation: Option<Mutation>,
+}
+
+fn scenario(name: &str) -> Result<Scenario, String> {
+    let known = || Scenario::ALL.map(Scenario::name).join(", ");
+    Scenario::from_name(name).ok_or_else(|| format!("there is no such scenario; there are {}", known()))
+}
+
+fn mutation(name: &str) -> Result<Mutation, String> {
+    let known = || Mutation::ALL.map(Mutation::name).join(", ");
+    Mutation::from_name(name).ok_or_else(|| format!("there is no such bug; there are {}", known()))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let scenarios = args
+        .scenario
+        .map_or_else(|| Scenario::ALL.to_vec(), |scenario| vec![scenario]);
+    for scenario in scenarios {
+        if args.seeds == 1 {
+            println!("{}", report(scenario, args.start, args.mutation, usize::MAX));
+            continue;
+        }
+        match run_many(scenario, args.start, args.seeds, args.mutation) {
+            Ok(events) => println!("{}: {} runs, {events} events, all held", scenario.name(), args.seeds),
+            Err(report) => {
+                eprintln!("{report}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

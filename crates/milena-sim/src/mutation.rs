@@ -1,0 +1,57 @@
+//! Known bugs, put back in on purpose: a simulation that does not find them proves nothing.
+
+/// A bug in the broker around the machines. The machines themselves have no switch for any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// Answers leave before what they tell of is safe from a power cut.
+    ReplyBeforeDurable,
+    /// A commit of a member that is no longer in the group is accepted.
+    AcceptStaleCommits,
+    /// A process whose instance id is taken by another is not told.
+    OldStaticMembersSucceed,
+    /// Heartbeats are answered and then forgotten, so that members expire that are alive.
+    ForgetHeartbeats,
+    /// A partition counts as released when its owner was asked to let go of it, not when it has.
+    ReleaseBeforeRevoked,
+    /// The last record of a batch is not appended.
+    LoseLastRecord,
+    /// Offsets of open transactions are forgotten when the broker starts.
+    LosePendingOffsets,
+    /// What was decided before the broker ended is not carried out after its start.
+    ForgetMarkers,
+    /// A producer that was replaced goes on writing.
+    OldProducersSucceed,
+}
+
+impl Mutation {
+    pub const ALL: [Self; 9] = [
+        Self::ReplyBeforeDurable,
+        Self::AcceptStaleCommits,
+        Self::OldStaticMembersSucceed,
+        Self::ForgetHeartbeats,
+        Self::ReleaseBeforeRevoked,
+        Self::LoseLastRecord,
+        Self::LosePendingOffsets,
+        Self::ForgetMarkers,
+        Self::OldProducersSucceed,
+    ];
+
+    /// As it is named on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReplyBeforeDurable => "reply-before-durable",
+            Self::AcceptStaleCommits => "accept-stale-commits",
+            Self::OldStaticMembersSucceed => "old-static-members-succeed",
+            Self::ForgetHeartbeats => "forget-heartbeats",
+            Self::ReleaseBeforeRevoked => "release-before-revoked",
+            Self::LoseLastRecord => "lose-last-record",
+            Self::LosePendingOffsets => "lose-pending-offsets",
+            Self::ForgetMarkers => "forget-markers",
+            Self::OldProducersSucceed => "old-producers-succeed",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mutation| mutation.name() == name)
+    }
+}

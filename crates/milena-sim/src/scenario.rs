@@ -1,0 +1,242 @@
+//! What is played: who takes part, and what goes wrong when.
+
+use bytestring::ByteString;
+use milena_machines::{
+    Random,
+    group::{GroupConfig, MigrationPolicy},
+};
+
+use crate::{
+    Mutation,
+    broker::{Broker, BrokerSettings, LogId},
+    clients::{ClassicMember, ClassicSettings, Client, ConsumerMember, ConsumerSettings, Producer, ProducerSettings},
+    network::Network,
+    simulation::{Event, Fault, START_MS, Simulation, World},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scenario {
+    /// Groups in which a member assigns.
+    Classic,
+    /// Groups in which the broker assigns.
+    Consumer,
+    /// Groups with members of both kinds.
+    Migration,
+    /// Transactional producers.
+    Transactions,
+}
+
+impl Scenario {
+    pub const ALL: [Self; 4] = [Self::Classic, Self::Consumer, Self::Migration, Self::Transactions];
+
+    /// As it is named on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+            Self::Migration => "migration",
+            Self::Transactions => "transactions",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
+    }
+}
+
+/// The session of members of the consumer protocol, and how often they are to be heard of.
+const SESSION_MS: i32 = 8_000;
+const HEARTBEAT_MS: i32 = 1_000;
+/// The clock jumps at most so far. Back, it makes every session longer by that.
+const JUMP_MS_MAX: u64 = 15_000;
+
+/// A run that is set up, and when its parts end.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) simulation: Simulation,
+    pub(crate) end: i64,
+}
+
+pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_history: bool) -> Plan {
+    let mut world = World::new(seed, with_history);
+    let random = &mut world.random;
+    let reorders = scenario == Scenario::Classic && random.below(3) == 0;
+    // A member of the consumer protocol never does that: it says who it is anew.
+    let doubles = scenario == Scenario::Classic;
+    world.network = Network::bad(random, doubles, reorders);
+    world.checks.owners.only_generations = reorders;
+    world.checks.owners.generations_repeat = scenario == Scenario::Migration;
+    let settings = BrokerSettings {
+        fsync: random.below(3) > 0,
+        slow_log: slow_log(random),
+        append_failures: random.below(15),
+        group_config: group_config(random),
+        mutation,
+    };
+    for topic in 0..1 + world.random.below(2) {
+        let partitions = 1 + world.random.below(5) as i32;
+        world.set_topic(topic_name(topic), partitions);
+    }
+    let broker = Broker::new(settings, &mut world);
+    let mut simulation = Simulation::new(world, broker);
+    let faults_end = START_MS + 20_000 + simulation.world.random.below(30_000) as i64;
+    if scenario == Scenario::Transactions {
+        add_producers(&mut simulation, faults_end);
+    } else {
+        add_members(&mut simulation, scenario);
+    }
+    let faults_max = if scenario == Scenario::Transactions { 20 } else { 10 };
+    let back_ms = add_faults(&mut simulation, faults_end, faults_max);
+    simulation.world.queue.at(faults_end, Event::FaultsStop);
+    // Longest: a client is down, joins, an old one must expire, then two rebalances.
+    let end = faults_end + 60_000 + 2 * back_ms;
+    Plan { simulation, end }
+}
+
+fn slow_log(random: &mut Random) -> Option<LogId> {
+    match random.below(4) {
+        0 => Some(LogId::Groups),
+        1 => Some(LogId::Transactions),
+        2 => Some(LogId::Data(0)),
+        _ => None,
+    }
+}
+
+fn topic_name(number: u64) -> ByteString {
+    format!("topic-{number}").into()
+}
+
+fn group_config(random: &mut Random) -> GroupConfig {
+    GroupConfig {
+        initial_rebalance_delay_ms: if random.below(2) == 0 { 0 } else { 1_000 },
+        consumer_session_timeout_ms: SESSION_MS,
+        consumer_heartbeat_interval_ms: HEARTBEAT_MS,
+        migration_policy: MigrationPolicy::Bidirectional,
+        regex_refresh_interval_ms: 10_000,
+        ..GroupConfig::default()
+    }
+}
+
+fn add_members(simulation: &mut Simulation, scenario: Scenario) {
+    let cooperative = simulation.world.random.below(2) == 0;
+    let count = 1 + simulation.world.random.below(4);
+    for number in 0..count {
+        let random = &mut simulation.world.random;
+        let is_classic = match scenario {
+            Scenario::Classic => true,
+            Scenario::Consumer => false,
+            Scenario::Migration | Scenario::Transactions => random.below(2) == 0,
+        };
+        let instance = (random.below(3) == 0).then(|| ByteString::from(format!("instance-{number}")));
+        // One more process with the instance id of another, as after a failed stop.
+        let processes = if instance.is_some() && random.below(3) == 0 {
+            2
+        } else {
+            1
+        };
+        // Only the first process leaves; with two, it is not known which of them the group will have.
+        let leaves = processes == 1 && number > 0 && random.below(5) == 0;
+        // All with the same settings: Kafka does not look at the topics of a static member that comes back.
+        let classic = classic_settings(random, cooperative, instance.clone());
+        let consumer = consumer_settings(random, instance);
+        for _ in 0..processes {
+            let random = &mut simulation.world.random;
+            let start = START_MS + random.below(15_000) as i64;
+            let leaves_at = leaves.then(|| start + random.below(30_000) as i64);
+            let (classic, consumer) = (classic.clone(), consumer.clone());
+            let client: Box<dyn Client> = if is_classic {
+                Box::new(ClassicMember::new(ClassicSettings { leaves_at, ..classic }))
+            } else {
+                Box::new(ConsumerMember::new(ConsumerSettings { leaves_at, ..consumer }))
+            };
+            simulation.add(client, start);
+        }
+    }
+}
+
+/// Some share a transactional id: only the last that started may go on.
+fn add_producers(simulation: &mut Simulation, faults_end: i64) {
+    for _ in 0..1 + simulation.world.random.below(4) {
+        let random = &mut simulation.world.random;
+        let settings = ProducerSettings {
+            transactional_id: format!("id-{}", random.below(3)).into(),
+            is_v2: random.below(2) == 0,
+            timeout_ms: 4_000 + random.below(8_000) as i32,
+            partitions: 1 + random.below(3) as i32,
+            stops_at: faults_end + 10_000,
+        };
+        let start = START_MS + random.below(20_000) as i64;
+        simulation.add(Box::new(Producer::new(settings)), start);
+    }
+}
+
+fn subscription(random: &mut Random) -> Vec<ByteString> {
+    match random.below(4) {
+        0 => vec![topic_name(0)],
+        _ => vec![topic_name(0), topic_name(1)],
+    }
+}
+
+fn classic_settings(random: &mut Random, cooperative: bool, instance: Option<ByteString>) -> ClassicSettings {
+    ClassicSettings {
+        group: "group".into(),
+        instance,
+        topics: subscription(random),
+        cooperative,
+        session_ms: 6_000 + random.below(3_000) as i32,
+        rebalance_ms: 5_000 + random.below(5_000) as i32,
+        leaves_at: None,
+    }
+}
+
+fn consumer_settings(random: &mut Random, instance: Option<ByteString>) -> ConsumerSettings {
+    let pattern = (random.below(4) == 0).then(|| ByteString::from_static("topic-.*"));
+    let topics = if pattern.is_some() {
+        vec![]
+    } else {
+        subscription(random)
+    };
+    ConsumerSettings {
+        group: "group".into(),
+        instance,
+        topics,
+        pattern,
+        assignor: (random.below(4) == 0).then(|| ByteString::from_static("range")),
+        rebalance_ms: 5_000 + random.below(5_000) as i32,
+        session_ms: SESSION_MS,
+        revoke_ms_max: 1 + random.below(3_000),
+        leaves_at: None,
+    }
+}
+
+/// Plans what goes wrong before `end`. Gives how far the clock goes back.
+fn add_faults(simulation: &mut Simulation, end: i64, faults_max: u64) -> i64 {
+    let clients = simulation.client_count() as u64;
+    let World { queue, random, .. } = &mut simulation.world;
+    let mut back_ms = 0;
+    for _ in 0..random.below(faults_max) {
+        let fault = match random.below(12) {
+            0..3 => Fault::CrashClient(random.below(clients) as usize),
+            3..6 => Fault::PauseClient {
+                client: random.below(clients) as usize,
+                for_ms: 1_000 + random.below(15_000) as i64,
+            },
+            6..8 => Fault::CrashBroker { power_cut: false },
+            8..10 => Fault::CrashBroker { power_cut: true },
+            10 => {
+                let by_ms = random.below(2 * JUMP_MS_MAX) as i64 - JUMP_MS_MAX as i64;
+                back_ms += (-by_ms).max(0);
+                Fault::JumpClock { by_ms }
+            }
+            _ => Fault::SetTopic {
+                name: topic_name(random.below(3)),
+                partitions: 1 + random.below(6) as i32,
+            },
+        };
+        queue.at(
+            START_MS + random.below((end - START_MS) as u64) as i64,
+            Event::Fault(fault),
+        );
+    }
+    back_ms
+}

@@ -1,0 +1,4 @@
+//! Thousands of runs, a bug at a time.
+
+mod mutations;
+mod scenarios;

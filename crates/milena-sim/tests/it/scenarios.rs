@@ -1,0 +1,39 @@
+//! Everything holds, whatever goes wrong.
+
+use milena_sim::{Scenario, run, run_many};
+
+fn play(scenario: Scenario, seeds: u64) {
+    if let Err(report) = run_many(scenario, 0, seeds, None) {
+        panic!("{report}");
+    }
+}
+
+#[test]
+fn classic_groups() {
+    play(Scenario::Classic, 1_000);
+}
+
+#[test]
+fn consumer_groups() {
+    play(Scenario::Consumer, 700);
+}
+
+#[test]
+fn groups_that_migrate() {
+    play(Scenario::Migration, 700);
+}
+
+#[test]
+fn transactions() {
+    play(Scenario::Transactions, 1_000);
+}
+
+/// Otherwise a seed would be no way to see a failure again.
+#[test]
+fn a_seed_decides_everything() {
+    for scenario in Scenario::ALL {
+        let [first, second] = [(), ()].map(|()| run(scenario, 7, None, true));
+        assert_eq!(first.events, second.events);
+        assert_eq!(first.history.tail(usize::MAX), second.history.tail(usize::MAX));
+    }
+}
