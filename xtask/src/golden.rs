@@ -68,7 +68,11 @@ fn compile(sources: &Path, classes: &Path) -> Result<()> {
         "--release",
         "17",
     ]);
-    javac.arg("-cp").arg(kafka::classpath()?).arg("-d").arg(classes);
+    javac
+        .arg("-cp")
+        .arg(kafka::classpath(kafka::Jars::Kafka)?)
+        .arg("-d")
+        .arg(classes);
     for entry in fs::read_dir(sources).with_context(|| format!("cannot read {}", sources.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "java") {
@@ -91,7 +95,11 @@ fn compile(sources: &Path, classes: &Path) -> Result<()> {
 fn run_java(args: &Args, wire: &Path, classes: &Path) -> Result<()> {
     let mut java = Command::new("java");
     java.arg("-cp")
-        .arg(format!("{}:{}", classes.display(), kafka::classpath()?))
+        .arg(format!(
+            "{}:{}",
+            classes.display(),
+            kafka::classpath(kafka::Jars::Kafka)?
+        ))
         .arg("Golden");
     if let Some(file) = &args.read_batches {
         java.arg("read-batches").arg(file);

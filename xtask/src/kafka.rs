@@ -14,7 +14,7 @@ use clap::Subcommand;
 
 use cluster::Cluster;
 use config::Settings;
-pub(crate) use libraries::classpath;
+pub(crate) use libraries::{Jars, classpath};
 
 /// Run a real Apache Kafka 4.3.1 (KRaft) on loopback, and Kafka's own tools. Needs Java 17 and Maven.
 #[derive(clap::Args)]
@@ -60,7 +60,10 @@ enum Command {
     // `--help` belongs to the tool too.
     #[command(disable_help_flag = true)]
     Tool {
-        /// Short name of a tool (an unknown name prints the list), or the full name of a class.
+        /// The jars to run it with; this comes before its name.
+        #[arg(long, value_enum, default_value_t = Jars::Kafka)]
+        jars: Jars,
+        /// Short name of a tool (an unknown name prints the list), the full name of a class, or a file of Java code.
         name: String,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -90,8 +93,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             let broker = place.cluster()?.existing_broker(number)?;
             broker.start()?.wait_until_serving()?;
         }
-        Command::Tool { name, args } => tools::run(&name, &args)?,
-        Command::Classpath => println!("{}", classpath()?),
+        Command::Tool { jars, name, args } => tools::run(jars, &name, &args)?,
+        Command::Classpath => println!("{}", classpath(Jars::Kafka)?),
     }
     Ok(())
 }
@@ -118,7 +121,7 @@ mod tests {
     #[test]
     fn a_tool_gets_its_arguments_as_they_are() {
         let words = ["xtask", "tool", "topics", "--help", "-x", "--dir", "d"];
-        let Command::Tool { name, args } = CommandLine::parse_from(words).args.command else {
+        let Command::Tool { name, args, .. } = CommandLine::parse_from(words).args.command else {
             panic!("`tool` was parsed as another command");
         };
         assert_eq!(name, "topics");

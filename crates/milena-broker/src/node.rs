@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod configs;
+mod deletion;
 mod image;
 mod partitions;
 
@@ -320,46 +321,6 @@ impl Node {
             }
             outcome => outcome.unwrap_or_else(|| Err(Refusal::no_topic(name))),
         }
-    }
-
-    pub(crate) fn delete_topic(&self, name: &str) -> Result<(), Refusal> {
-        if !self.config().delete_topic_enable {
-            return Err(Refusal::new(
-                ErrorCode::TopicDeletionDisabled,
-                "delete.topic.enable is false",
-            ));
-        }
-        if is_internal(name) {
-            let reason = format!("{name} is where the coordinators keep their state; it cannot be deleted");
-            return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
-        }
-        let mut metadata = self.metadata();
-        let known = self.topics().by_name(name).is_some();
-        if !known {
-            return Err(Refusal::new(
-                ErrorCode::UnknownTopicOrPartition,
-                format!("there is no topic {name}"),
-            ));
-        }
-        metadata.append(vec![Change::TopicDeleted { name: name.to_owned() }])?;
-        let Some(topic) = self.topics_mut().remove(name) else {
-            return Ok(());
-        };
-        for partition in &topic.partitions {
-            partition.retire();
-            let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
-            if let Err(error) = disk
-                .exists(&dir)
-                .and_then(|there| if there { disk.remove_dir(&dir) } else { Ok(()) })
-            {
-                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a deleted topic");
-            }
-        }
-        // A new topic of this name must not begin where this one did.
-        if let Err(error) = self.write_checkpoints() {
-            tracing::error!(%error, "cannot write the checkpoints");
-        }
-        Ok(())
     }
 
     /// A producer id that nobody has had.

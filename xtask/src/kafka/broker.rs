@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::libraries::{LogLevel, java};
+use super::libraries::{Jars, LogLevel, java};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
@@ -92,7 +92,7 @@ impl Broker {
         let address = self.address()?;
         let heap = std::env::var(HEAP_VARIABLE).unwrap_or_else(|_| HEAP_DEFAULT.to_owned());
         let output = File::options().create(true).append(true).open(self.output_path())?;
-        let process = java(LogLevel::Info)?
+        let process = java(Jars::Kafka, LogLevel::Info)?
             .args([format!("-Xms{heap}"), format!("-Xmx{heap}")])
             .args([
                 "-XX:+UseG1GC",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::broker::Broker;
 use super::config::Settings;
-use super::libraries::{LogLevel, java};
+use super::libraries::{Jars, LogLevel, java};
 
 /// All brokers of a cluster must be formatted with one id; which one does not matter on loopback.
 const CLUSTER_ID: &str = "MilenaTestsKafkaAAAAAA";
@@ -133,7 +133,7 @@ fn format_output_path(broker: &Broker) -> PathBuf {
 
 fn spawn_format(broker: &Broker, settings: &Settings) -> Result<Child> {
     let output = File::create(format_output_path(broker))?;
-    let format = java(LogLevel::Warn)?
+    let format = java(Jars::Kafka, LogLevel::Warn)?
         .args([
             "kafka.tools.StorageTool",
             "format",

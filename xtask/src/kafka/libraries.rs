@@ -9,12 +9,44 @@ use anyhow::{Context, Result, bail};
 use crate::cache;
 
 const VERSION: &str = "4.3.1";
+/// Its clients begin transactions in the way before KIP-890.
+const OLD_VERSION: &str = "3.6.2";
 const JAVA_VERSION_MIN: u32 = 17;
 const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
 
-/// The class path with every jar of Kafka; fetches the jars when they are not in the cache yet.
-pub(crate) fn classpath() -> Result<String> {
-    let libraries = cache::folder(&format!("kafka-{VERSION}"), fetch_into)?;
+/// Jars that are fetched and used together.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Jars {
+    /// Brokers, tools and clients of Kafka 4.3.1.
+    Kafka,
+    /// Kafka Streams 4.3.1.
+    Streams,
+    /// Clients and tools of Kafka 3.6.2.
+    Old,
+}
+
+impl Jars {
+    fn folder(self) -> String {
+        match self {
+            Self::Kafka => format!("kafka-{VERSION}"),
+            Self::Streams => format!("kafka-streams-{VERSION}"),
+            Self::Old => format!("kafka-tools-{OLD_VERSION}"),
+        }
+    }
+
+    /// Names of Kafka's artifacts, and their version.
+    fn artifacts(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Kafka => (&["kafka_2.13", "kafka-tools", "kafka-clients"], VERSION),
+            Self::Streams => (&["kafka-streams"], VERSION),
+            Self::Old => (&["kafka-tools"], OLD_VERSION),
+        }
+    }
+}
+
+/// The class path with these jars; fetches them when they are not in the cache yet.
+pub(crate) fn classpath(jars: Jars) -> Result<String> {
+    let libraries = cache::folder(&jars.folder(), |directory| fetch_into(jars, directory))?;
     let Some(path) = libraries.to_str() else {
         bail!(
             "the cache directory {} is not UTF-8; set XDG_CACHE_HOME to one that is",
@@ -24,8 +56,8 @@ pub(crate) fn classpath() -> Result<String> {
     Ok(format!("{path}/*"))
 }
 
-/// A `java` command with Kafka's jars on its class path, logging from this level on.
-pub(super) fn java(log_level: LogLevel) -> Result<Command> {
+/// A `java` command with these jars on its class path, logging from this level on.
+pub(super) fn java(jars: Jars, log_level: LogLevel) -> Result<Command> {
     check_java()?;
     let mut command = Command::new("java");
     let level = match log_level {
@@ -37,7 +69,7 @@ pub(super) fn java(log_level: LogLevel) -> Result<Command> {
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
     ]);
-    command.arg("-cp").arg(classpath()?);
+    command.arg("-cp").arg(classpath(jars)?);
     Ok(command)
 }
 
@@ -48,10 +80,11 @@ pub(super) enum LogLevel {
     Warn,
 }
 
-fn fetch_into(directory: &Path) -> Result<()> {
-    eprintln!("fetching Kafka {VERSION} with Maven, once");
+fn fetch_into(jars: Jars, directory: &Path) -> Result<()> {
+    let name = jars.folder();
+    eprintln!("fetching {name} with Maven, once");
     let pom = directory.join("pom.xml");
-    fs::write(&pom, pom_text())?;
+    fs::write(&pom, pom_text(jars))?;
     let status = Command::new("mvn")
         .args([
             "--quiet",
@@ -65,27 +98,25 @@ fn fetch_into(directory: &Path) -> Result<()> {
         .status()
         .with_context(|| format!("cannot run `mvn`, which fetches Kafka's jars; {INSTALL_HINT}"))?;
     if !status.success() {
-        bail!("Maven could not fetch Kafka {VERSION} ({status}); its messages are above");
+        bail!("Maven could not fetch {name} ({status}); its messages are above");
     }
     Ok(())
 }
 
-fn pom_text() -> String {
-    let dependencies: String = [
-        ("org.apache.kafka", "kafka_2.13", VERSION),
-        ("org.apache.kafka", "kafka-tools", VERSION),
-        ("org.apache.kafka", "kafka-clients", VERSION),
+fn pom_text(jars: Jars) -> String {
+    let (artifacts, version) = jars.artifacts();
+    let dependencies: String = artifacts
+        .iter()
+        .map(|artifact| ("org.apache.kafka", *artifact, version))
         // Kafka names no logger of its own; this one writes to the standard error.
-        ("org.slf4j", "slf4j-simple", "1.7.36"),
-    ]
-    .iter()
-    .map(|(group, artifact, version)| {
-        format!(
-            "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
+        .chain([("org.slf4j", "slf4j-simple", "1.7.36")])
+        .map(|(group, artifact, version)| {
+            format!(
+                "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\
              <version>{version}</version></dependency>\n"
-        )
-    })
-    .collect();
+            )
+        })
+        .collect();
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n<modelVersion>4.0.0</modelVersion>\n\
          <groupId>milena</groupId><artifactId>kafka-libraries</artifactId><version>1</version>\n\

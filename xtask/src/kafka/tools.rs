@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{Context, Result, bail};
 
-use super::libraries::{LogLevel, java};
+use super::libraries::{Jars, LogLevel, java};
 
 const TOOLS: &[(&str, &str)] = &[
     ("acls", "org.apache.kafka.tools.AclCommand"),
@@ -26,6 +26,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("get-offsets", "org.apache.kafka.tools.GetOffsetShell"),
     ("groups", "org.apache.kafka.tools.GroupsCommand"),
     ("log-dirs", "org.apache.kafka.tools.LogDirsCommand"),
+    ("message-copier", "org.apache.kafka.tools.TransactionalMessageCopier"),
     ("producer-perf", "org.apache.kafka.tools.ProducerPerformance"),
     ("topics", "org.apache.kafka.tools.TopicCommand"),
     ("transactions", "org.apache.kafka.tools.TransactionsCommand"),
@@ -34,9 +35,9 @@ const TOOLS: &[(&str, &str)] = &[
 ];
 
 /// Becomes the tool, so that its exit code, its signals and its terminal are the caller's.
-pub(super) fn run(name: &str, args: &[OsString]) -> Result<()> {
+pub(super) fn run(jars: Jars, name: &str, args: &[OsString]) -> Result<()> {
     let class = class_name(name)?;
-    let error = java(LogLevel::Warn)?.arg("-Xmx512m").arg(class).args(args).exec();
+    let error = java(jars, LogLevel::Warn)?.arg("-Xmx512m").arg(class).args(args).exec();
     Err(error).with_context(|| format!("cannot run java for {class}"))
 }
 

@@ -1,5 +1,7 @@
 //! DeleteTopics 1–6.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
@@ -8,7 +10,10 @@ use milena_wire::{
 };
 
 use super::outcomes::code_and_message;
-use crate::node::{Node, Refusal};
+use crate::{
+    node::{Node, Refusal},
+    topics::Topic,
+};
 
 pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
@@ -18,35 +23,37 @@ pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) ->
     } else {
         by_name.collect()
     };
-    let responses = wanted.into_iter().map(|(name, id)| delete(node, name, id));
+    let found: Vec<Option<Arc<Topic>>> = wanted.iter().map(|(name, id)| find(node, name.as_ref(), *id)).collect();
+    let names: Vec<ByteString> = found.iter().flatten().map(|topic| topic.name.clone()).collect();
+    let mut outcomes = node.delete_topics(&names).into_iter();
+    let responses = wanted.into_iter().zip(found).map(|((name, id), found)| {
+        let outcome = match (&found, &name) {
+            (Some(topic), _) => outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name))),
+            (None, Some(name)) => Err(Refusal::no_topic(name)),
+            (None, None) => Err(Refusal::new(
+                ErrorCode::UnknownTopicId,
+                format!("there is no topic with id {id}"),
+            )),
+        };
+        let (error_code, error_message) = code_and_message(outcome);
+        DeletableTopicResult {
+            name: found.as_ref().map(|topic| topic.name.clone()).or(name),
+            topic_id: found.map_or(id, |topic| topic.id),
+            error_code,
+            error_message,
+            ..Default::default()
+        }
+    });
     DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
     }
 }
 
-fn delete(node: &Node, name: Option<ByteString>, id: Uuid) -> DeletableTopicResult {
-    let known = match &name {
-        Some(name) => node.topics().by_name(name).cloned(),
-        None => node.topics().by_id(id).cloned(),
-    };
-    let outcome = match (&known, &name) {
-        (Some(topic), _) => node.delete_topic(&topic.name),
-        (None, Some(name)) => {
-            let reason = format!("there is no topic {name}");
-            Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, reason))
-        }
-        (None, None) => Err(Refusal::new(
-            ErrorCode::UnknownTopicId,
-            format!("there is no topic with id {id}"),
-        )),
-    };
-    let (error_code, error_message) = code_and_message(outcome);
-    DeletableTopicResult {
-        name: known.as_ref().map(|topic| topic.name.clone()).or(name),
-        topic_id: known.map_or(id, |topic| topic.id),
-        error_code,
-        error_message,
-        ..Default::default()
+fn find(node: &Node, name: Option<&ByteString>, id: Uuid) -> Option<Arc<Topic>> {
+    let topics = node.topics();
+    match name {
+        Some(name) => topics.by_name(name).cloned(),
+        None => topics.by_id(id).cloned(),
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
 }
 
 fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
-    let Some(name) = wanted.name else {
+    // Java's clients ask by id with an empty name instead of none.
+    let Some(name) = wanted.name.filter(|_| wanted.topic_id.is_zero()) else {
         let found = node.topics().by_id(wanted.topic_id).cloned();
         return match found {
             Some(topic) => describe(node, &topic),

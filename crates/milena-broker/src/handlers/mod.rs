@@ -59,6 +59,8 @@ use milena_wire::{
     message::{Request, Response},
 };
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use crate::{
     net::{Outgoing, Peer},
     node::Node,
@@ -144,8 +146,6 @@ fn dispatch(caller: &Caller<'_>) -> Handled {
         ApiKey::ListOffsets => answer(request, |body| list_offsets::handle(node, request.version, body)),
         ApiKey::Metadata => answer(request, |body| metadata::handle(node, request.version, body)),
         ApiKey::ApiVersions => api_versions::handle(request),
-        ApiKey::CreateTopics => answer(request, |body| create_topics::handle(node, request.version, body)),
-        ApiKey::DeleteTopics => answer(request, |body| delete_topics::handle(node, request.version, body)),
         ApiKey::DescribeConfigs => answer(request, |body| describe_configs::handle(node, request.version, body)),
         ApiKey::DescribeCluster => answer(request, |body| describe_cluster::handle(node, body)),
         ApiKey::DescribeTopicPartitions => answer(request, |body| describe_topic_partitions::handle(node, body)),
@@ -186,13 +186,23 @@ fn dispatch_transaction(caller: &Caller<'_>, key: ApiKey) -> Handled {
         ApiKey::WriteTxnMarkers => answer(request, |body| write_txn_markers::handle(node, body)),
         ApiKey::DescribeTransactions => describe_transactions::handle(caller),
         ApiKey::ListTransactions => list_transactions::handle(caller),
-        key => dispatch_admin(node, request, key),
+        key => blocking(|| dispatch_admin(node, request, key)),
+    }
+}
+
+/// Does what may take a while, as a sync of the disk does, such that other connections are served meanwhile.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
 /// The requests of those who look after a cluster.
 fn dispatch_admin(node: &Node, request: &RequestFrame, key: ApiKey) -> Handled {
     match key {
+        ApiKey::CreateTopics => answer(request, |body| create_topics::handle(node, request.version, body)),
+        ApiKey::DeleteTopics => answer(request, |body| delete_topics::handle(node, request.version, body)),
         ApiKey::DeleteRecords => answer(request, |body| delete_records::handle(node, body)),
         ApiKey::OffsetForLeaderEpoch => answer(request, |body| offset_for_leader_epoch::handle(node, body)),
         ApiKey::AlterConfigs => answer(request, |body| alter_configs::handle(node, body)),

@@ -16,7 +16,12 @@ pub struct Process {
 impl Process {
     /// Starts a broker and waits for the line that says where it serves.
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
-        Self::spawn(&mut command(dir, arguments))
+        Self::start_at("127.0.0.1:0", dir, arguments)
+    }
+
+    /// Starts one at the address of one that has ended.
+    pub fn start_at(address: &str, dir: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(&mut command_at(address, dir, arguments))
     }
 
     /// Runs `milena up` for a user whose data belongs into `home`.
@@ -73,9 +78,13 @@ impl Drop for Process {
 }
 
 pub fn command(dir: &Path, arguments: &[&str]) -> Command {
+    command_at("127.0.0.1:0", dir, arguments)
+}
+
+fn command_at(address: &str, dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
     command
-        .args(["broker", "--listen", "127.0.0.1:0", "--data-dir"])
+        .args(["broker", "--listen", address, "--data-dir"])
         .arg(dir)
         .args(arguments);
     command

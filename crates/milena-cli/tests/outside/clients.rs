@@ -1,13 +1,14 @@
 //! Clients in other languages; the scripts in `clients/` judge what the broker answers.
 
 use crate::{
+    groups::SETTINGS,
     process::Process,
     programs::{run, xtask},
 };
 
 fn is_content(client: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let broker = Process::start(dir.path(), &[]);
+    let broker = Process::start(dir.path(), &SETTINGS);
     let said = run(xtask().args(["client", client, &broker.address]), "");
     assert!(said.ends_with("all as expected\n"), "{said}");
     assert!(broker.terminate().success());

@@ -1,26 +1,24 @@
 //! Kafka's own command line tools, and what they print about us.
-//!
-//! Its consumer-perf and verifiable-consumer read in groups only, and wait for a broker that has them.
 
 use std::fs;
 
 use crate::{process::Process, programs::kafka_tool};
 
 /// A broker and the tools that ask it.
-struct Bench {
+pub struct Bench {
     dir: tempfile::TempDir,
-    broker: Process,
+    pub broker: Process,
 }
 
 impl Bench {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let broker = Process::start(dir.path(), &[]);
         Self { dir, broker }
     }
 
     /// Runs a line such as `topics --list`; no word of it has a space inside.
-    fn run(&self, line: &str) -> String {
+    pub fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }
 
@@ -29,7 +27,7 @@ impl Bench {
         kafka_tool(&self.broker.address, words[0], &words[1..], input)
     }
 
-    fn end(self) {
+    pub fn end(self) {
         assert!(self.broker.terminate().success());
     }
 }

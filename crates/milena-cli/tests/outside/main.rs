@@ -10,10 +10,15 @@
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
 mod clients;
+mod copiers;
+mod group_tools;
+mod groups;
 mod kafka_on_our_files;
 mod kafka_tools;
 mod kcat;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]
 mod process;
+mod program;
 mod programs;
+mod streams;

@@ -1,11 +1,20 @@
 """A broker before confluent-kafka, which is librdkafka with Python's types: every answer is judged on this side.
 
-`python confluent.py HOST:PORT`; the broker must have no topic `confluent`.
+`python confluent.py HOST:PORT`; the broker must have no topic whose name begins with `confluent`.
 """
 
 import sys
+import time
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -20,6 +29,10 @@ from confluent_kafka.admin import (
 ADDRESS = {"bootstrap.servers": sys.argv[1]}
 TOPIC = "confluent"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+GROUPS_TOPIC = "confluent-groups"
+GROUP_VALUES = [f"message {number}" for number in range(40)]
+SOURCE_TOPIC = "confluent-source"
+TARGET_TOPIC = "confluent-target"
 TIMEOUT = 30
 START_MS = 1_700_000_000_000
 
@@ -69,9 +82,9 @@ def produce(partition, codec, settings):
     return offsets
 
 
-def consume(consumer, partition, offset):
+def consume(consumer, partition, offset, topic=TOPIC):
     """All messages from this offset to the end."""
-    consumer.assign([TopicPartition(TOPIC, partition, offset)])
+    consumer.assign([TopicPartition(topic, partition, offset)])
     messages = []
     while True:
         message = consumer.poll(TIMEOUT)
@@ -148,6 +161,142 @@ def check_refusal():
     expect([error.code() for error in errors], [KafkaError.MSG_SIZE_TOO_LARGE], "errors for a large record")
 
 
+def committed(consumer, partitions):
+    wanted = [TopicPartition(GROUPS_TOPIC, partition) for partition in range(partitions)]
+    return [found.offset for found in consumer.committed(wanted, TIMEOUT)]
+
+
+def read_until(consumers, count):
+    """Lets members read in turn until they have so many messages together; gives values by member."""
+    read = [[] for _ in consumers]
+    deadline = time.monotonic() + 2 * TIMEOUT
+    while sum(map(len, read)) < count:
+        if time.monotonic() > deadline:
+            sys.exit(f"members read {read}, not {count} messages")
+        for values, consumer in zip(read, consumers):
+            message = consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                values.append(text(message.value()))
+            elif message is not None:
+                raise KafkaException(message.error())
+    return read
+
+
+def check_group(admin, protocol, settings):
+    """Two members share a topic; one leaves, and the other goes on where both have ended."""
+    group = {
+        **ADDRESS,
+        **settings,
+        "group.id": f"group-{protocol}",
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 20,
+    }
+    members = [Consumer(group), Consumer(group)]
+    for member in members:
+        member.subscribe([GROUPS_TOPIC])
+    deadline = time.monotonic() + 2 * TIMEOUT
+    # Reading waits until both have their share, so that each message has one owner.
+    while sorted(len(member.assignment()) for member in members) != [2, 2]:
+        if time.monotonic() > deadline:
+            sys.exit(f"{protocol}: assignments {[member.assignment() for member in members]}")
+        for member in members:
+            message = member.poll(0.05)
+            if message is not None and message.error() is None:
+                member.seek(TopicPartition(GROUPS_TOPIC, message.partition(), 0))
+    owned = [{found.partition for found in member.assignment()} for member in members]
+    expect(owned[0] | owned[1], set(range(4)), f"{protocol}: partitions of both")
+    for member in members:
+        for partition in member.assignment():
+            member.seek(TopicPartition(GROUPS_TOPIC, partition.partition, 0))
+    read = read_until(members, len(GROUP_VALUES))
+    expect(sorted(sum(read, [])), sorted(GROUP_VALUES), f"{protocol}: what both read")
+    for member in members:
+        member.commit(asynchronous=False)
+    expect(sum(committed(members[0], 4)), len(GROUP_VALUES), f"{protocol}: committed offsets")
+
+    [described] = [future.result() for future in admin.describe_consumer_groups([group["group.id"]]).values()]
+    expect((described.state.name, len(described.members)), ("STABLE", 2), f"{protocol}: the described group")
+    members[0].close()
+    producer = Producer(ADDRESS)
+    for partition in range(4):
+        producer.produce(GROUPS_TOPIC, f"later {partition}", partition=partition)
+    expect(producer.flush(TIMEOUT), 0, "what was left unsent")
+    [rest] = read_until(members[1:], 4)
+    expect(sorted(rest), [f"later {partition}" for partition in range(4)], f"{protocol}: what the last one read")
+    members[1].close()
+    admin.delete_consumer_groups([group["group.id"]])[group["group.id"]].result()
+
+
+def check_groups(admin):
+    cooperative = {"partition.assignment.strategy": "cooperative-sticky"}
+    for protocol, settings in [("classic", cooperative), ("consumer", {})]:
+        admin.create_topics([NewTopic(GROUPS_TOPIC, 4, 1)])[GROUPS_TOPIC].result()
+        producer = Producer(ADDRESS)
+        for number, value in enumerate(GROUP_VALUES):
+            producer.produce(GROUPS_TOPIC, value, partition=number % 4)
+        expect(producer.flush(TIMEOUT), 0, "what was left unsent")
+        check_group(admin, protocol, settings)
+        admin.delete_topics([GROUPS_TOPIC])[GROUPS_TOPIC].result()
+
+
+def check_transactions(admin):
+    """One transaction is aborted and one is committed with the offsets that it has read; an older producer is fenced."""
+    for topic in [SOURCE_TOPIC, TARGET_TOPIC]:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    producer = Producer(ADDRESS)
+    for number in range(10):
+        producer.produce(SOURCE_TOPIC, f"message {number}")
+    expect(producer.flush(TIMEOUT), 0, "what was left unsent")
+    settings = {
+        **ADDRESS,
+        "group.id": "copiers",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer({**settings, "enable.partition.eof": False})
+    consumer.subscribe([SOURCE_TOPIC])
+    read = []
+    while len(read) < 10:
+        message = consumer.poll(TIMEOUT)
+        expect(message is not None and message.error() is None, True, f"a message after {read}")
+        read.append(text(message.value()))
+    transactional = {**ADDRESS, "transactional.id": "copier"}
+    older = Producer(transactional)
+    older.init_transactions(TIMEOUT)
+    for ending in ["abort", "commit"]:
+        older.begin_transaction()
+        for value in read:
+            older.produce(TARGET_TOPIC, f"{value} to {ending}")
+        positions = consumer.position([TopicPartition(SOURCE_TOPIC, 0)])
+        older.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), TIMEOUT)
+        where = [TopicPartition(SOURCE_TOPIC, 0)]
+        if ending == "abort":
+            older.abort_transaction(TIMEOUT)
+            expect(consumer.committed(where, TIMEOUT)[0].offset, OFFSET_INVALID, "offset after an abort")
+        else:
+            older.commit_transaction(TIMEOUT)
+            expect(consumer.committed(where, TIMEOUT)[0].offset, 10, "offset after a commit")
+    consumer.close()
+
+    older.begin_transaction()
+    older.produce(TARGET_TOPIC, "left open")
+    older.flush(TIMEOUT)
+    Producer(transactional).init_transactions(TIMEOUT)
+    try:
+        older.commit_transaction(TIMEOUT)
+        sys.exit("a fenced producer has committed")
+    except KafkaException as error:
+        expect(error.args[0].code(), KafkaError._FENCED, "the error of a fenced producer")
+    reader = Consumer(settings)
+    found = [text(message.value()) for message in consume(reader, 0, OFFSET_BEGINNING, TARGET_TOPIC)]
+    reader.close()
+    expect(found, [f"{value} to commit" for value in read], "what was committed")
+
+
 def main():
     admin = AdminClient(ADDRESS)
     # The timestamps are old.
@@ -168,6 +317,8 @@ def main():
     check_admin(admin, consumer, 3)
     consumer.close()
     check_refusal()
+    check_groups(admin)
+    check_transactions(admin)
     admin.delete_topics([TOPIC])[TOPIC].result()
     expect(TOPIC in admin.list_topics(timeout=TIMEOUT).topics, False, "the deleted topic is listed")
     print("all as expected")

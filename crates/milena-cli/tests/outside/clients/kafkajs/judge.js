@@ -1,6 +1,6 @@
 // A broker before KafkaJS, which has its own protocol code in JavaScript: every answer is judged on this side.
 //
-// `node judge.js HOST:PORT`; the broker must have no topic `kafkajs`.
+// `node judge.js HOST:PORT`; the broker must have no topic whose name begins with `kafkajs`.
 //
 // KafkaJS compresses by gzip only. Packages in plain JavaScript and WebAssembly add the other codecs. Its consumer reads
 // in groups only, so that reading by assignment uses the layer under it, which asks and decodes as the consumer does.
@@ -18,6 +18,8 @@ const { ZstdCodec } = require('zstd-codec')
 
 const BROKERS = [process.argv[2]]
 const TOPIC = 'kafkajs'
+const GROUPS_TOPIC = 'kafkajs-groups'
+const TARGET_TOPIC = 'kafkajs-target'
 const CODECS = ['None', 'GZIP', 'Snappy', 'LZ4', 'ZSTD']
 const START_MS = 1_700_000_000_000
 
@@ -141,6 +143,99 @@ async function checkAdmin(admin) {
   assert.equal(topics[0].partitions.length, CODECS.length + 1)
 }
 
+// Lets a member read until it has so many messages; gives their values.
+function readByGroup(consumer, count) {
+  return new Promise((resolve, reject) => {
+    const values = []
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+    consumer
+      .run({
+        eachMessage: async ({ message }) => {
+          values.push(text(message.value))
+          if (values.length === count) resolve(values)
+        },
+      })
+      .catch(reject)
+  })
+}
+
+const joined = (consumer, test) =>
+  new Promise(resolve =>
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      const partitions = payload.memberAssignment[GROUPS_TOPIC] ?? []
+      if (test(partitions)) resolve(partitions)
+    }),
+  )
+
+// Two members share a topic; one leaves, and the other goes on where both have ended.
+async function checkGroup(kafka, admin) {
+  await admin.createTopics({ topics: [{ topic: GROUPS_TOPIC, numPartitions: 4 }] })
+  const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
+  await producer.connect()
+  const send = word =>
+    producer.send({
+      topic: GROUPS_TOPIC,
+      messages: Array.from({ length: 40 }, (_, i) => ({ partition: i % 4, value: `${word} ${i}` })),
+    })
+  const groupId = 'kafkajs-group'
+  const members = [0, 1].map(() => kafka.consumer({ groupId, maxWaitTimeInMs: 100, heartbeatInterval: 300 }))
+  for (const member of members) {
+    await member.connect()
+    await member.subscribe({ topic: GROUPS_TOPIC, fromBeginning: true })
+  }
+  const shares = members.map(member => joined(member, partitions => partitions.length === 2))
+  const read = []
+  const enough = count =>
+    new Promise(resolve => {
+      const timer = setInterval(() => read.length >= count && resolve(clearInterval(timer)), 20)
+    })
+  for (const member of members) {
+    await member.run({ autoCommitThreshold: 1, eachMessage: async ({ message }) => read.push(text(message.value)) })
+  }
+  const partitions = (await Promise.all(shares)).flat().sort()
+  assert.deepEqual(partitions, [0, 1, 2, 3])
+  await send('first')
+  await enough(40)
+  const { groups } = await admin.describeGroups([groupId])
+  assert.deepEqual([groups[0].state, groups[0].members.length], ['Stable', 2])
+  const all = joined(members[1], partitions => partitions.length === 4)
+  await members[0].disconnect()
+  await all
+  await send('second')
+  await enough(80)
+  await members[1].disconnect()
+  const expected = ['first', 'second'].flatMap(word => Array.from({ length: 40 }, (_, i) => `${word} ${i}`))
+  assert.deepEqual(read.sort(), expected.sort())
+  const [{ partitions: offsets }] = await admin.fetchOffsets({ groupId, topics: [GROUPS_TOPIC] })
+  assert.deepEqual(offsets.map(({ offset }) => offset), ['20', '20', '20', '20'])
+  await admin.deleteGroups([groupId])
+  await producer.disconnect()
+}
+
+// One transaction is aborted and one is committed, each with an offset for a group.
+async function checkTransactions(kafka, admin) {
+  await admin.createTopics({ topics: [{ topic: TARGET_TOPIC, numPartitions: 1 }] })
+  const settings = { transactionalId: 'kafkajs-copier', maxInFlightRequests: 1, idempotent: true }
+  const producer = kafka.producer({ ...settings, createPartitioner: Partitioners.DefaultPartitioner })
+  await producer.connect()
+  const consumerGroupId = 'kafkajs-copiers'
+  for (const [ending, offset] of [['abort', '-1'], ['commit', '7']]) {
+    const transaction = await producer.transaction()
+    await transaction.send({ topic: TARGET_TOPIC, messages: [{ value: `to ${ending}` }] })
+    const topics = [{ topic: GROUPS_TOPIC, partitions: [{ partition: 0, offset: '7' }] }]
+    await transaction.sendOffsets({ consumerGroupId, topics })
+    await transaction[ending]()
+    const [{ partitions }] = await admin.fetchOffsets({ groupId: consumerGroupId, topics: [GROUPS_TOPIC] })
+    assert.equal(partitions.find(({ partition }) => partition === 0).offset, offset)
+  }
+  await producer.disconnect()
+  const reader = kafka.consumer({ groupId: 'kafkajs-readers', maxWaitTimeInMs: 100 })
+  await reader.connect()
+  await reader.subscribe({ topic: TARGET_TOPIC, fromBeginning: true })
+  assert.deepEqual(await readByGroup(reader, 1), ['to commit'])
+  await reader.disconnect()
+}
+
 async function main() {
   await addCodecs()
   const retry = { retries: 2 }
@@ -182,11 +277,19 @@ async function main() {
   const large = producer.send({ topic: TOPIC, messages: [{ partition: 0, value: 'x'.repeat(5_000) }] })
   await assert.rejects(large, { type: 'MESSAGE_TOO_LARGE' })
   await producer.disconnect()
+  await checkGroup(kafka, admin)
+  await checkTransactions(kafka, admin)
   await admin.deleteTopics({ topics: [TOPIC] })
   assert.equal((await admin.listTopics()).includes(TOPIC), false)
   await admin.disconnect()
   console.log('all as expected')
 }
+
+// What is waited for may never come.
+setTimeout(() => {
+  console.error('it takes too long')
+  process.exit(1)
+}, 120_000).unref()
 
 main().catch(error => {
   console.error(error)

@@ -1,0 +1,128 @@
+//! Kafka's own transactional copier, of now and of old, while others fence it and it and the broker are killed.
+
+use crate::{
+    process::Process,
+    program::Program,
+    programs::{kafka_tool, kcat},
+};
+
+const RECORDS: usize = 1_500;
+const STEP: &str = "\"stage\":\"ProcessLoop\"";
+
+/// Clients that know of the second version of transactions, in which a partition is added by producing to it. They share
+/// the partitions of the input in a group.
+#[test]
+fn new_clients_copy_each_record_exactly_once() {
+    copies_each_record_exactly_once("kafka", 3, &["--input-partition", "-1", "--group-mode"]);
+}
+
+/// Clients that add partitions before they produce, and keep their epoch after each transaction.
+#[test]
+fn old_clients_copy_each_record_exactly_once() {
+    copies_each_record_exactly_once("old", 1, &["--input-partition", "0"]);
+}
+
+fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let address = broker.address.clone();
+    for topic in ["input", "output"] {
+        let partitions = partitions.to_string();
+        kafka_tool(
+            &address,
+            "topics",
+            &["--create", "--topic", topic, "--partitions", &partitions],
+            "",
+        );
+    }
+    // A key goes to the same partition in both topics, so that order can be compared.
+    let records: String = (0..RECORDS).map(|i| format!("{}:{i}\n", i % 20)).collect();
+    kcat(
+        &address,
+        &["-P", "-t", "input", "-K:", "-X", "topic.partitioner=murmur2_random"],
+        &records,
+    );
+    let copy = || copier(jars, &address, how);
+
+    let mut fenced = copy();
+    for _ in 0..10 {
+        fenced.wait_for(STEP);
+    }
+    fenced.signal("STOP");
+    let mut killed = copy();
+    for _ in 0..10 {
+        killed.wait_for(STEP);
+    }
+    fenced.signal("CONT");
+    let (code, said) = fenced.end();
+    assert_ne!(code, Some(0), "two copiers with one transactional id went on: {said}");
+
+    broker.kill();
+    let broker = Process::start_at(&address, dir.path(), &[]);
+    for _ in 0..10 {
+        killed.wait_for(STEP);
+    }
+    killed.kill();
+
+    let said = copy().succeed();
+    assert!(said.contains("\"remaining\":0}"), "{said}");
+    check(&address, partitions);
+    assert!(broker.terminate().success());
+}
+
+fn copier(jars: &str, address: &str, how: &[&str]) -> Program {
+    let mut arguments = vec![
+        "--broker-list",
+        address,
+        "--input-topic",
+        "input",
+        "--output-topic",
+        "output",
+        "--consumer-group",
+        "copiers",
+        "--transactional-id",
+        "copier",
+        "--transaction-size",
+        "5",
+        "--enable-random-aborts",
+        "--use-group-metadata",
+    ];
+    arguments.extend(how);
+    Program::java(jars, "message-copier", &arguments)
+}
+
+/// Each input is in the output once, in its order, for those who read what was committed.
+fn check(address: &str, partitions: usize) {
+    let (mut copied, mut aborted) = (0, 0);
+    for partition in 0..partitions {
+        let read = |topic: &str, level: &str| read(address, topic, partition, level);
+        let input = read("input", "read_committed");
+        assert_eq!(read("output", "read_committed"), input, "partition {partition}");
+        copied += input.len();
+        aborted += read("output", "read_uncommitted").len() - input.len();
+    }
+    assert_eq!(copied, RECORDS);
+    assert!(aborted > 0, "no transaction was aborted");
+}
+
+fn read(address: &str, topic: &str, partition: usize, level: &str) -> Vec<String> {
+    let partition = partition.to_string();
+    let level = format!("isolation.level={level}");
+    let arguments = [
+        "-C",
+        "-t",
+        topic,
+        "-p",
+        &partition,
+        "-o",
+        "beginning",
+        "-e",
+        "-q",
+        "-X",
+        &level,
+        "-f",
+        "%k %s\n",
+    ];
+    let read = kcat(address, &arguments, "");
+    read.lines().map(str::to_owned).collect()
+}
