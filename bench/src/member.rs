@@ -1,6 +1,6 @@
 //! A member of a classic group that does as little as possible.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
@@ -10,8 +10,10 @@ use milena_wire::{
     prefixed::{decode_newest, encode_versioned},
 };
 
-use crate::raw::Connection;
+use crate::raw::{Connection, encode};
 
+const JOIN: i16 = 9;
+const SYNC: i16 = 5;
 const REBALANCE_IN_PROGRESS: i16 = 27;
 const MEMBER_ID_REQUIRED: i16 = 79;
 /// Errors that a coordinator gives while it starts: not available, loading, not the coordinator.
@@ -23,7 +25,7 @@ pub struct Member {
     topic: ByteString,
     partitions: i32,
     id: ByteString,
-    generation: i32,
+    pub generation: i32,
 }
 
 impl Member {
@@ -50,68 +52,87 @@ impl Member {
                 return Ok(());
             }
             ensure!(NOT_YET.contains(&error), "no coordinator: error {error}");
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Joins and syncs until there is an assignment; gives the partitions.
     pub fn join(&mut self) -> Result<Vec<i32>> {
         loop {
-            let joined = self.join_once()?;
-            let assignments = if joined.leader == self.id {
-                self.assign(&joined)?
-            } else {
-                vec![]
+            self.send_join()?;
+            let Some(joined) = self.receive_join()? else {
+                continue;
             };
-            let request = SyncGroupRequest {
-                group_id: self.group.clone(),
-                generation_id: self.generation,
-                member_id: self.id.clone(),
-                group_instance_id: None,
-                protocol_type: Some("consumer".into()),
-                protocol_name: Some("range".into()),
-                assignments,
-                ..Default::default()
-            };
-            let synced = self.connection.call(&request, 5)?;
-            match synced.error_code {
-                0 => return partitions_of(&synced.assignment),
-                REBALANCE_IN_PROGRESS => {}
-                error => bail!("cannot sync: error {error}"),
+            self.send_sync(&joined)?;
+            if let Some(partitions) = self.receive_sync()? {
+                return Ok(partitions);
             }
         }
     }
 
-    fn join_once(&mut self) -> Result<JoinGroupResponse> {
+    pub fn send_join(&mut self) -> Result<()> {
         let subscription = ConsumerProtocolSubscription {
             topics: vec![self.topic.clone()],
             ..Default::default()
         };
-        loop {
-            let request = JoinGroupRequest {
-                group_id: self.group.clone(),
-                session_timeout_ms: 45_000,
-                rebalance_timeout_ms: 300_000,
-                member_id: self.id.clone(),
-                group_instance_id: None,
-                protocol_type: "consumer".into(),
-                protocols: vec![join_group_request::JoinGroupRequestProtocol {
-                    name: "range".into(),
-                    metadata: encode_versioned(&subscription, 3)?,
-                    ..Default::default()
-                }],
+        let request = JoinGroupRequest {
+            group_id: self.group.clone(),
+            session_timeout_ms: 45_000,
+            rebalance_timeout_ms: 300_000,
+            member_id: self.id.clone(),
+            group_instance_id: None,
+            protocol_type: "consumer".into(),
+            protocols: vec![join_group_request::JoinGroupRequestProtocol {
+                name: "range".into(),
+                metadata: encode_versioned(&subscription, 3)?,
                 ..Default::default()
-            };
-            let joined = self.connection.call(&request, 9)?;
-            match joined.error_code {
-                0 => {
-                    self.generation = joined.generation_id;
-                    return Ok(joined);
-                }
-                MEMBER_ID_REQUIRED => self.id = joined.member_id,
-                error if NOT_YET.contains(&error) => std::thread::sleep(std::time::Duration::from_millis(1)),
-                error => bail!("cannot join: error {error}"),
+            }],
+            ..Default::default()
+        };
+        self.connection.send(&encode(&request, JOIN)?)
+    }
+
+    /// `None` if the member must ask again: it got its id only now, or the coordinator was not ready.
+    pub fn receive_join(&mut self) -> Result<Option<JoinGroupResponse>> {
+        let joined = self.connection.answer::<JoinGroupRequest>(JOIN)?;
+        match joined.error_code {
+            0 => {
+                self.generation = joined.generation_id;
+                return Ok(Some(joined));
             }
+            MEMBER_ID_REQUIRED => self.id = joined.member_id,
+            error if NOT_YET.contains(&error) => thread::sleep(Duration::from_millis(1)),
+            error => bail!("cannot join: error {error}"),
+        }
+        Ok(None)
+    }
+
+    pub fn send_sync(&mut self, joined: &JoinGroupResponse) -> Result<()> {
+        let assignments = if joined.leader == self.id {
+            self.assign(joined)?
+        } else {
+            vec![]
+        };
+        let request = SyncGroupRequest {
+            group_id: self.group.clone(),
+            generation_id: self.generation,
+            member_id: self.id.clone(),
+            group_instance_id: None,
+            protocol_type: Some("consumer".into()),
+            protocol_name: Some("range".into()),
+            assignments,
+            ..Default::default()
+        };
+        self.connection.send(&encode(&request, SYNC)?)
+    }
+
+    /// The partitions, or `None` if the member must join again.
+    pub fn receive_sync(&mut self) -> Result<Option<Vec<i32>>> {
+        let synced = self.connection.answer::<SyncGroupRequest>(SYNC)?;
+        match synced.error_code {
+            0 => Ok(Some(partitions_of(&synced.assignment)?)),
+            REBALANCE_IN_PROGRESS => Ok(None),
+            error => bail!("cannot sync: error {error}"),
         }
     }
 

@@ -66,7 +66,7 @@ impl Connection {
         self.answer::<R>(version)
     }
 
-    fn answer<R: Request>(&mut self, version: i16) -> Result<R::Response> {
+    pub fn answer<R: Request>(&mut self, version: i16) -> Result<R::Response> {
         let length = self.receive()?;
         let answer = Bytes::copy_from_slice(&self.buffer[..length]);
         Ok(frame::decode_response::<R::Response>(&answer, version)?.1)

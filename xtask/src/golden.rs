@@ -1,4 +1,4 @@
-//! `cargo xtask golden`: vectors that Kafka's own classes write, for the tests of `milena-wire`.
+//! `cargo xtask golden`: what Kafka's own classes write and say, for the tests of `milena-wire` and `milena-broker`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::kafka;
 
-/// Write the golden vectors of milena-wire with Kafka's own classes. Needs a JDK 17 and Maven.
+/// Write the golden vectors of milena-wire and the configs of milena-broker with Kafka's own classes. Needs a JDK 17 and
+/// Maven.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -25,7 +26,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let result = compile(&wire.join("golden"), &classes).and_then(|()| run_java(args, &wire, &classes));
     // Removed whether or not the run succeeded; nothing in there is worth keeping.
     fs::remove_dir_all(&classes).ok();
-    result
+    result?;
+    match args.read_batches {
+        Some(_) => Ok(()),
+        None => configs(args.check),
+    }
+}
+
+/// What Kafka's definitions say about each config.
+fn configs(check: bool) -> Result<()> {
+    let broker = crate::root().join("crates/milena-broker");
+    let output = Command::new("java")
+        .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
+        .arg(kafka::classpath()?)
+        .arg(broker.join("golden/Configs.java"))
+        .output()
+        .context("cannot run `java`")?;
+    if !output.status.success() {
+        bail!("Configs.java failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let file = broker.join("tests/golden/configs.txt");
+    if !check {
+        return fs::write(&file, &output.stdout).with_context(|| format!("cannot write {}", file.display()));
+    }
+    let committed = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    if committed != output.stdout {
+        bail!("{} is not what Kafka says; run `cargo xtask golden`", file.display());
+    }
+    Ok(())
 }
 
 fn compile(sources: &Path, classes: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Groups: how soon a new member reads, what a commit costs, what members cost that only say that they live.
 
 use std::{
-    sync::Barrier,
+    sync::{Barrier, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -75,34 +75,34 @@ fn subscribe(address: &str, group: &str) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Ten at once, until each has read from a partition that it has to itself.
+/// Ten at once, until all are in one generation and each has read from the partition that it has to itself.
 fn subscribe_together(address: &str) -> Result<f64> {
     let start = Barrier::new(MEMBERS);
+    // Of each member: its generation, and how many partitions it has there.
+    let shares = Mutex::new(vec![(-1, 0); MEMBERS]);
     let times: Result<Vec<f64>> = thread::scope(|scope| {
+        let (start, shares) = (&start, &shares);
         let threads: Vec<_> = (0..MEMBERS)
-            .map(|_| {
-                scope.spawn(|| {
+            .map(|place| {
+                scope.spawn(move || {
                     start.wait();
                     let began = Instant::now();
                     let mut member = Member::new(address, "ten", "letters", PARTITIONS)?;
                     member.find_coordinator()?;
-                    let mut mine = member.join()?;
-                    while mine.len() != 1 {
-                        if member.heartbeat()? {
-                            mine = member.join()?;
+                    loop {
+                        let mine = member.join()?;
+                        if let [partition] = mine[..] {
+                            member.read_first(partition)?;
+                        }
+                        let time = began.elapsed().as_secs_f64() * 1e3;
+                        shares.lock().expect("members do not panic")[place] = (member.generation, mine.len());
+                        while !member.heartbeat()? {
+                            let shares = shares.lock().expect("members do not panic");
+                            if shares.iter().all(|share| *share == (member.generation, 1)) {
+                                return Ok(time);
+                            }
                         }
                     }
-                    member.read_first(mine[0])?;
-                    let time = began.elapsed().as_secs_f64() * 1e3;
-                    // The others may still need this one to join again.
-                    let end = Instant::now() + Duration::from_secs(1);
-                    while Instant::now() < end {
-                        if member.heartbeat()? {
-                            member.join()?;
-                        }
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                    Ok(time)
                 })
             })
             .collect();
@@ -174,28 +174,27 @@ fn idle(broker: &Running) -> Result<f64> {
     Ok((broker.cpu_seconds()? - cpu) / began.elapsed().as_secs_f64() * 100.0)
 }
 
-/// Lets the members of one group join, each on a thread, until all are in one generation.
+/// Brings the members of one group into one generation.
 fn join_all(members: &mut [Member]) -> Result<()> {
-    let together = Barrier::new(members.len());
-    thread::scope(|scope| {
-        let threads: Vec<_> = members
-            .iter_mut()
-            .map(|member| {
-                let together = &together;
-                scope.spawn(move || {
-                    let mut mine = member.join()?;
-                    while mine.len() != 1 {
-                        if member.heartbeat()? {
-                            mine = member.join()?;
-                        }
-                    }
-                    together.wait();
-                    Ok(())
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().expect("members do not panic"))
-    })
+    let (first, others) = members.split_first_mut().context("no members")?;
+    first.join()?;
+    for member in others.iter_mut() {
+        member.send_join()?;
+        // The broker gives it an id; from then on it waits for this member too.
+        ensure!(member.receive_join()?.is_none(), "a member got in without an id");
+    }
+    for member in others.iter_mut().chain([first]) {
+        member.send_join()?;
+    }
+    for member in members.iter_mut() {
+        let joined = member.receive_join()?.context("a member must join again")?;
+        member.send_sync(&joined)?;
+    }
+    for member in members {
+        ensure!(
+            member.receive_sync()?.is_some_and(|mine| mine.len() == 1),
+            "not one generation"
+        );
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ import java.util.stream.Collectors;
 
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.ConfigKey;
+import org.apache.kafka.coordinator.group.GroupConfig;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.server.config.ConfigSynonym;
 import org.apache.kafka.server.config.DynamicBrokerConfig;
@@ -13,18 +14,21 @@ import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Writes what Kafka's own definitions say about each topic and broker config, for tests/golden/configs.txt.
+ * Writes what Kafka's own definitions say about each topic, broker and group config, for tests/golden/configs.txt.
  *
- * Run with: java -cp "$(cargo xtask kafka classpath)" crates/milena-broker/golden/Configs.java
+ * Run by `cargo xtask golden`.
  *
  * Columns are separated by tabs: kind, name, type, default, allowed values, whether it is hidden from describe; then
- * for a topic config the broker's synonyms with their units in order of precedence, for a broker config how it can be
- * updated.
+ * for a topic config the broker's synonyms with their units in order of precedence, for a group config its one synonym
+ * if it has any, for a broker config how it can be updated.
  */
 public class Configs {
     public static void main(String[] arguments) {
         for (ConfigKey key : sorted(LogConfig.configKeys()).values()) {
             System.out.println("topic\t" + describe(key) + "\t" + topicSynonyms(key.name));
+        }
+        for (ConfigKey key : sorted(GroupConfig.CONFIG_DEF.configKeys()).values()) {
+            System.out.println("group\t" + describe(key) + "\t" + GroupConfig.brokerSynonym(key.name).orElse(""));
         }
         Map<String, String> modes = DynamicBrokerConfig.dynamicConfigUpdateModes();
         for (ConfigKey key : sorted(AbstractKafkaConfig.CONFIG_DEF.configKeys()).values()) {

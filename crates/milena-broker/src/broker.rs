@@ -8,11 +8,11 @@ use std::{
     thread::JoinHandle,
 };
 
-use milena_log::disk::RealDisk;
+use milena_log::disk::{Disk, RealDisk};
 use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     maintenance,
@@ -69,6 +69,11 @@ impl Broker {
     /// Starts a broker with Kafka's settings, from a map, a file or arguments. `log.dirs` is the one that must be there;
     /// a port of 0 lets the system choose.
     pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
+        Self::start_on(Arc::new(RealDisk), settings).await
+    }
+
+    /// As [`Broker::start`], with its files on another disk than that of the machine: one in memory, or one that fails.
+    pub async fn start_on(disk: Arc<dyn Disk>, settings: RawConfig) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
         let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
         if let Some(other) = config
@@ -83,7 +88,7 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
-        let data_dir = DataDir::open(Arc::new(RealDisk), Path::new(dir))?;
+        let data_dir = DataDir::open(disk, Path::new(dir))?;
         let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
@@ -159,11 +164,16 @@ impl Drop for Broker {
 /// Adds what was set while the brokers before this one ran.
 fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Result<BrokerConfig, ConfigError> {
     let metadata = metadata.metadata();
-    BrokerConfig::resolve(BrokerOverrides {
+    let config = BrokerConfig::resolve(BrokerOverrides {
         dynamic: metadata.dynamic.clone(),
         dynamic_default: metadata.dynamic_default.clone(),
         fixed: config.overrides.fixed,
-    })
+        groups: metadata.group_configs.clone(),
+    })?;
+    for (group, error) in misfits(&config) {
+        tracing::warn!(%group, %error, "settings of a group do not fit the broker any more; it uses the nearest that do");
+    }
+    Ok(config)
 }
 
 /// What clients are told to connect to.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use milena_log::CompactionLimits;
+use milena_log::{CompactionLimits, StorageError};
 use tokio::time::interval;
 
 use crate::{node::Node, partition::Partition};
@@ -35,7 +35,7 @@ fn apply_retention(node: &Node) {
     let now_ms = node.now_ms();
     for partition in partitions(node) {
         if let Err(error) = partition.log.apply_retention(now_ms) {
-            tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot apply retention");
+            tell(&partition, &error, "cannot apply retention");
         }
     }
     write_checkpoints(node);
@@ -67,13 +67,18 @@ fn compact(node: &Node) {
                 tracing::debug!(topic = %partition.topic, partition = partition.index, ?stats, "compacted");
             }
             Ok(None) => {}
-            Err(error) => {
-                tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot compact");
-            }
+            Err(error) => tell(partition, &error, "cannot compact"),
         }
     }
     if !due.is_empty() {
         write_checkpoints(node);
+    }
+}
+
+/// Tells people what could not be done. If the topic was deleted meanwhile, nothing had to be.
+fn tell(partition: &Partition, error: &StorageError, problem: &str) {
+    if !matches!(error, StorageError::Retired { .. }) {
+        tracing::error!(topic = %partition.topic, partition = partition.index, %error, "{problem}");
     }
 }
 

@@ -54,6 +54,11 @@ pub(crate) enum Change {
         dynamic: BTreeMap<String, String>,
         dynamic_default: BTreeMap<String, String>,
     },
+    /// Settings of a single group; without any it is as if there had never been some.
+    GroupConfigs {
+        group: String,
+        configs: BTreeMap<String, String>,
+    },
     /// Producer ids below this may have been given out.
     ProducerIds {
         next: i64,
@@ -71,6 +76,7 @@ pub(crate) struct Metadata {
     pub(crate) topics: BTreeMap<String, TopicRecord>,
     pub(crate) dynamic: BTreeMap<String, String>,
     pub(crate) dynamic_default: BTreeMap<String, String>,
+    pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
 }
@@ -117,6 +123,8 @@ impl Metadata {
                 dynamic,
                 dynamic_default,
             } => (self.dynamic, self.dynamic_default) = (dynamic, dynamic_default),
+            Change::GroupConfigs { group, configs } if configs.is_empty() => drop(self.group_configs.remove(&group)),
+            Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
             Change::ProducerIds { next } => self.next_producer_id = next,
             Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
         }
@@ -140,6 +148,10 @@ impl Metadata {
             dynamic: self.dynamic.clone(),
             dynamic_default: self.dynamic_default.clone(),
         });
+        changes.extend(self.group_configs.iter().map(|(group, configs)| Change::GroupConfigs {
+            group: group.clone(),
+            configs: configs.clone(),
+        }));
         changes.push(Change::ProducerIds {
             next: self.next_producer_id,
         });
@@ -186,7 +198,14 @@ impl MetadataLog {
         };
         let mut metadata = Metadata::default();
         let mut rest = &content[..];
-        while let Some(change) = decode(&mut rest) {
+        while let Some(json) = next_whole(&mut rest) {
+            // It was written whole, so it is not damage: cutting it off would lose what came after it too.
+            let change = serde_json::from_slice(json).map_err(|error| {
+                let newer = format!(
+                    "it has a change that this version does not know; was it written by a newer one? ({error})"
+                );
+                failed("read")(std::io::Error::other(newer))
+            })?;
             metadata.apply(change);
         }
         let size = (content.len() - rest.len()) as u64;
@@ -256,17 +275,17 @@ fn encode(bytes: &mut Vec<u8>, change: &Change) {
     bytes.extend_from_slice(&json);
 }
 
-/// The next change; `None` where the log ends or is damaged.
-fn decode(rest: &mut &[u8]) -> Option<Change> {
+/// The next change, as JSON; `None` where the log ends or is damaged.
+fn next_whole<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (mut header, after) = rest.split_at_checked(HEADER_SIZE)?;
     let length = header.get_u32() as usize;
     let crc = header.get_u32();
     let (json, after) = after.split_at_checked(length)?;
-    let change = (crc32c::crc32c(json) == crc)
-        .then(|| serde_json::from_slice(json).ok())
-        .flatten()?;
+    if crc32c::crc32c(json) != crc {
+        return None;
+    }
     *rest = after;
-    Some(change)
+    Some(json)
 }
 
 #[cfg(test)]
@@ -282,6 +301,13 @@ mod tests {
             partitions,
             replication_factor: 3,
             configs: BTreeMap::from([("retention.ms".to_owned(), "1".to_owned())]),
+        }
+    }
+
+    fn group(name: &str, timeout: &str) -> Change {
+        Change::GroupConfigs {
+            group: name.to_owned(),
+            configs: BTreeMap::from([("consumer.session.timeout.ms".to_owned(), timeout.to_owned())]),
         }
     }
 
@@ -328,12 +354,34 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_a_newer_version_is_told_and_not_cut_off() {
+        let (memory, disk) = disk();
+        let mut log = MetadataLog::open(Arc::clone(&disk), Path::new("/data")).unwrap();
+        log.append(vec![topic("a", 1)]).unwrap();
+        let path = Path::new("/data").join(FILE);
+        let mut content = disk::read_file(&memory, &path).unwrap();
+        let json = br#"{"change":"from_the_future"}"#;
+        content.put_u32(json.len() as u32);
+        content.put_u32(crc32c::crc32c(json));
+        content.extend_from_slice(json);
+        disk::replace_file(&memory, &path, &content).unwrap();
+        let error = MetadataLog::open(disk, Path::new("/data")).unwrap_err().to_string();
+        assert!(
+            error.contains("written by a newer one") && error.contains("from_the_future"),
+            "{error}"
+        );
+        assert_eq!(disk::read_file(&memory, &path).unwrap(), content);
+    }
+
+    #[test]
     fn a_snapshot_leads_to_the_same() {
         let (_, disk) = disk();
         let mut log = MetadataLog::open(Arc::clone(&disk), Path::new("/data")).unwrap();
         log.append(vec![
             Change::Cluster { id: "c".to_owned() },
             topic("a", 1),
+            group("readers", "50000"),
+            group("others", "50000"),
             Change::LeaderEpoch { epoch: 4 },
         ])
         .unwrap();
@@ -342,7 +390,13 @@ mod tests {
             count: 9,
         }])
         .unwrap();
+        log.append(vec![Change::GroupConfigs {
+            group: "others".to_owned(),
+            configs: BTreeMap::new(),
+        }])
+        .unwrap();
         let before = log.metadata().clone();
+        assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
         log.snapshot().unwrap();
         log.append(vec![topic("b", 1)]).unwrap();
         let log = MetadataLog::open(disk, Path::new("/data")).unwrap();

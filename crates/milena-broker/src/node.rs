@@ -49,6 +49,8 @@ pub(crate) struct Node {
     config: RwLock<Arc<BrokerConfig>>,
     pub(crate) cluster_id: String,
     pub(crate) leader_epoch: i32,
+    /// Whether the replicas that clients ask for are missed, rather than taken for there.
+    pub(crate) misses_replicas: bool,
     /// What clients are told to connect to.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -131,7 +133,7 @@ impl From<MetadataError> for Refusal {
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Self {
-        Self::new(ErrorCode::KafkaStorageError, error.to_string())
+        Self::new(error.error_code(), error.to_string())
     }
 }
 
@@ -170,6 +172,7 @@ impl Node {
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let node = Self {
+            misses_replicas: config.strict_replication_factor,
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,
@@ -343,7 +346,7 @@ impl Node {
             return Ok(());
         };
         for partition in &topic.partitions {
-            partition.mark_deleted();
+            partition.retire();
             let (disk, dir) = self.place_of(&topic.name, partition.index, partition.durability());
             if let Err(error) = disk
                 .exists(&dir)
@@ -378,7 +381,7 @@ impl Node {
             id,
             replication_factor: new.replication_factor,
             overrides: new.overrides.clone(),
-            partitions: self.open_partitions(&new.name, 0..new.partitions, &log_config(&config), age)?,
+            partitions: self.open_partitions((&new.name, id), 0..new.partitions, &log_config(&config), age)?,
         })
     }
 

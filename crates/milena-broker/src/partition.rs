@@ -1,9 +1,6 @@
 //! A partition: its log, who waits for it, and what must be synced.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -38,8 +35,6 @@ pub(crate) struct Partition {
     pub(crate) waiters: Waiters,
     /// What the syncer was asked for.
     pub(crate) asked: Asked,
-    /// Whether its topic was deleted; then its files may be gone.
-    deleted: AtomicBool,
     /// Whether somebody wrote while the last sync went on: then there are several writers.
     pub(crate) busy: AtomicBool,
     /// Up to where records survive a power cut; writers that were promised that wait here.
@@ -72,7 +67,6 @@ impl Partition {
             log,
             waiters: Waiters::default(),
             asked: Asked::default(),
-            deleted: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             synced,
         }
@@ -164,9 +158,10 @@ impl Partition {
         }
     }
 
-    /// Says that the topic is deleted; from here on the files may go.
-    pub(crate) fn mark_deleted(&self) {
-        self.deleted.store(true, Ordering::SeqCst);
+    /// Ends the partition, because its topic is deleted. From here on its files may go, and a new topic of the same name
+    /// may have its folder, whoever still holds this partition.
+    pub(crate) fn retire(&self) {
+        self.log.retire();
         self.waiters.wake_all();
     }
 
@@ -176,7 +171,7 @@ impl Partition {
         let end_offset = match self.log.sync() {
             Ok(end_offset) => end_offset,
             // Nothing of it must survive any longer, so that nobody needs to wait.
-            Err(_) if self.deleted.load(Ordering::SeqCst) => i64::MAX,
+            Err(StorageError::Retired { .. }) => i64::MAX,
             Err(error) => {
                 self.synced.send_modify(|synced| synced.failed = true);
                 return Err(error);

@@ -24,6 +24,8 @@ pub type PartitionName = (String, i32);
 pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 pub const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
+/// In the folder of a partition, where the others lie beside the folders.
+pub const TOPIC_ID: &str = "partition.metadata";
 
 /// Offsets of partitions; none if the file does not exist.
 pub fn read_offsets(disk: &dyn Disk, path: &Path) -> Result<BTreeMap<PartitionName, i64>, StorageError> {
@@ -74,8 +76,27 @@ pub fn read_topic_id(disk: &dyn Disk, path: &Path) -> Result<Option<Uuid>, Stora
 }
 
 pub fn write_topic_id(disk: &dyn Disk, path: &Path, id: Uuid) -> Result<(), StorageError> {
-    let text = format!("version: 0\ntopic_id: {id}");
-    disk::replace_file(disk, path, text.as_bytes()).doing("write", path)
+    disk::replace_file(disk, path, topic_id_text(id).as_bytes()).doing("write", path)
+}
+
+/// Writes the topic id into a new folder. It is not synced: who opens the folder after a power cut knows the id from
+/// elsewhere and can write it again, and the first append to each partition need not wait for the disk.
+pub(crate) fn add_topic_id(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<(), StorageError> {
+    let path = dir.join(TOPIC_ID);
+    if disk.exists(&path).doing("look for", &path)? {
+        return Ok(());
+    }
+    let file = disk.create(&path).doing("create", &path)?;
+    let written = file.write_at(topic_id_text(id).as_bytes(), &[], 0);
+    if written.is_err() {
+        // So that it is tried again. The first error is the one to tell about.
+        let _ = disk.remove(&path);
+    }
+    written.doing("write", &path)
+}
+
+fn topic_id_text(id: Uuid) -> String {
+    format!("version: 0\ntopic_id: {id}")
 }
 
 fn read_text(disk: &dyn Disk, path: &Path) -> Result<Option<String>, StorageError> {

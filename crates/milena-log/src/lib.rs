@@ -32,5 +32,5 @@ pub use error::StorageError;
 pub use log::{AppendError, Appended, DeleteRecordsError, Log, Opening};
 pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers};
 pub use segment::FileSlice;
-pub use validate::InvalidBatch;
+pub use validate::{InvalidBatch, RecordProblem, RejectedRecord, RejectedRecords};
 pub use view::{Isolation, LogView, OffsetAndTime, ReadError};

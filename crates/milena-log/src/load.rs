@@ -290,10 +290,10 @@ impl Loader<'_> {
             // By its marker, because compaction may have removed the first records of the transaction.
             let known = segment.aborted(|known| known.last_offset == aborted.last_offset)?;
             if known.is_empty() {
-                segment.add_aborted(*aborted)?;
+                segment.add_aborted(*aborted);
             }
         }
-        Ok(())
+        segment.complete_aborted()
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use milena_wire::{
+    Uuid,
     errors::ErrorCode,
     records::{Batch, BatchHeader, Batches, ControlRecord, TimestampType},
 };
@@ -14,7 +15,7 @@ use milena_wire::{
 use crate::{
     checkpoint, cleaner,
     config::{Durability, LogConfig},
-    disk::Disk,
+    disk::{Disk, OwnDisk},
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
     load,
@@ -28,8 +29,13 @@ use crate::{
 /// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
 #[derive(Debug)]
 pub struct Log {
+    /// All names go this way.
+    own: Arc<OwnDisk>,
+    /// The same, for those who need not know.
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
+    /// Whose log it is, if the folder shall say so.
+    topic_id: Option<Uuid>,
     config: RwLock<Arc<LogConfig>>,
     /// Whoever compacts holds it, so there is one at a time.
     pub(crate) compaction: Mutex<()>,
@@ -99,7 +105,7 @@ impl AppendError {
             Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
             Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
             Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
-            Self::Storage(_) => ErrorCode::KafkaStorageError,
+            Self::Storage(error) => error.error_code(),
         }
     }
 }
@@ -116,17 +122,31 @@ impl Log {
     /// Opens the log in `dir`, mending what a crash has left. A folder that does not exist is an empty log; the first
     /// append creates it.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
+        let own = Arc::new(OwnDisk::new(disk));
+        let disk: Arc<dyn Disk> = Arc::<OwnDisk>::clone(&own);
         let mut writer = load::load(&disk, dir, &config, opening)?;
         let view = Arc::new(writer.view(config.durability));
         Ok(Self {
+            own,
             disk,
             dir: dir.to_owned(),
+            topic_id: None,
             config: RwLock::new(Arc::new(config)),
             compaction: Mutex::default(),
             layout: Mutex::default(),
             writer: Mutex::new(writer),
             view: RwLock::new(view),
         })
+    }
+
+    /// Says whose log it is. The folder will say so too, from when it is made; Kafka takes no folder for its own that does
+    /// not.
+    #[must_use]
+    pub fn of_topic(self, id: Uuid) -> Self {
+        Self {
+            topic_id: Some(id),
+            ..self
+        }
     }
 
     /// The log as it is now.
@@ -222,12 +242,15 @@ impl Log {
         let mut writer = self.writer();
         let mut header = *batch.header();
         writer.producers.check_marker(&header, marker, has_new_epoch)?;
+        if let Some(segment) = writer.segments.last() {
+            segment.load_aborted()?;
+        }
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;
         let aborted = writer.producers.apply_marker(&header, marker);
         if let (Some(aborted), Some(segment)) = (aborted, writer.segments.last()) {
-            segment.add_aborted(aborted)?;
+            segment.add_aborted(aborted);
             writer.new_names = true;
         }
         self.publish(&mut writer, config.durability);
@@ -242,16 +265,28 @@ impl Log {
         batch: &[u8],
         now_ms: i64,
     ) -> Result<(), StorageError> {
+        self.own.check().doing("write", &self.dir)?;
         let mut segment = self.active(writer)?;
         if segment.should_roll(config, header, batch.len(), now_ms) {
             segment = self.roll(writer)?;
         }
+        // First, because a batch that is in the log must not be told to have failed.
+        self.note_epoch(writer, header)?;
         segment.append(config, header, batch)?;
         writer.end_offset = header.last_offset() + 1;
-        if writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
-            self.write_epochs(writer)?;
-        }
         Ok(())
+    }
+
+    /// Notes that an epoch begins with a batch, if one does.
+    fn note_epoch(&self, writer: &mut Writer, header: &BatchHeader) -> Result<(), StorageError> {
+        if !writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
+            return Ok(());
+        }
+        let written = self.write_epochs(writer);
+        if written.is_err() {
+            writer.epochs.truncate_end(header.base_offset);
+        }
+        written
     }
 
     /// The segment to write to. The folder is made with the first.
@@ -260,6 +295,9 @@ impl Log {
             return Ok(Arc::clone(segment));
         }
         self.disk.create_dir(&self.dir).doing("create", &self.dir)?;
+        if let Some(id) = self.topic_id {
+            checkpoint::add_topic_id(&*self.disk, &self.dir, id)?;
+        }
         writer.new_names = true;
         match writer.segments.last() {
             Some(segment) => Ok(Arc::clone(segment)),
@@ -277,6 +315,7 @@ impl Log {
     /// Closes the segment that is written to and starts the next.
     fn roll(&self, writer: &mut Writer) -> Result<Arc<Segment>, StorageError> {
         if let Some(segment) = writer.segments.last() {
+            segment.mend()?;
             segment.write_indexes()?;
         }
         self.write_snapshot(writer)?;
@@ -405,6 +444,13 @@ impl Log {
     /// What lies below this offset need not be read again after a crash.
     pub fn recovery_point(&self) -> i64 {
         self.writer().synced_offset
+    }
+
+    /// Ends the log, because its topic is deleted: nothing is written to it any more, and no name in its folder is
+    /// touched, whoever still holds it. When this returns, the folder may be removed and given to another log.
+    pub fn retire(&self) {
+        let _writer = self.writer();
+        self.own.retire();
     }
 
     /// Leaves everything on disk so that the next start trusts it unread.

@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -29,6 +32,8 @@ pub(crate) struct Segment {
     /// The path of the `.log` file; the others differ in their ending.
     path: PathBuf,
     file: OnceLock<Arc<dyn DiskFile>>,
+    /// Whether a part of a batch that could not be written may stand at the end of the file.
+    torn: AtomicBool,
     state: RwLock<State>,
 }
 
@@ -45,6 +50,8 @@ struct State {
     first_timestamp: Option<i64>,
     /// What the transaction index says; `None` until somebody asks.
     aborted: Option<Vec<AbortedTransaction>>,
+    /// Whether the file of that index lacks some, because it could not be written.
+    aborted_behind: bool,
 }
 
 /// A stretch of whole batches in a file, or one that ends with a batch cut short.
@@ -85,6 +92,7 @@ impl Segment {
             disk,
             path,
             file: OnceLock::new(),
+            torn: AtomicBool::new(false),
             state: RwLock::default(),
         }
     }
@@ -148,13 +156,30 @@ impl Segment {
 
     /// Writes a batch at the end: `header` as it shall be, then what follows it in `batch`.
     pub(crate) fn append(&self, config: &LogConfig, header: &BatchHeader, batch: &[u8]) -> Result<(), StorageError> {
+        self.mend()?;
         let file = self.file()?;
         let position = self.size();
         let records = batch.get(HEADER_SIZE..).unwrap_or_default();
-        file.write_at(&header.to_bytes(), records, u64::from(position))
-            .doing("write", &self.path)?;
+        let written = file.write_at(&header.to_bytes(), records, u64::from(position));
+        if let Err(error) = written.doing("write", &self.path) {
+            self.torn.store(true, Ordering::Relaxed);
+            // The first error is the one to tell about. If this fails too, whoever writes next tries again.
+            let _ = self.mend();
+            return Err(error);
+        }
         let last_offset = header.last_offset();
         self.note(config, last_offset, header.max_timestamp, batch.len() as u32);
+        Ok(())
+    }
+
+    /// Cuts off what a failed write has left. A start would otherwise take all that follows for lost, or, behind a shorter
+    /// batch, what is left for records.
+    pub(crate) fn mend(&self) -> Result<(), StorageError> {
+        if self.torn.load(Ordering::Relaxed) {
+            self.truncate(self.size())?;
+            self.sync()?;
+            self.torn.store(false, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -333,6 +358,7 @@ impl Segment {
     /// Writes the indexes beside the log, so that the next start need not build them. They are synced, because a start
     /// after a power cut trusts those of synced segments.
     pub(crate) fn write_indexes(&self) -> Result<(), StorageError> {
+        self.complete_aborted()?;
         self.write_indexes_as("")
     }
 
@@ -351,12 +377,31 @@ impl Segment {
         Ok(())
     }
 
-    /// Notes a transaction that was aborted by a marker in this segment.
-    pub(crate) fn add_aborted(&self, aborted: AbortedTransaction) -> Result<(), StorageError> {
-        self.load_aborted()?;
-        // Readers know it even if the file does not take it: nobody may see what was aborted.
-        self.state_mut().aborted.get_or_insert_default().push(aborted);
-        aborted::append(&*self.disk, &self.path_of("txnindex"), &aborted)
+    /// Notes a transaction that was aborted by a marker in this segment; what was aborted before is known. Readers know it
+    /// even if the file does not take it, because nobody may see what was aborted. The file then gets it at the latest
+    /// with the other indexes, and a crash before that makes the next start look at the marker.
+    pub(crate) fn add_aborted(&self, aborted: AbortedTransaction) {
+        let is_behind = {
+            let mut state = self.state_mut();
+            state.aborted.get_or_insert_default().push(aborted);
+            state.aborted_behind
+        };
+        if is_behind || aborted::append(&*self.disk, &self.path_of("txnindex"), &aborted).is_err() {
+            self.state_mut().aborted_behind = true;
+        }
+    }
+
+    /// Writes what the file of aborted transactions lacks, if anything.
+    pub(crate) fn complete_aborted(&self) -> Result<(), StorageError> {
+        let all = {
+            let state = self.state();
+            state.aborted.clone().filter(|_| state.aborted_behind)
+        };
+        if let Some(all) = all {
+            aborted::replace(&*self.disk, &self.path_of("txnindex"), &all)?;
+            self.state_mut().aborted_behind = false;
+        }
+        Ok(())
     }
 
     /// The transactions that were aborted by markers in this segment, and that `wanted` accepts.
@@ -369,7 +414,8 @@ impl Segment {
         Ok(state.aborted.iter().flatten().copied().filter(wanted).collect())
     }
 
-    fn load_aborted(&self) -> Result<(), StorageError> {
+    /// Reads which transactions were aborted, if that is not known yet.
+    pub(crate) fn load_aborted(&self) -> Result<(), StorageError> {
         if self.state().aborted.is_none() {
             let read = aborted::read(&*self.disk, &self.path_of("txnindex"))?;
             // Whoever was faster knows as much or more.

@@ -1,12 +1,14 @@
 //! What a client may append: the checks that come before an offset is given out.
 
+use std::{error::Error, fmt};
+
 use bytes::Bytes;
 use milena_wire::{
     compression::{Codec, Compression, Compressor, DecompressError},
     errors::ErrorCode,
     pool::BufferPool,
     records::{
-        Batch, BatchBuilder, BatchError, BatchHeader, BatchOptions, BatchProblem, Batches, Header, NewRecord,
+        Batch, BatchBuilder, BatchError, BatchHeader, BatchOptions, BatchProblem, Batches, Header, NewRecord, Record,
         RecordBatch, RecordDecoder, RecordSet, TimestampType,
     },
 };
@@ -36,23 +38,79 @@ pub enum InvalidBatch {
     DecompressesTooLarge { size_max: usize },
     #[error(transparent)]
     Damaged(BatchError),
+    #[error("{0}; Kafka's clients could not read it")]
+    Unreadable(DecompressError),
     #[error("{0}")]
     Malformed(&'static str),
-    #[error("timestamp {timestamp} is not within the limits of the topic at {now_ms}")]
-    Timestamp { timestamp: i64, now_ms: i64 },
-    #[error("record {record} has no key, which a compacted topic needs")]
-    NoKey { record: usize },
+    #[error("a producer may not set the timestamp type to LogAppendTime; that is the topic's choice")]
+    TimestampType,
+    #[error("the latest timestamp of the batch is {timestamp}, and the topic takes none after {latest}")]
+    Timestamp { timestamp: i64, latest: i64 },
+    #[error(transparent)]
+    Records(RejectedRecords),
+}
+
+/// The records for which a batch is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RejectedRecords {
+    /// How many there are.
+    pub count: usize,
+    /// Whether some have a timestamp that the topic does not take.
+    pub has_bad_timestamp: bool,
+    /// The first of them, in the order of the batch.
+    pub first: Vec<RejectedRecord>,
+}
+
+/// How many records of a batch are named as bad. A small batch may decompress to millions, which are not worth telling.
+const REJECTED_MAX: usize = 1_000;
+
+impl fmt::Display for RejectedRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the batch is refused because of {} of its records", self.count)?;
+        if self.count > self.first.len() {
+            write!(f, ", of which {} are listed", self.first.len())?;
+        }
+        match self.first.first() {
+            Some(first) => write!(f, "; the first is record {}: {}", first.index, first.problem),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for RejectedRecords {}
+
+/// A record that the topic does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RejectedRecord {
+    /// Its place in the batch.
+    pub index: i32,
+    pub problem: RecordProblem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordProblem {
+    #[error("it has no key, which a compacted topic needs")]
+    NoKey,
+    #[error("its timestamp {timestamp} is not between {earliest} and {latest}")]
+    Timestamp { timestamp: i64, earliest: i64, latest: i64 },
 }
 
 impl InvalidBatch {
     /// What Kafka answers.
     pub fn error_code(&self) -> ErrorCode {
         match self {
-            Self::NotOneBatch | Self::Malformed(_) | Self::NoKey { .. } => ErrorCode::InvalidRecord,
+            Self::NotOneBatch | Self::Malformed(_) => ErrorCode::InvalidRecord,
             Self::TooLarge { .. } | Self::DecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
             Self::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
             Self::Damaged(_) => ErrorCode::CorruptMessage,
-            Self::Timestamp { .. } => ErrorCode::InvalidTimestamp,
+            // Kafka answers UNKNOWN_SERVER_ERROR to some of them, as nobody there catches what its reader throws. To both a
+            // producer gives up at once, which CORRUPT_MESSAGE would make it send again and again.
+            Self::Unreadable(_) => ErrorCode::InvalidRecord,
+            Self::TimestampType | Self::Timestamp { .. } => ErrorCode::InvalidTimestamp,
+            Self::Records(rejected) => match rejected.has_bad_timestamp {
+                true => ErrorCode::InvalidTimestamp,
+                false => ErrorCode::InvalidRecord,
+            },
         }
     }
 }
@@ -68,6 +126,7 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
     check_size(batch.bytes().len(), config)?;
     batch.verify().map_err(InvalidBatch::Damaged)?;
     check_header(batch.header())?;
+    check_compression(&batch)?;
     let batch = match config.compression {
         Some(wanted) if batch.header().attributes.codec() != Ok(wanted.codec()) => {
             let recompressed = recompress(&batch, wanted, config)?;
@@ -83,7 +142,7 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
             header.max_timestamp = now_ms;
             header.crc = header.compute_crc(records_of(&batch));
         }
-        _ => check_latest(header.max_timestamp, config, now_ms)?,
+        _ => check_latest(&batch, config, now_ms)?,
     }
     let checks_records = config.compact
         || (config.timestamp_type == TimestampType::CreateTime && config.timestamp_before_max_ms != i64::MAX);
@@ -139,6 +198,14 @@ fn recompress(batch: &RecordBatch, wanted: Compression, config: &LogConfig) -> R
     }
 }
 
+/// Looks at how the compressed records begin. What Kafka's readers would refuse there, no consumer should have to meet.
+fn check_compression(batch: &RecordBatch) -> Result<(), InvalidBatch> {
+    match batch.header().attributes.codec() {
+        Ok(codec) => codec.check_start(records_of(batch)).map_err(InvalidBatch::Unreadable),
+        Err(_) => Ok(()),
+    }
+}
+
 fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
     let malformed = |reason| Err(InvalidBatch::Malformed(reason));
     if header.record_count <= 0 || header.last_offset_delta != header.record_count - 1 {
@@ -151,10 +218,7 @@ fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
         return malformed("clients may not write control records");
     }
     if header.attributes.timestamp_type() == TimestampType::LogAppendTime {
-        return Err(InvalidBatch::Timestamp {
-            timestamp: header.max_timestamp,
-            now_ms: -1,
-        });
+        return Err(InvalidBatch::TimestampType);
     }
     if header.producer_id >= 0 && header.base_sequence < 0 {
         return malformed("a batch of an idempotent producer needs a sequence");
@@ -165,12 +229,17 @@ fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
     Ok(())
 }
 
-/// The header tells the latest timestamp, so what lies too far ahead is found without looking at records.
-fn check_latest(timestamp: i64, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
-    if timestamp.saturating_sub(now_ms) > config.timestamp_after_max_ms {
-        return Err(InvalidBatch::Timestamp { timestamp, now_ms });
+/// The header tells the latest timestamp, so that one lies too far ahead is found without looking at records. Only then
+/// they are looked at, to say which.
+fn check_latest(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
+    let timestamp = batch.header().max_timestamp;
+    if timestamp.saturating_sub(now_ms) <= config.timestamp_after_max_ms {
+        return Ok(());
     }
-    Ok(())
+    check_records(batch, config, now_ms)?;
+    // The header says what no record does.
+    let latest = now_ms.saturating_add(config.timestamp_after_max_ms);
+    Err(InvalidBatch::Timestamp { timestamp, latest })
 }
 
 fn read_records(batch: &RecordBatch, config: &LogConfig) -> Result<RecordSet, InvalidBatch> {
@@ -184,6 +253,11 @@ fn read_records(batch: &RecordBatch, config: &LogConfig) -> Result<RecordSet, In
             BatchProblem::Decompress(DecompressError::TooLarge { .. }) => {
                 InvalidBatch::DecompressesTooLarge { size_max }
             }
+            BatchProblem::Decompress(
+                error @ (DecompressError::Truncated { .. }
+                | DecompressError::Corrupt { .. }
+                | DecompressError::Unsupported { .. }),
+            ) => InvalidBatch::Unreadable(error),
             _ => InvalidBatch::Damaged(error),
         })?;
     Ok(set)
@@ -202,17 +276,37 @@ fn decompressed_max(config: &LogConfig) -> usize {
 
 fn check_records(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
     let set = read_records(batch, config)?;
-    for (record, read) in set.iter().enumerate() {
-        if config.compact && read.key().is_none() {
-            return Err(InvalidBatch::NoKey { record });
-        }
-        let timestamp = read.timestamp();
-        let too_old = timestamp >= 0 && now_ms.saturating_sub(timestamp) > config.timestamp_before_max_ms;
-        if config.timestamp_type == TimestampType::CreateTime && too_old {
-            return Err(InvalidBatch::Timestamp { timestamp, now_ms });
+    let problems = (0..).zip(set.iter()).filter_map(|(index, record)| {
+        let problem = problem_of(&record, config, now_ms)?;
+        Some(RejectedRecord { index, problem })
+    });
+    let mut rejected = RejectedRecords::default();
+    for record in problems {
+        rejected.count += 1;
+        rejected.has_bad_timestamp |= record.problem != RecordProblem::NoKey;
+        if rejected.first.len() < REJECTED_MAX {
+            rejected.first.push(record);
         }
     }
-    Ok(())
+    match rejected.count {
+        0 => Ok(()),
+        _ => Err(InvalidBatch::Records(rejected)),
+    }
+}
+
+fn problem_of(record: &Record<'_>, config: &LogConfig, now_ms: i64) -> Option<RecordProblem> {
+    if config.compact && record.key().is_none() {
+        return Some(RecordProblem::NoKey);
+    }
+    let timestamp = record.timestamp();
+    let earliest = now_ms.saturating_sub(config.timestamp_before_max_ms);
+    let latest = now_ms.saturating_add(config.timestamp_after_max_ms);
+    let is_checked = config.timestamp_type == TimestampType::CreateTime && timestamp >= 0;
+    (is_checked && !(earliest..=latest).contains(&timestamp)).then_some(RecordProblem::Timestamp {
+        timestamp,
+        earliest,
+        latest,
+    })
 }
 
 fn records_of(batch: &RecordBatch) -> &[u8] {

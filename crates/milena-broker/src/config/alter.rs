@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use super::{
     BrokerConfig, BrokerOverrides, ConfigError, ConfigType, Definition, RawConfig, Scope, TopicConfig, TopicOverrides,
-    UpdateMode, lookup::definition_of, value::split_list,
+    UpdateMode, groups, lookup::definition_of, value::split_list,
 };
 
 /// One change to one key. AlterConfigs, which replaces everything, is a `Set` for each of its keys on nothing.
@@ -65,6 +65,17 @@ pub fn alter_broker(
         alter(raw, op, |name| dynamic_definition(name, layer))?;
     }
     BrokerConfig::resolve(altered.clone())?;
+    Ok(altered)
+}
+
+/// Changes a group's settings: all of the changes, or none if the result would be wrong.
+pub fn alter_group(own: &RawConfig, ops: Vec<AlterOp>, broker: &BrokerConfig) -> Result<RawConfig, ConfigError> {
+    check_duplicates(&ops)?;
+    let mut altered = own.clone();
+    for op in ops {
+        alter(&mut altered, op, |name| definition_of(Scope::Group, name))?;
+    }
+    groups::check_own(&altered, &broker.overrides)?;
     Ok(altered)
 }
 

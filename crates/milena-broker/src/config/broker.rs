@@ -12,7 +12,7 @@ use super::{
 /// Keys and values as text.
 pub type RawConfig = BTreeMap<String, String>;
 
-/// What was set on the broker, as it was given: three layers, the strongest first.
+/// What was set on the broker, as it was given: three layers, the strongest first, and what single groups have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrokerOverrides {
     /// Set at run time for this broker.
@@ -21,6 +21,8 @@ pub struct BrokerOverrides {
     pub dynamic_default: RawConfig,
     /// What the broker was started with: files, arguments, code.
     pub fixed: RawConfig,
+    /// Set at run time for single groups, under keys of their own.
+    pub groups: BTreeMap<String, RawConfig>,
 }
 
 /// What holds for the broker. Keys without a field of their own are read with [`BrokerConfig::get`].
@@ -61,6 +63,7 @@ pub struct BrokerConfig {
     pub cleaner: CleanerConfig,
     pub producer_id_expiration_ms: i32,
     pub producer_id_expiration_check_interval_ms: i32,
+    /// With what holds for single groups.
     pub groups: GroupConfig,
     pub transactions: TransactionConfig,
 }

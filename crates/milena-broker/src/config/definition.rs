@@ -12,7 +12,7 @@ pub struct Definition {
     pub allowed: Allowed,
     pub support: Support,
     pub update: UpdateMode,
-    /// For a topic's key: the broker's keys that give its default, the strongest first.
+    /// For a topic's or a group's key: the broker's keys that give its default, the strongest first.
     pub synonyms: &'static [BrokerSynonym],
     /// Is described only where it is set.
     pub hidden: bool,
@@ -57,7 +57,7 @@ pub enum Support {
     },
 }
 
-/// Whether a broker's key can change while it runs. A topic's key always can.
+/// Whether a broker's key can change while it runs. The keys of topics and groups always can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
     ReadOnly,
@@ -65,7 +65,7 @@ pub enum UpdateMode {
     ClusterWide,
 }
 
-/// A key of the broker that gives a topic's key its default.
+/// A key of the broker that gives a topic's or a group's key its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokerSynonym {
     pub name: &'static str,

@@ -4,8 +4,8 @@
 
 use super::{
     BrokerConfig, BrokerOverrides, ConfigType, Definition, RawConfig, Scope, TopicOverrides,
-    lookup::{broker_definitions, broker_family, find, topic_definitions},
-    topic::TopicSettings,
+    layers::Layers,
+    lookup::{broker_definitions, broker_family, find, group_definitions, topic_definitions},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,16 +37,37 @@ pub enum ConfigSource {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    DynamicGroup = 8,
 }
 
 /// Every config of a topic. The overrides were checked when they were set; one that no longer passes is shown as it is.
 pub fn describe_topic(overrides: &TopicOverrides, broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let layers = Layers {
+        scope: Scope::Topic,
+        own: &overrides.0,
+        broker: &broker.overrides,
+    };
     let set = |definition: &Definition| overrides.0.contains_key(definition.name);
     let shown = topic_definitions()
         .iter()
         .filter(|definition| !definition.hidden || set(definition));
     shown
-        .map(|definition| describe_topic_key(definition, overrides, broker))
+        .map(|definition| describe_with_broker(definition, &layers))
+        .collect()
+}
+
+/// Every config of a group, whether there is such a group or not. What was set is shown as it was, even if the limits
+/// of the broker have changed since.
+pub fn describe_group(group: &str, broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let nothing = RawConfig::new();
+    let layers = Layers {
+        scope: Scope::Group,
+        own: broker.overrides.groups.get(group).unwrap_or(&nothing),
+        broker: &broker.overrides,
+    };
+    group_definitions()
+        .iter()
+        .map(|definition| describe_with_broker(definition, &layers))
         .collect()
 }
 
@@ -92,15 +113,10 @@ pub fn describe_broker_defaults(broker: &BrokerConfig) -> Vec<DescribedConfig> {
         .collect()
 }
 
-fn describe_topic_key(
-    definition: &'static Definition,
-    overrides: &TopicOverrides,
-    broker: &BrokerConfig,
-) -> DescribedConfig {
-    let raw = &broker.overrides;
-    let settings = TopicSettings { overrides, broker: raw };
-    let overridden = overrides.0.get(definition.name);
-    let value = match settings.value(definition) {
+/// A key of a topic or of a group.
+fn describe_with_broker(definition: &'static Definition, layers: &Layers<'_>) -> DescribedConfig {
+    let overridden = layers.own.get(definition.name);
+    let value = match layers.value(definition) {
         Ok(value) => value.map(|value| value.to_string()),
         Err(_) => overridden.cloned(),
     };
@@ -109,11 +125,22 @@ fn describe_topic_key(
         synonyms.push(DescribedSynonym {
             name: definition.name,
             value: value.clone(),
-            source: ConfigSource::DynamicTopic,
+            source: if layers.scope == Scope::Group {
+                ConfigSource::DynamicGroup
+            } else {
+                ConfigSource::DynamicTopic
+            },
         });
     }
-    if let Some(strongest) = definition.synonyms.first() {
-        synonyms.extend(synonyms_of(strongest.name, raw));
+    match (definition.synonyms.first(), layers.scope) {
+        (Some(strongest), _) => synonyms.extend(synonyms_of(strongest.name, layers.broker)),
+        // Kafka lists the default of a key that stands alone for groups, and for topics not.
+        (None, Scope::Group) => synonyms.push(DescribedSynonym {
+            name: definition.name,
+            value: definition.default.map(str::to_owned),
+            source: ConfigSource::Default,
+        }),
+        (None, _) => {}
     }
     let read_only = definition.support != super::Support::Honoured;
     described(definition, value, synonyms, read_only)

@@ -70,6 +70,7 @@ pub enum ConfigError {
 pub enum Scope {
     Topic,
     Broker,
+    Group,
 }
 
 /// What the broker answers to a request that carries such an error.
@@ -82,11 +83,11 @@ pub enum Fault {
 }
 
 impl ConfigError {
-    /// Sorts the errors as Kafka answers them, which for a broker's keys is not as for a topic's.
+    /// Sorts the errors as Kafka answers them, which for a broker's keys is not as for those of topics and groups.
     pub fn fault(&self, scope: Scope) -> Fault {
         match (self, scope) {
             (Self::DuplicateInRequest { .. } | Self::NoValueInRequest { .. }, _) => Fault::Request,
-            (Self::NotAList { .. }, _) | (_, Scope::Topic) => Fault::Config,
+            (Self::NotAList { .. }, _) | (_, Scope::Topic | Scope::Group) => Fault::Config,
             (_, Scope::Broker) => Fault::Request,
         }
     }
@@ -97,6 +98,7 @@ impl std::fmt::Display for Scope {
         f.write_str(match self {
             Self::Topic => "topic",
             Self::Broker => "broker",
+            Self::Group => "group",
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Finds the definition of a key, or says why there is none.
 
 use super::{
-    ConfigError, Definition, Scope, broker_table::BROKER_CONFIGS, names, topic_table::TOPIC_CONFIGS, unsupported,
+    ConfigError, Definition, Scope, broker_table::BROKER_CONFIGS, group_table::GROUP_CONFIGS, names,
+    topic_table::TOPIC_CONFIGS, unsupported,
 };
 
 /// Every topic config that this broker knows, by name.
@@ -12,6 +13,11 @@ pub fn topic_definitions() -> &'static [Definition] {
 /// Every broker config that this broker knows, by name.
 pub fn broker_definitions() -> &'static [Definition] {
     BROKER_CONFIGS
+}
+
+/// Every config of a single group that this broker knows, by name.
+pub fn group_definitions() -> &'static [Definition] {
+    GROUP_CONFIGS
 }
 
 pub(super) fn definition_of(scope: Scope, name: &str) -> Result<&'static Definition, ConfigError> {
@@ -39,6 +45,7 @@ pub(super) fn table(scope: Scope) -> &'static [Definition] {
     match scope {
         Scope::Topic => TOPIC_CONFIGS,
         Scope::Broker => BROKER_CONFIGS,
+        Scope::Group => GROUP_CONFIGS,
     }
 }
 
@@ -57,14 +64,15 @@ mod tests {
 
     #[test]
     fn tables_are_sorted_and_without_duplicates() {
-        for scope in [Scope::Topic, Scope::Broker] {
+        for scope in [Scope::Topic, Scope::Broker, Scope::Group] {
             assert!(table(scope).is_sorted_by(|a, b| a.name < b.name), "{scope}");
         }
     }
 
     #[test]
     fn synonyms_are_keys_of_the_broker() {
-        for synonym in TOPIC_CONFIGS.iter().flat_map(|definition| definition.synonyms) {
+        let followers = TOPIC_CONFIGS.iter().chain(GROUP_CONFIGS);
+        for synonym in followers.flat_map(|definition| definition.synonyms) {
             assert!(find(Scope::Broker, synonym.name).is_some(), "{}", synonym.name);
         }
     }

@@ -1,16 +1,18 @@
-//! The configuration of topics and of the broker, under Kafka's names.
+//! The configuration of topics, of the broker and of single groups, under Kafka's names.
 //!
 //! Two steps: raw text as somebody gave it ([`TopicOverrides`], [`BrokerOverrides`]), then typed fields that the log
-//! and the broker use ([`TopicConfig`], [`BrokerConfig`]). What is known about each key stands in two tables,
-//! `topic_table.rs` and `broker_table.rs`: type, default, what is allowed, and whether this broker can honour it. Keys
-//! of Kafka that mean nothing here are refused with a reason (`unsupported.rs`); nothing is accepted and then ignored.
+//! and the broker use ([`TopicConfig`], [`BrokerConfig`]). What is known about each key stands in three
+//! tables, `topic_table.rs`, `broker_table.rs` and `group_table.rs`: type, default, what is allowed, and whether this
+//! broker can honour it. Keys of Kafka that mean nothing here are refused with a reason (`unsupported.rs`); nothing is
+//! accepted and then ignored.
 //!
-//! A topic's value comes from the topic itself, else from the broker's key of the same meaning, else from Kafka's
+//! A topic's or a group's value comes from itself, else from the broker's key of the same meaning, else from Kafka's
 //! default. A broker's value comes from what was set at run time, for this broker or for all, else from what it was
 //! started with, else from the default.
 //!
-//! Raw settings come from [`parse_properties`], [`parse_toml`], [`parse_arguments`] or any map. [`describe_topic`] and
-//! [`describe_broker`] answer DescribeConfigs; [`alter_topic`] and [`alter_broker`] do what AlterConfigs asks.
+//! Raw settings come from [`parse_properties`], [`parse_toml`], [`parse_arguments`] or any map. [`describe_topic`],
+//! [`describe_broker`] and [`describe_group`] answer DescribeConfigs; [`alter_topic`], [`alter_broker`] and
+//! [`alter_group`] do what AlterConfigs asks.
 
 mod alter;
 mod broker;
@@ -19,7 +21,9 @@ mod broker_table;
 mod definition;
 mod describe;
 mod error;
+mod group_table;
 mod groups;
+mod layers;
 mod listener;
 mod lookup;
 mod names;
@@ -31,15 +35,17 @@ mod transactions;
 mod unsupported;
 mod value;
 
-pub use alter::{AlterOp, AlterOpKind, BrokerLayer, alter_broker, alter_topic};
+pub use alter::{AlterOp, AlterOpKind, BrokerLayer, alter_broker, alter_group, alter_topic};
 pub use broker::{BrokerConfig, BrokerOverrides, CleanerConfig, RawConfig};
 pub use definition::{Allowed, BrokerSynonym, ConfigType, Definition, Support, Unit, UpdateMode};
 pub use describe::{
-    ConfigSource, DescribedConfig, DescribedSynonym, describe_broker, describe_broker_defaults, describe_topic,
+    ConfigSource, DescribedConfig, DescribedSynonym, describe_broker, describe_broker_defaults, describe_group,
+    describe_topic,
 };
 pub use error::{ConfigError, Fault, Scope};
+pub(crate) use groups::misfits;
 pub use listener::{Listener, SecurityProtocol};
-pub use lookup::{broker_definitions, topic_definitions};
+pub use lookup::{broker_definitions, group_definitions, topic_definitions};
 pub use properties::parse_properties;
 pub use sources::{parse_arguments, parse_toml};
 pub use topic::{CleanupPolicy, CompressionType, Durability, TimestampType, TopicConfig, TopicOverrides};

@@ -1,6 +1,6 @@
 //! The right name for a wrong one.
 
-use super::{Scope, lookup::table, topic_table::TOPIC_CONFIGS};
+use super::{Definition, Scope, lookup::table};
 
 /// The key that was probably meant, if any is near enough.
 pub(super) fn suggestion(scope: Scope, name: &str) -> Option<&'static str> {
@@ -24,15 +24,15 @@ fn old_name(scope: Scope, name: &str) -> Option<&'static str> {
 
 /// `log.retention.ms` of a topic is `retention.ms`, and the other way round.
 fn name_on_the_other_side(scope: Scope, name: &str) -> Option<&'static str> {
-    let mut topics = TOPIC_CONFIGS.iter();
     match scope {
-        Scope::Topic => {
-            let same = topics.find(|topic| topic.synonyms.iter().any(|synonym| synonym.name == name));
-            same.map(|topic| topic.name)
+        Scope::Topic | Scope::Group => {
+            let follows = |definition: &&Definition| definition.synonyms.iter().any(|synonym| synonym.name == name);
+            table(scope).iter().find(follows).map(|definition| definition.name)
         }
         Scope::Broker => {
-            let same = topics.find(|topic| topic.name == name);
-            same.and_then(|topic| topic.synonyms.first())
+            let mut followers = table(Scope::Topic).iter().chain(table(Scope::Group));
+            let same = followers.find(|definition| definition.name == name);
+            same.and_then(|definition| definition.synonyms.first())
                 .map(|synonym| synonym.name)
         }
     }
@@ -119,6 +119,22 @@ mod tests {
             (Scope::Topic, "message.max.bytes", Some("max.message.bytes")),
             (Scope::Topic, "zzz", None),
             (Scope::Topic, "", None),
+            (
+                Scope::Group,
+                "group.consumer.session.timeout.ms",
+                Some("consumer.session.timeout.ms"),
+            ),
+            (
+                Scope::Group,
+                "consumer.heartbeat.interval",
+                Some("consumer.heartbeat.interval.ms"),
+            ),
+            (Scope::Group, "retention.ms", None),
+            (
+                Scope::Broker,
+                "consumer.session.timeout.ms",
+                Some("group.consumer.session.timeout.ms"),
+            ),
             (Scope::Broker, "retention.ms", Some("log.retention.ms")),
             (Scope::Broker, "max.message.bytes", Some("message.max.bytes")),
             (Scope::Broker, "num.partition", Some("num.partitions")),

@@ -1,8 +1,8 @@
 //! The configuration of one topic.
 
 use super::{
-    BrokerConfig, BrokerOverrides, BrokerSynonym, ConfigError, ConfigValue, Definition, FromConfigValue, RawConfig,
-    Scope, lookup::definition_of, value::is_allowed,
+    BrokerConfig, BrokerOverrides, ConfigError, ConfigValue, FromConfigValue, RawConfig, Scope, layers::Layers,
+    lookup::definition_of,
 };
 
 /// What was set on a topic, as it was given. Only [`TopicConfig::resolve`] makes sense of it.
@@ -87,7 +87,11 @@ impl TopicConfig {
         for (name, text) in &overrides.0 {
             ConfigValue::parse(definition_of(Scope::Topic, name)?, text)?;
         }
-        let settings = TopicSettings { overrides, broker };
+        let settings = Layers {
+            scope: Scope::Topic,
+            own: &overrides.0,
+            broker,
+        };
         let config = Self {
             cleanup_policy: settings.get("cleanup.policy")?,
             compression_type: settings.get("compression.type")?,
@@ -109,7 +113,7 @@ impl TopicConfig {
             min_insync_replicas: settings.get("min.insync.replicas")?,
             retention_bytes: settings.get("retention.bytes")?,
             retention_ms: settings.get("retention.ms")?,
-            segment_bytes: settings.segment_bytes()?,
+            segment_bytes: segment_bytes(&settings)?,
             segment_index_bytes: settings.get("segment.index.bytes")?,
             segment_jitter_ms: settings.get("segment.jitter.ms")?,
             segment_ms: settings.get("segment.ms")?,
@@ -132,64 +136,11 @@ impl TopicConfig {
     }
 }
 
-/// The layers that a topic's value can come from.
-pub(super) struct TopicSettings<'a> {
-    pub(super) overrides: &'a TopicOverrides,
-    pub(super) broker: &'a BrokerOverrides,
-}
-
-impl TopicSettings<'_> {
-    fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
-        let value = self.value(definition_of(Scope::Topic, name)?)?;
-        let typed = value.and_then(T::from_config_value);
-        typed.ok_or(ConfigError::Missing { name })
-    }
-
-    pub(super) fn value(&self, definition: &Definition) -> Result<Option<ConfigValue>, ConfigError> {
-        if let Some(text) = self.overrides.0.get(definition.name) {
-            return ConfigValue::parse(definition, text).map(Some);
-        }
-        let set = |synonym: &'static BrokerSynonym| Some((synonym, self.broker.text(synonym.name)?));
-        match definition.synonyms.iter().find_map(set) {
-            Some((synonym, text)) => value_from_broker(definition, synonym, text).map(Some),
-            None => definition
-                .default
-                .map(|text| ConfigValue::parse(definition, text))
-                .transpose(),
-        }
-    }
-
-    fn segment_bytes(&self) -> Result<i32, ConfigError> {
-        match self.get("internal.segment.bytes") {
-            Err(ConfigError::Missing { .. }) => self.get("segment.bytes"),
-            smaller => smaller,
-        }
-    }
-}
-
-/// The topic's value that follows from the broker's key of the same meaning.
-fn value_from_broker(topic: &Definition, synonym: &BrokerSynonym, text: &str) -> Result<ConfigValue, ConfigError> {
-    let value = match ConfigValue::parse(definition_of(Scope::Broker, synonym.name)?, text)? {
-        // Of the broker's keys every negative retention is one without end, and zero is refused.
-        ConfigValue::Integer(number) if topic.name == "retention.ms" && number < 0 => ConfigValue::Integer(-1),
-        ConfigValue::Integer(0) if topic.name == "retention.ms" => {
-            return Err(ConfigError::Wrong {
-                name: synonym.name.to_owned(),
-                value: text.to_owned(),
-                problem: "it must be at least 1, or -1 for without end",
-            });
-        }
-        ConfigValue::Integer(number) => ConfigValue::Integer(number.saturating_mul(synonym.unit.factor())),
-        other => other,
-    };
-    if is_allowed(&value, topic.allowed) {
-        Ok(value)
-    } else {
-        Err(ConfigError::NotAllowed {
-            name: synonym.name,
-            value: text.to_owned(),
-            allowed: topic.allowed,
-        })
+/// The hidden key wins over the one that it makes smaller.
+fn segment_bytes(settings: &Layers<'_>) -> Result<i32, ConfigError> {
+    match settings.get("internal.segment.bytes") {
+        Err(ConfigError::Missing { .. }) => settings.get("segment.bytes"),
+        smaller => smaller,
     }
 }
 

@@ -62,7 +62,8 @@ pub(super) const TOPIC_CONFIGS: &[Definition] = definitions! {
     "min.compaction.lag.ms" Long = "0", at_least(0), follows(&[same("log.cleaner.min.compaction.lag.ms")]),
         about("How old a record must be before compaction may remove it.");
     "min.insync.replicas" Int = "1", at_least(1), follows(&[same("min.insync.replicas")]),
-        about("How many replicas must have a record that was sent with acks=all; more than one can never be had here.");
+        about("How many replicas must have a record that was sent with acks=all. There is one here: more are missed only with \
+               milena.strict.replication.factor.");
     "preallocate" Boolean = "false", follows(&[same("log.preallocate")]), default_only(GROWING_FILES),
         about("Whether the file of a new segment gets its full size at once.");
     "remote.log.copy.disable" Boolean = "false", default_only(NO_REMOTE_STORAGE),
@@ -100,7 +101,7 @@ pub(super) const REMOVED_AT_ONCE: &str = "it removes files at once, and who stil
 pub(super) const GROWING_FILES: &str = "its files grow as they are written";
 pub(super) const NO_REMOTE_STORAGE: &str = "it has no remote storage";
 
-const fn same(name: &'static str) -> BrokerSynonym {
+pub(super) const fn same(name: &'static str) -> BrokerSynonym {
     BrokerSynonym { name, unit: Unit::Same }
 }
 

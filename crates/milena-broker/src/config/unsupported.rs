@@ -4,8 +4,10 @@ use super::Scope;
 
 /// Why a key of Kafka is not in the tables; `None` if it is no key of Kafka.
 pub(super) fn reason(scope: Scope, name: &str) -> Option<&'static str> {
-    if scope == Scope::Topic {
-        return (name == "message.format.version").then_some(OLD_FORMAT);
+    match scope {
+        Scope::Topic => return (name == "message.format.version").then_some(OLD_FORMAT),
+        Scope::Group => return None,
+        Scope::Broker => {}
     }
     let group = UNSUPPORTED
         .iter()

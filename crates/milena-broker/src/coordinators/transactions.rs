@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytestring::ByteString;
-use milena_log::{AppendError, ProducerError};
+use milena_log::{AppendError, ProducerError, StorageError};
 use milena_machines::{
     Ticket, TransactionCoordinator,
     transaction::{
@@ -393,11 +393,12 @@ impl Ending {
 }
 
 /// As [`append_marker`]; gives the offset that the marker is below. Where a newer producer or coordinator has ended the
-/// transaction already, there is nothing to write.
+/// transaction already, or the topic was just deleted, there is nothing to write.
 fn write_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
     match append_marker(node, partition, end) {
         Ok(last_offset) => Ok(last_offset + 1),
         Err(AppendError::Producer(ProducerError::OldEpoch { .. } | ProducerError::OldCoordinator { .. })) => Ok(0),
+        Err(AppendError::Storage(StorageError::Retired { .. })) => Ok(0),
         Err(error) => Err(error),
     }
 }

@@ -10,6 +10,7 @@ use milena_wire::{
     },
 };
 
+use super::outcomes::storage_error;
 use crate::{node::Node, topics::Topic};
 
 pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
@@ -56,10 +57,7 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
         .delete_records(wanted.offset)
         .map_err(|error| match error {
             DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-            DeleteRecordsError::Storage(error) => {
-                tracing::error!(%error, "records cannot be deleted");
-                ErrorCode::KafkaStorageError
-            }
+            DeleteRecordsError::Storage(error) => storage_error(&error, "records cannot be deleted"),
         })?;
     *moved_on_disk |= partition.durability() != Durability::Memory;
     // Fetches that wait before the new start wait for nothing.

@@ -1,4 +1,4 @@
-//! DescribeConfigs 1–4, of topics and of this broker.
+//! DescribeConfigs 1–4, of topics, of groups and of this broker.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -10,9 +10,9 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{BROKER, TOPIC, no_broker, without_settings};
+use super::config_resources::{BROKER, GROUP, TOPIC, no_broker, no_group_name, without_settings};
 use crate::{
-    config::{DescribedConfig, describe_broker, describe_broker_defaults, describe_topic},
+    config::{DescribedConfig, describe_broker, describe_broker_defaults, describe_group, describe_topic},
     node::{Node, Refusal},
 };
 
@@ -58,6 +58,8 @@ fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<Descr
         BROKER if name.is_empty() => Ok(describe_broker_defaults(&config)),
         BROKER if **name == config.node_id.to_string() => Ok(describe_broker(&config)),
         BROKER => Err(no_broker(name)),
+        GROUP if name.is_empty() => Err(no_group_name()),
+        GROUP => Ok(describe_group(name, &config)),
         other => Err(without_settings(other)),
     }
 }

@@ -14,7 +14,7 @@ use milena_wire::{
     },
 };
 
-use super::{Handled, outgoing, reply};
+use super::{Handled, outcomes::storage_error, outgoing, reply};
 use crate::{
     fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
     net::{Outgoing, placeholder, placeholder_len_max},
@@ -259,8 +259,7 @@ impl Fetch {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
             Err(ReadError::Storage(error)) => {
-                tracing::error!(%error, "records cannot be read");
-                return Err(ErrorCode::KafkaStorageError);
+                return Err(storage_error(&error, "records cannot be read"));
             }
         };
         let mut data = PartitionData {
@@ -298,10 +297,7 @@ impl Fetch {
         }
         let aborted = view
             .aborted_transactions(from, view.last_stable_offset)
-            .map_err(|error| {
-                tracing::error!(%error, "aborted transactions cannot be read");
-                ErrorCode::KafkaStorageError
-            })?;
+            .map_err(|error| storage_error(&error, "aborted transactions cannot be read"))?;
         let entries = aborted.iter().map(|entry| AbortedTransaction {
             producer_id: entry.producer_id,
             first_offset: entry.first_offset,

@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs 0–1, of topics and of this broker.
+//! IncrementalAlterConfigs 0–1, of topics, of groups and of this broker.
 
 use milena_wire::{
     errors::ErrorCode,

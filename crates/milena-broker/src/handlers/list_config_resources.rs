@@ -1,4 +1,5 @@
-//! ListConfigResources 0–1. There are topics and this broker; client metrics, groups and loggers have no settings here.
+//! ListConfigResources 0–1. There are topics, this broker and the groups that have settings; client metrics and
+//! loggers have none here.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -14,7 +15,7 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
     // Version 0 was about client metrics only.
     let types = match version {
         0 => vec![CLIENT_METRICS],
-        _ if request.resource_types.is_empty() => vec![TOPIC, BROKER],
+        _ if request.resource_types.is_empty() => vec![TOPIC, BROKER, GROUP],
         _ => request.resource_types,
     };
     let is_known = |kind: &i8| [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP].contains(kind);
@@ -25,19 +26,24 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
         };
     }
     let mut config_resources = vec![];
-    if types.contains(&BROKER) {
+    let mut list = |resource_type, resource_name| {
         config_resources.push(ConfigResource {
-            resource_name: node.config().node_id.to_string().into(),
-            resource_type: BROKER,
+            resource_name,
+            resource_type,
             ..Default::default()
         });
+    };
+    let config = node.config();
+    if types.contains(&GROUP) {
+        let groups = config.overrides.groups.keys();
+        groups.for_each(|group| list(GROUP, group.as_str().into()));
+    }
+    if types.contains(&BROKER) {
+        list(BROKER, config.node_id.to_string().into());
     }
     if types.contains(&TOPIC) {
-        config_resources.extend(node.topics().iter().map(|topic| ConfigResource {
-            resource_name: topic.name.clone(),
-            resource_type: TOPIC,
-            ..Default::default()
-        }));
+        let topics = node.topics();
+        topics.iter().for_each(|topic| list(TOPIC, topic.name.clone()));
     }
     ListConfigResourcesResponse {
         config_resources,

@@ -12,6 +12,7 @@ use milena_wire::{
     },
 };
 
+use super::outcomes::storage_error;
 use crate::{node::Node, partition::Partition, topics::Topic};
 
 /// What a timestamp can stand for, and the first version in which it does.
@@ -79,10 +80,7 @@ fn look_up(
 
 fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> Result<OffsetAndTime, ErrorCode> {
     let at = |offset| OffsetAndTime { offset, timestamp: -1 };
-    let storage = |error: milena_log::StorageError| {
-        tracing::error!(%error, "offsets cannot be looked up");
-        ErrorCode::KafkaStorageError
-    };
+    let storage = |error| storage_error(&error, "offsets cannot be looked up");
     match timestamp {
         LATEST => Ok(at(view.end_for(isolation))),
         EARLIEST => Ok(at(view.log_start_offset)),

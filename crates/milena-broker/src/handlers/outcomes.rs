@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_log::StorageError;
 use milena_wire::errors::ErrorCode;
 
 use crate::node::Refusal;
@@ -29,6 +30,15 @@ impl<K: Ord> Named<K> {
             }
         }
     }
+}
+
+/// What to answer where a log cannot do what was asked; `problem` says for people what that was. That a topic was deleted
+/// meanwhile is no news to them.
+pub(super) fn storage_error(error: &StorageError, problem: &str) -> ErrorCode {
+    if !matches!(error, StorageError::Retired { .. }) {
+        tracing::error!(%error, "{problem}");
+    }
+    error.error_code()
 }
 
 /// An outcome as most answers tell it.

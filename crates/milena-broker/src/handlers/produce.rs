@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_log::{AppendError, Appended};
+use milena_log::{AppendError, Appended, InvalidBatch};
 use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
 use milena_wire::{
     Uuid,
@@ -15,17 +15,20 @@ use milena_wire::{
     messages::{
         ProduceRequest, ProduceResponse,
         produce_request::TopicProduceData,
-        produce_response::{PartitionProduceResponse, TopicProduceResponse},
+        produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
     },
     records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
 use super::{
-    Caller, Handled, outgoing, reply,
+    Caller, Handled,
+    outcomes::storage_error,
+    outgoing, reply,
     transactions::{IMPLICIT_ADD, TransactionOutcome},
     waiting::error_of,
 };
 use crate::{
+    config::TopicConfig,
     coordinators::Answer,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
@@ -193,14 +196,15 @@ impl Produce<'_> {
         let partition_responses = data.partition_data.into_iter().map(|partition| {
             let outcome = match &topic {
                 Ok(topic) => self.partition(topic, partition.index, partition.records),
-                Err(refusal) => Err(refusal.clone()),
+                Err(refusal) => Err(refusal.clone().into()),
             };
-            outcome.unwrap_or_else(|refusal| {
+            outcome.unwrap_or_else(|Rejection { refusal, record_errors }| {
                 self.failed = true;
                 PartitionProduceResponse {
                     index: partition.index,
                     error_code: refusal.code.code(),
                     base_offset: -1,
+                    record_errors,
                     error_message: Some(refusal.reason.into()),
                     ..Default::default()
                 }
@@ -219,7 +223,7 @@ impl Produce<'_> {
         topic: &Topic,
         index: i32,
         records: Option<Bytes>,
-    ) -> Result<PartitionProduceResponse, Refusal> {
+    ) -> Result<PartitionProduceResponse, Rejection> {
         let partition = topic.partition(index).ok_or_else(|| {
             let reason = format!("topic {} has no partition {index}", topic.name);
             Refusal::new(ErrorCode::UnknownTopicOrPartition, reason)
@@ -242,11 +246,11 @@ impl Produce<'_> {
         })
     }
 
-    fn append(&self, partition: &Arc<Partition>, records: &Bytes) -> Result<Appended, Refusal> {
+    fn append(&self, partition: &Arc<Partition>, records: &Bytes) -> Result<Appended, Rejection> {
         let node = self.node;
         partition
             .append(records, node.leader_epoch, node.now_ms(), &node.syncer)
-            .map_err(|error| refusal_of(&error))
+            .map_err(|error| rejection_of(&error))
     }
 
     /// Appends a batch of a transaction. The first in a partition is written while nobody can end the transaction: else
@@ -256,10 +260,10 @@ impl Produce<'_> {
         partition: &Arc<Partition>,
         producer: ProducerEpoch,
         records: &Bytes,
-    ) -> Result<Appended, Refusal> {
+    ) -> Result<Appended, Rejection> {
         let Some(transactional_id) = &self.transactional_id else {
             let reason = "a batch of a transaction needs a request with a transactional id";
-            return Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, reason));
+            return Err(Refusal::new(ErrorCode::TransactionalIdAuthorizationFailed, reason).into());
         };
         if partition.log.has_open_transaction(producer.producer_id, producer.epoch) {
             return self.append(partition, records);
@@ -274,7 +278,7 @@ impl Produce<'_> {
                 self.append(partition, records)
             })
         });
-        appended.unwrap_or_else(|error| Err(self.not_in_transaction(error)))
+        appended.unwrap_or_else(|error| Err(self.not_in_transaction(error).into()))
     }
 
     /// What a producer is told when the coordinator does not let it write, in errors that its version knows what to do
@@ -303,6 +307,9 @@ impl Produce<'_> {
                 "the disk failed to sync; restart the broker",
             ));
         }
+        if self.node.misses_replicas && self.acks == -1 {
+            check_replicas(self.node, topic)?;
+        }
         if topic.is_internal() {
             return Err(Refusal::new(
                 ErrorCode::InvalidTopicException,
@@ -319,9 +326,50 @@ impl Produce<'_> {
     }
 }
 
-fn refusal_of(error: &AppendError) -> Refusal {
-    if let AppendError::Storage(error) = error {
-        tracing::error!(%error, "records cannot be written");
+/// Refuses where fewer replicas are in sync than the topic demands. Kafka demands no more than it was asked to keep.
+fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
+    if topic.replication_factor < 2 {
+        return Ok(());
     }
-    Refusal::new(error.error_code(), error.to_string())
+    let demanded = TopicConfig::resolve(&topic.overrides, &node.config())?.min_insync_replicas;
+    if demanded < 2 {
+        return Ok(());
+    }
+    let reason = format!("min.insync.replicas is {demanded}, and this broker keeps one replica");
+    Err(Refusal::new(ErrorCode::NotEnoughReplicas, reason))
+}
+
+/// Why the records of a partition were not written, and which of them are to blame, if some are.
+struct Rejection {
+    refusal: Refusal,
+    record_errors: Vec<BatchIndexAndErrorMessage>,
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            record_errors: vec![],
+        }
+    }
+}
+
+fn rejection_of(error: &AppendError) -> Rejection {
+    let refusal = Refusal::new(error.error_code(), error.to_string());
+    let record_errors = match error {
+        AppendError::Storage(error) => {
+            storage_error(error, "records cannot be written");
+            vec![]
+        }
+        AppendError::Invalid(InvalidBatch::Records(rejected)) => {
+            let records = rejected.first.iter().map(|record| BatchIndexAndErrorMessage {
+                batch_index: record.index,
+                batch_index_error_message: Some(record.problem.to_string().into()),
+                ..Default::default()
+            });
+            records.collect()
+        }
+        AppendError::Invalid(_) | AppendError::Producer(_) => vec![],
+    };
+    Rejection { refusal, record_errors }
 }

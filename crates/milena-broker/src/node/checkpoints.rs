@@ -34,13 +34,18 @@ impl Node {
         self.data_dir.write_checkpoints(&checkpoints)
     }
 
-    /// Drops the checkpoints of topics that were deleted just before a crash. A new topic of the same name would
-    /// otherwise begin where the old one did, and lose its records in the next crash.
+    /// Drops the checkpoints of topics that were deleted just before a crash, and of folders that were set aside. A new
+    /// topic of the same name would otherwise begin where the old one did, and lose its records in the next crash.
     pub(super) fn drop_old_checkpoints(&self) -> Result<(), StorageError> {
         let is_old = {
             let topics = self.topics();
-            let known = |topic: &str, index| topics.by_name(topic).and_then(|topic| topic.partition(index)).is_some();
-            self.data_dir.checkpointed().any(|(topic, index)| !known(topic, *index))
+            let is_present = |topic: &str, index| {
+                let partition = topics.by_name(topic).and_then(|topic| topic.partition(index));
+                partition.is_some_and(|partition| partition.log.view().log_end_offset > 0)
+            };
+            self.data_dir
+                .checkpointed()
+                .any(|(topic, index)| !is_present(topic, *index))
         };
         if is_old { self.write_checkpoints() } else { Ok(()) }
     }

@@ -7,7 +7,9 @@ use milena_wire::errors::ErrorCode;
 
 use super::{Node, Refusal, log_config};
 use crate::{
-    config::{AlterOp, BrokerConfig, BrokerLayer, Scope, TopicConfig, TopicOverrides, alter_broker, alter_topic},
+    config::{
+        AlterOp, BrokerConfig, BrokerLayer, Scope, TopicConfig, TopicOverrides, alter_broker, alter_group, alter_topic,
+    },
     metadata_log::Change,
     topics::Topic,
 };
@@ -82,6 +84,30 @@ impl Node {
         for (topic, log_config) in topics.iter().zip(&log_configs) {
             self.put_in_force(topic, log_config);
         }
+        Ok(())
+    }
+
+    /// Changes the settings of a group, whether there is such a group or not. Its members hear of them with their next
+    /// heartbeat.
+    pub(crate) fn alter_group_config(&self, group: &str, change: ConfigChange) -> Result<(), Refusal> {
+        let mut metadata = self.metadata();
+        let config = self.config();
+        let mut overrides = config.overrides.clone();
+        let before = overrides.groups.remove(group).filter(|_| !change.replaces_all);
+        let refuse = |error| Refusal::of_config(&error, Scope::Group);
+        let own = alter_group(&before.unwrap_or_default(), change.ops, &config).map_err(refuse)?;
+        if !own.is_empty() {
+            overrides.groups.insert(group.to_owned(), own.clone());
+        }
+        let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        if change.validate_only {
+            return Ok(());
+        }
+        metadata.append(vec![Change::GroupConfigs {
+            group: group.to_owned(),
+            configs: own,
+        }])?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         Ok(())
     }
 

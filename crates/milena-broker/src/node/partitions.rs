@@ -8,10 +8,11 @@ use std::{
 
 use bytestring::ByteString;
 use milena_log::{
-    Durability, Log, LogConfig, Opening,
+    Durability, Log, LogConfig, Opening, StorageError,
+    checkpoint::{self, TOPIC_ID},
     disk::{self, Disk},
 };
-use milena_wire::errors::ErrorCode;
+use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::{Node, Refusal, log_config, random_uuid};
 use crate::{config::TopicConfig, metadata_log::Change, partition::Partition, topics::Topic};
@@ -50,7 +51,7 @@ impl Node {
         let topic = self.check_growth(name, count)?;
         let config = TopicConfig::resolve(&topic.overrides, &self.config())?;
         let present = topic.partitions.len() as i32;
-        let new = self.open_partitions(&topic.name, present..count, &log_config(&config), Age::New)?;
+        let new = self.open_partitions((&topic.name, topic.id), present..count, &log_config(&config), Age::New)?;
         metadata.append(vec![Change::Partitions {
             name: name.to_owned(),
             count,
@@ -63,27 +64,31 @@ impl Node {
 
     pub(super) fn open_partitions(
         &self,
-        topic: &ByteString,
+        (topic, id): (&ByteString, Uuid),
         indexes: Range<i32>,
         config: &LogConfig,
         age: Age,
     ) -> Result<Vec<Arc<Partition>>, Refusal> {
         let open = |index| {
             let (disk, dir) = self.place_of(topic, index, config.durability);
-            let opening = match (age, config.durability) {
-                (Age::Old, Durability::Os | Durability::Fsync) => self.data_dir.opening_of(topic, index),
-                (Age::Old, Durability::Memory) => EMPTY,
-                (Age::New, _) => {
-                    set_aside(&*disk, &dir)?;
-                    EMPTY
-                }
+            let on_disk = config.durability != Durability::Memory;
+            let is_own = age == Age::Old && (!on_disk || is_of_topic(&*disk, &dir, id)?);
+            if !is_own {
+                set_aside(&*disk, &dir)?;
+            }
+            let opening = match is_own && on_disk {
+                true => self.data_dir.opening_of(topic, index),
+                false => EMPTY,
             };
-            let log = Log::open(disk, &dir, config.clone(), opening)?;
+            let mut log = Log::open(disk, &dir, config.clone(), opening)?;
+            if on_disk {
+                log = log.of_topic(id);
+            }
             if log.is_dirty() {
                 // What a crash has left is there, but only synced records may be seen where that is the promise.
                 log.sync()?;
             }
-            if let (Age::Old, Some(offset)) = (age, self.data_dir.first_dirty_of(topic, index)) {
+            if let (true, Some(offset)) = (is_own, self.data_dir.first_dirty_of(topic, index)) {
                 log.set_first_dirty_offset(offset);
             }
             Ok(Arc::new(Partition::new(topic.clone(), index, log)))
@@ -107,6 +112,21 @@ const EMPTY: Opening = Opening {
     log_start_offset: 0,
 };
 
+/// Whether a folder is that of a topic, or there is none. A folder that does not say whose it is, because of a power cut,
+/// is made to: then it has the name that only this topic can have given it.
+fn is_of_topic(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<bool, Refusal> {
+    let path = dir.join(TOPIC_ID);
+    match checkpoint::read_topic_id(disk, &path) {
+        Ok(Some(found)) => Ok(found == id),
+        Ok(None) if !disk.exists(dir).unwrap_or(true) => Ok(true),
+        Ok(None) | Err(StorageError::Damaged { .. }) => {
+            checkpoint::write_topic_id(disk, &path, id)?;
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
     if count > ADDED_AT_ONCE_MAX {
         let reason = format!("{count} partitions are more than the {ADDED_AT_ONCE_MAX} that one request may create");
@@ -115,8 +135,9 @@ pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed or a crash
-/// came in between. Its records are not those of the new topic, but they may be dear to somebody.
+/// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed, a crash came
+/// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they
+/// may be dear to somebody.
 fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), Refusal> {
     let failed = |error| {
         let reason = format!("cannot move {} out of the way: {error}", dir.display());

@@ -1,5 +1,6 @@
 //! The requests of those who look after a broker: what they answer, in every version, and what they leave behind.
 
+mod groups;
 mod server;
 
 use std::{
@@ -28,6 +29,7 @@ use self::server::{Server, delete_records, error, grow, incremental, replacing};
 const NONE: i16 = ErrorCode::None.code();
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
@@ -328,7 +330,7 @@ fn changes_that_make_no_sense_are_refused() {
         ((BROKER, "77"), vec![], ErrorCode::InvalidRequest),
         ((BROKER, ""), vec![("listeners", SET, "x")], ErrorCode::InvalidRequest),
         ((8, "1"), vec![], ErrorCode::InvalidRequest),
-        ((32, "group"), vec![], ErrorCode::InvalidRequest),
+        ((16, "metrics"), vec![], ErrorCode::InvalidRequest),
     ] {
         let (found, message) = client.alter(resource, &ops);
         assert_eq!(found, expected, "{resource:?} {ops:?}");
@@ -484,6 +486,9 @@ fn resources_with_settings_are_listed() {
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("letters", 1, &[]);
+    let readers = (GROUP, "readers");
+    let ops = [("consumer.session.timeout.ms", SET, "50000")];
+    assert_eq!(client.alter(readers, &ops).0, ErrorCode::None);
     let mut list = |version, types: &[i8]| {
         let request = ListConfigResourcesRequest {
             resource_types: types.to_vec(),
@@ -495,10 +500,15 @@ fn resources_with_settings_are_listed() {
         (error(response.error_code), listed.collect::<Vec<_>>())
     };
     let (broker, letters) = ((BROKER, "1".to_owned()), (TOPIC, "letters".to_owned()));
+    let readers = (GROUP, "readers".to_owned());
     assert_eq!(list(0, &[]), (ErrorCode::None, vec![]));
-    assert_eq!(list(1, &[]), (ErrorCode::None, vec![broker, letters.clone()]));
+    assert_eq!(
+        list(1, &[]),
+        (ErrorCode::None, vec![readers.clone(), broker, letters.clone()])
+    );
     assert_eq!(list(1, &[TOPIC]), (ErrorCode::None, vec![letters]));
-    assert_eq!(list(1, &[16, 32]), (ErrorCode::None, vec![]));
+    assert_eq!(list(1, &[16, GROUP]), (ErrorCode::None, vec![readers]));
+    assert_eq!(list(1, &[16]), (ErrorCode::None, vec![]));
     assert_eq!(list(1, &[TOPIC, 99]), (ErrorCode::UnsupportedVersion, vec![]));
     server.stop();
 }

@@ -4,7 +4,7 @@
 use milena_broker::config::{
     AlterOp,
     AlterOpKind::{self, Append, Delete, Set, Subtract},
-    BrokerLayer, BrokerOverrides, Fault, RawConfig, Scope, alter_broker, alter_topic,
+    BrokerLayer, BrokerOverrides, Fault, RawConfig, Scope, alter_broker, alter_group, alter_topic,
 };
 
 use crate::{broker, overrides, raw};
@@ -175,6 +175,96 @@ fn changes_of_the_broker_that_fail() {
         assert_eq!(
             (error.fault(Scope::Broker), error.to_string()),
             (fault, message.to_owned())
+        );
+    }
+}
+
+#[test]
+fn changes_of_a_group() {
+    let session = |value| op("consumer.session.timeout.ms", Set, value);
+    let heartbeat = |value| op("consumer.heartbeat.interval.ms", Set, value);
+    let broker = broker(&[("group.consumer.session.timeout.ms", "50000")]).unwrap();
+    let before = raw(&[("consumer.session.timeout.ms", "50000")]);
+    for (ops, after) in [
+        (
+            vec![session(" 50001 ")],
+            vec![("consumer.session.timeout.ms", " 50001 ")],
+        ),
+        (
+            vec![heartbeat("15000"), session("45000")],
+            vec![
+                ("consumer.heartbeat.interval.ms", "15000"),
+                ("consumer.session.timeout.ms", "45000"),
+            ],
+        ),
+        (vec![op("consumer.session.timeout.ms", Delete, "")], vec![]),
+        (
+            vec![op("nope", Delete, "")],
+            vec![("consumer.session.timeout.ms", "50000")],
+        ),
+    ] {
+        assert_eq!(alter_group(&before, ops.clone(), &broker), Ok(raw(&after)), "{ops:?}");
+    }
+}
+
+#[test]
+fn changes_of_a_group_that_fail() {
+    let session = |value| op("consumer.session.timeout.ms", Set, value);
+    let heartbeat = |value| op("consumer.heartbeat.interval.ms", Set, value);
+    let broker = broker(&[
+        ("group.consumer.min.session.timeout.ms", "10000"),
+        ("group.consumer.max.session.timeout.ms", "60000"),
+    ])
+    .unwrap();
+    for (ops, message) in [
+        (
+            vec![session("9999")],
+            "consumer.session.timeout.ms is 9999, which does not go with group.consumer.min.session.timeout.ms = 10000",
+        ),
+        (
+            vec![session("60001")],
+            "consumer.session.timeout.ms is 60001, which does not go with group.consumer.max.session.timeout.ms = 60000",
+        ),
+        (
+            vec![session("0")],
+            "consumer.session.timeout.ms is \"0\", but must be at least 1",
+        ),
+        (
+            vec![session("x")],
+            "consumer.session.timeout.ms is \"x\", but must be a whole number of 32 bits",
+        ),
+        (
+            vec![op("consumer.session.timeout.ms", Append, "1")],
+            "consumer.session.timeout.ms cannot be changed by APPEND: it is not a list",
+        ),
+        (
+            vec![heartbeat("4999")],
+            "consumer.heartbeat.interval.ms is 4999, which does not go with group.consumer.min.heartbeat.interval.ms \
+             = 5000",
+        ),
+        (
+            vec![heartbeat("15001")],
+            "consumer.heartbeat.interval.ms is 15001, which does not go with group.consumer.max.heartbeat.interval.ms \
+             = 15000",
+        ),
+        (
+            vec![heartbeat("12000"), session("12000")],
+            "consumer.heartbeat.interval.ms is 12000, which does not go with consumer.session.timeout.ms = 12000",
+        ),
+        (
+            vec![op("group.consumer.session.timeout.ms", Set, "50000")],
+            "there is no group config \"group.consumer.session.timeout.ms\"; did you mean consumer.session.timeout.ms?",
+        ),
+        (vec![op("nope", Append, "1")], "there is no group config \"nope\""),
+        (
+            vec![op("share.delivery.count.limit", Set, "6")],
+            "share.delivery.count.limit cannot be changed on this broker: it has no share groups yet",
+        ),
+    ] {
+        let error = alter_group(&RawConfig::new(), ops, &broker).unwrap_err();
+        assert_eq!(
+            (error.fault(Scope::Group), error.to_string()),
+            (Fault::Config, message.to_owned())
         );
     }
 }

@@ -1,8 +1,11 @@
 //! What is described is what Kafka 4.3.1 describes. The expected lines were taken from one, but for our own keys and
 //! where a comment says so.
 
+use std::collections::BTreeMap;
+
 use milena_broker::config::{
-    BrokerConfig, BrokerOverrides, DescribedConfig, describe_broker, describe_broker_defaults, describe_topic,
+    BrokerConfig, BrokerOverrides, DescribedConfig, describe_broker, describe_broker_defaults, describe_group,
+    describe_topic,
 };
 
 use crate::{broker, overrides, raw};
@@ -35,6 +38,7 @@ fn state() -> BrokerConfig {
             ("log.segment.bytes", "2097152"),
             ("log.roll.jitter.hours", "1"),
         ]),
+        ..BrokerOverrides::default()
     })
     .unwrap()
 }
@@ -139,6 +143,85 @@ fn a_broker_is_described_as_kafka_does() {
         line(&defaults, "log.retention.ms"),
         "98 DynamicDefaultBroker | DynamicDefaultBroker:log.retention.ms=98"
     );
+}
+
+#[test]
+fn a_group_is_described_as_kafka_does() {
+    let broker = BrokerConfig::resolve(BrokerOverrides {
+        groups: BTreeMap::from([(
+            "g".to_owned(),
+            raw(&[
+                ("consumer.session.timeout.ms", " 50001 "),
+                ("share.auto.offset.reset", "latest"),
+            ]),
+        )]),
+        ..BrokerOverrides::fixed(raw(&[("group.consumer.session.timeout.ms", "50000")]))
+    })
+    .unwrap();
+    let described = describe_group("g", &broker);
+    for (name, expected) in [
+        (
+            "consumer.session.timeout.ms",
+            "50001 DynamicGroup | DynamicGroup:consumer.session.timeout.ms=50001 \
+             StaticBroker:group.consumer.session.timeout.ms=50000 Default:group.consumer.session.timeout.ms=45000",
+        ),
+        (
+            "consumer.heartbeat.interval.ms",
+            "5000 Default | Default:group.consumer.heartbeat.interval.ms=5000",
+        ),
+        (
+            "share.auto.offset.reset",
+            "latest DynamicGroup | DynamicGroup:share.auto.offset.reset=latest Default:share.auto.offset.reset=latest",
+        ),
+        (
+            "share.isolation.level",
+            "read_uncommitted Default | Default:share.isolation.level=read_uncommitted",
+        ),
+    ] {
+        assert_eq!(line(&described, name), expected, "{name}");
+    }
+    assert_eq!(described[0].source.id(), 5);
+    assert_eq!(described[2].source.id(), 8);
+    assert!(described[0].read_only && !described[2].read_only);
+    assert!(described.iter().all(|config| !config.documentation.is_empty()));
+
+    let described = describe_group("another", &broker);
+    assert_eq!(
+        line(&described, "consumer.session.timeout.ms"),
+        "50000 StaticBroker | StaticBroker:group.consumer.session.timeout.ms=50000 \
+         Default:group.consumer.session.timeout.ms=45000"
+    );
+}
+
+/// Kafka went on showing 90000 after it was started with 60000 as the most, and logged that it uses 60000.
+#[test]
+fn what_a_group_has_is_kept_within_the_limits_and_described_as_it_is() {
+    let settings = |session: &str, heartbeat: &str| BrokerOverrides {
+        groups: BTreeMap::from([(
+            "g".to_owned(),
+            raw(&[
+                ("consumer.session.timeout.ms", session),
+                ("consumer.heartbeat.interval.ms", heartbeat),
+                ("from.the.future", "1"),
+            ]),
+        )]),
+        ..BrokerOverrides::default()
+    };
+    for ((session, heartbeat), in_force) in [
+        (("90000", "1"), (Some(60_000), Some(5_000))),
+        (("1", "90000"), (Some(45_000), Some(15_000))),
+        (("50000", "6000"), (Some(50_000), Some(6_000))),
+        (("x", "0"), (None, None)),
+    ] {
+        let broker = BrokerConfig::resolve(settings(session, heartbeat)).unwrap();
+        let own = broker.groups.overrides["g"];
+        assert_eq!(
+            (own.consumer_session_timeout_ms, own.consumer_heartbeat_interval_ms),
+            in_force
+        );
+        let described = describe_group("g", &broker);
+        assert!(line(&described, "consumer.session.timeout.ms").starts_with(&format!("{session} DynamicGroup")));
+    }
 }
 
 #[test]

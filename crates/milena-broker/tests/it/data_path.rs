@@ -1,6 +1,11 @@
 //! Records in and out: the rules of Produce, Fetch and ListOffsets, and what survives.
 
-use std::{fs, thread};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use milena_broker::{DataDirError, StartError};
 use milena_wire::{
@@ -8,7 +13,7 @@ use milena_wire::{
     compression::Codec,
     errors::ErrorCode,
     messages::*,
-    records::{BatchOptions, Batches},
+    records::{BatchBuilder, BatchOptions, Batches, NewRecord},
 };
 
 use crate::{
@@ -482,6 +487,220 @@ fn a_topic_deleted_before_it_was_synced_hurts_no_other() {
     assert_eq!(client.produce("synced", 0, batch(&["a"])).error_code, 0);
     assert_eq!(client.produce("synced", 0, batch(&["b"])).error_code, 0);
     broker.shutdown();
+}
+
+#[test]
+fn a_topic_that_is_deleted_while_others_write_leaves_nothing_to_the_next_of_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let done = AtomicBool::new(false);
+    let delete = DeleteTopicsRequest {
+        topic_names: vec!["letters".into()],
+        ..Default::default()
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (mut writer, done) = (broker.client(), &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let produced = writer.produce("letters", 0, batch(&["a"]));
+                    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+                    assert!([0, unknown].contains(&produced.error_code), "{produced:?}");
+                }
+            });
+        }
+        for _ in 0..30 {
+            client.create_topic("letters", 1, &[]);
+            while client.fetch("letters", 0, 0).high_watermark < 1 {}
+            assert_eq!(client.call(&delete, 5).responses[0].error_code, 0);
+            assert!(!dir.path().join("letters-0").exists());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    client.create_topic("letters", 1, &[]);
+    assert_eq!(client.produce("letters", 0, batch(&["b"])).base_offset, 0);
+    assert_eq!(
+        values(&client.fetch("letters", 0, 0).records.unwrap()),
+        [(0, "b".to_owned())]
+    );
+    let strays = fs::read_dir(dir.path()).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with("-stray")
+    });
+    assert_eq!(strays.count(), 0);
+    broker.shutdown();
+}
+
+/// Deletes all records of a partition.
+fn delete_records(client: &mut Client, topic: &str, partition_index: i32) {
+    let request = DeleteRecordsRequest {
+        topics: vec![delete_records_request::DeleteRecordsTopic {
+            name: topic.into(),
+            partitions: vec![delete_records_request::DeleteRecordsPartition {
+                partition_index,
+                offset: -1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&request, 2).topics[0].partitions[0].error_code, 0);
+}
+
+#[test]
+fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let id = client.create_topic("letters", 2, &[]);
+    let names = |dir: &Path| {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        entries
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect::<Vec<String>>()
+    };
+    client.produce("letters", 0, batch(&["a"]));
+    client.produce("letters", 1, batch(&["a", "b", "c"]));
+    delete_records(&mut client, "letters", 1);
+    let metadata = |partition: i32| dir.path().join(format!("letters-{partition}/partition.metadata"));
+    let expected = format!("version: 0\ntopic_id: {id}");
+    assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
+    broker.kill();
+
+    // One was lost in a crash; the other folder was put there by somebody.
+    fs::write(metadata(0), "").unwrap();
+    fs::write(metadata(1), "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ").unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
+    assert_eq!(
+        values(&client.fetch("letters", 0, 0).records.unwrap()),
+        [(0, "a".to_owned())]
+    );
+    assert_eq!(client.fetch("letters", 1, 0).high_watermark, 0);
+    let stray = names(dir.path())
+        .into_iter()
+        .find(|name| name.ends_with("-stray"))
+        .unwrap();
+    assert!(names(&dir.path().join(stray)).contains(&"00000000000000000000.log".to_owned()));
+    assert_eq!(client.produce("letters", 1, batch(&["b"])).base_offset, 0);
+    assert_eq!(fs::read_to_string(metadata(1)).unwrap(), expected);
+    broker.kill();
+    // That the other began at 3 is forgotten.
+    let broker = start(dir.path(), &[]);
+    let read = broker.client().fetch("letters", 1, 0);
+    assert_eq!(values(&read.records.unwrap()), [(0, "b".to_owned())]);
+    broker.shutdown();
+}
+
+#[test]
+fn a_topic_that_was_deleted_while_in_memory_does_not_come_back_from_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["old"]));
+    broker.shutdown();
+    let broker = start(dir.path(), &[("milena.durability", "memory")]);
+    let mut client = broker.client();
+    let delete = DeleteTopicsRequest {
+        topic_names: vec!["letters".into()],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&delete, 5).responses[0].error_code, 0);
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["new"]));
+    assert!(
+        dir.path().join("letters-0").exists(),
+        "nobody has looked at the old files"
+    );
+    broker.shutdown();
+    let broker = start(dir.path(), &[]);
+    assert_eq!(broker.client().fetch("letters", 0, 0).high_watermark, 0);
+    broker.shutdown();
+}
+
+#[test]
+fn replicas_that_are_demanded_are_missed_only_by_a_strict_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    let replicated = |name: &str, replication_factor| CreateTopicsRequest {
+        topics: vec![create_topics_request::CreatableTopic {
+            name: name.into(),
+            num_partitions: 1,
+            replication_factor,
+            configs: vec![create_topics_request::CreatableTopicConfig {
+                name: "min.insync.replicas".into(),
+                value: Some("2".into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    for (name, replicas) in [("three", 3), ("one", 1)] {
+        assert_eq!(client.call(&replicated(name, replicas), 7).topics[0].error_code, 0);
+        assert_eq!(client.produce(name, 0, batch(&["a"])).error_code, 0);
+    }
+    broker.shutdown();
+    let broker = start(dir.path(), &[("milena.strict.replication.factor", "true")]);
+    let mut client = broker.client();
+    let refused = client.produce("three", 0, batch(&["b"]));
+    assert_eq!(
+        (refused.error_code, refused.base_offset),
+        (ErrorCode::NotEnoughReplicas.code(), -1)
+    );
+    // Who does not ask for all replicas does not miss any.
+    let mut request = produce_request("three", 0, batch(&["b"]));
+    request.acks = 1;
+    let row = client
+        .call(&request, 12)
+        .responses
+        .remove(0)
+        .partition_responses
+        .remove(0);
+    assert_eq!((row.error_code, row.base_offset), (0, 1));
+    // Kafka demands no more replicas than the topic has.
+    assert_eq!(client.produce("one", 0, batch(&["b"])).error_code, 0);
+    broker.shutdown();
+}
+
+#[test]
+fn a_producer_is_told_which_records_of_a_batch_are_bad() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("state", 1, &[("cleanup.policy", "compact")]);
+    client.create_topic("recent", 1, &[("message.timestamp.before.max.ms", "60000")]);
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for key in [Some(&b"key"[..]), None, Some(b"key"), None] {
+        let record = NewRecord {
+            key,
+            ..NewRecord::default()
+        };
+        builder.append(&record).unwrap();
+    }
+    let records = builder.finish();
+    for version in 3..=12 {
+        let response = client.call(&produce_request("state", 0, records.clone()), version);
+        let row = &response.responses[0].partition_responses[0];
+        assert_eq!((row.error_code, row.base_offset), (ErrorCode::InvalidRecord.code(), -1));
+        let named: Vec<i32> = row.record_errors.iter().map(|error| error.batch_index).collect();
+        let expected: &[i32] = if version >= 8 { &[1, 3] } else { &[] };
+        assert_eq!(named, expected, "version {version}");
+        if version >= 8 {
+            let told = row.record_errors[0].batch_index_error_message.as_deref();
+            assert!(told.unwrap().contains("no key"), "{told:?}");
+            let told = row.error_message.as_deref();
+            assert!(told.unwrap().contains("2 of its records"), "{told:?}");
+        }
+    }
+    let old = client.produce("recent", 0, batch(&["a", "b"]));
+    assert_eq!(old.error_code, ErrorCode::InvalidTimestamp.code());
+    assert_eq!(old.record_errors.len(), 2);
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use milena_broker::config::{
-    Allowed, BrokerSynonym, ConfigError, ConfigType, Definition, Support, Unit, UpdateMode, broker_definitions,
-    topic_definitions,
+    Allowed, AlterOp, AlterOpKind, BrokerSynonym, ConfigError, ConfigType, Definition, RawConfig, Support, Unit,
+    UpdateMode, alter_group, broker_definitions, group_definitions, topic_definitions,
 };
 
-use crate::{broker, topic};
+use crate::{broker, raw, topic};
 
 /// What we do otherwise on purpose; the tables say why.
 const OUR_DEFAULTS: &[&str] = &["broker.id", "group.initial.rebalance.delay.ms", "log.dir", "node.id"];
@@ -16,6 +16,7 @@ const OUR_RANGES: &[&str] = &[
     "internal.segment.bytes",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
+    "share.auto.offset.reset",
 ];
 
 struct Fact {
@@ -23,7 +24,7 @@ struct Fact {
     default: Option<&'static str>,
     allowed: &'static str,
     hidden: bool,
-    /// The synonyms of a topic's key, the update mode of a broker's.
+    /// The synonyms of a topic's or a group's key, the update mode of a broker's.
     last: &'static str,
 }
 
@@ -43,7 +44,7 @@ fn facts(kind: &str) -> BTreeMap<&'static str, Fact> {
             (row[1], fact)
         })
         .collect();
-    assert!(facts.len() > 30, "{} facts of {kind}", facts.len());
+    assert!(facts.len() > 16, "{} facts of {kind}", facts.len());
     facts
 }
 
@@ -53,8 +54,17 @@ fn ours(definition: &Definition) -> bool {
 
 #[test]
 fn topic_configs_are_kafkas() {
-    let mut facts = facts("topic");
-    for definition in topic_definitions().iter().filter(|definition| !ours(definition)) {
+    check_followers(topic_definitions(), facts("topic"));
+}
+
+#[test]
+fn group_configs_are_kafkas() {
+    check_followers(group_definitions(), facts("group"));
+}
+
+/// Keys that follow the broker's: there is none too many, and none is missing.
+fn check_followers(definitions: &[Definition], mut facts: BTreeMap<&str, Fact>) {
+    for definition in definitions.iter().filter(|definition| !ours(definition)) {
         let fact = facts.remove(definition.name).expect(definition.name);
         check(definition, &fact);
         let synonyms: Vec<String> = definition.synonyms.iter().map(written_synonym).collect();
@@ -108,6 +118,23 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
             assert_eq!(topic(&[(name, other)]), Err(ConfigError::CannotChange { name, reason }));
         }
     }
+    let nothing = RawConfig::new();
+    let defaults = broker(&[]).unwrap();
+    for definition in group_definitions() {
+        let name = definition.name;
+        let set = |value: &str| alter_group(&nothing, vec![set_op(name, value)], &defaults);
+        let default = definition.default.unwrap();
+        assert_eq!(set(default), Ok(raw(&[(name, default)])));
+        if let Support::DefaultOnly { reason } = definition.support {
+            let other = match default {
+                "true" => "false",
+                "read_uncommitted" => "read_committed",
+                "latest" => "earliest",
+                _ => "9999",
+            };
+            assert_eq!(set(other), Err(ConfigError::CannotChange { name, reason }));
+        }
+    }
     for definition in broker_definitions() {
         if let Some(default) = definition.default {
             broker(&[(definition.name, default)]).expect(definition.name);
@@ -120,6 +147,14 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
             };
             assert!(broker(&[(definition.name, other)]).is_err(), "{}", definition.name);
         }
+    }
+}
+
+fn set_op(name: &str, value: &str) -> AlterOp {
+    AlterOp {
+        name: name.to_owned(),
+        kind: AlterOpKind::Set,
+        value: Some(value.to_owned()),
     }
 }
 

@@ -11,6 +11,7 @@ mod config_describe;
 mod config_topic;
 mod coordinators;
 mod data_path;
+mod failing_disk;
 mod fetch_sessions;
 mod kafkas_facts;
 mod running;

@@ -1,8 +1,9 @@
 //! A broker in this process.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use milena_broker::{Broker, StartError, config::RawConfig};
+use milena_log::disk::{Disk, RealDisk};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
@@ -19,6 +20,15 @@ pub fn start(dir: &Path, settings: &[(&str, &str)]) -> Running {
 }
 
 pub fn try_start(dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
+    try_start_on(Arc::new(RealDisk), dir, settings)
+}
+
+/// Starts a broker on a disk that may misbehave.
+pub fn start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Running {
+    try_start_on(disk, Path::new("/data"), settings).unwrap()
+}
+
+fn try_start_on(disk: Arc<dyn Disk>, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -32,7 +42,7 @@ pub fn try_start(dir: &Path, settings: &[(&str, &str)]) -> Result<Running, Start
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     );
-    let broker = runtime.block_on(Broker::start(config))?;
+    let broker = runtime.block_on(Broker::start_on(disk, config))?;
     let address = broker.address().to_string();
     Ok(Running {
         runtime,

@@ -285,6 +285,7 @@ fn what_a_client_may_do_is_told_if_it_asks() {
     let not_asked = i32::MIN;
     for (asks, of_topic, of_cluster) in [(true, 3576, 8096), (false, not_asked, not_asked)] {
         let metadata = MetadataRequest {
+            topics: None,
             include_topic_authorized_operations: asks,
             include_cluster_authorized_operations: asks,
             ..Default::default()

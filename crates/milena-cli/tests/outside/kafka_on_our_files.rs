@@ -20,7 +20,7 @@ const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 const SEGMENT_BYTES: &str = "1048576";
 /// Offsets of partition 0 below this are deleted.
 const DELETED: i64 = 700;
-/// Kafka's file with the id of the topic, without which it takes a folder for a stray. We keep ids elsewhere.
+/// The file with the id of the topic, without which Kafka takes a folder for a stray.
 const TOPIC_ID: &str = "partition.metadata";
 const KEYS: usize = 500;
 
@@ -252,7 +252,7 @@ fn producers(address: &str) -> String {
     described
 }
 
-/// Puts our partitions and checkpoints in the place of Kafka's, which keeps its ids of the topics.
+/// Puts our partitions and checkpoints in the place of Kafka's, which has other ids for the topics.
 fn hand_over(ours: &Path, theirs: &Path, ending: Ending) {
     let clean = theirs.join(".kafka_cleanshutdown");
     assert!(clean.exists(), "Kafka did not stop as it should");
@@ -270,11 +270,19 @@ fn hand_over(ours: &Path, theirs: &Path, ending: Ending) {
     let letters = (0..CODECS.len()).map(|partition| format!("letters-{partition}"));
     for folder in letters.chain(["compacted-0".to_owned()]) {
         let (ours, theirs) = (ours.join(&folder), theirs.join(&folder));
-        let id = fs::read(theirs.join(TOPIC_ID)).unwrap();
+        let id = fs::read_to_string(theirs.join(TOPIC_ID)).unwrap();
         fs::remove_dir_all(&theirs).unwrap();
         copy_dir(&ours, &theirs);
+        let our_id = fs::read_to_string(theirs.join(TOPIC_ID)).unwrap();
+        // But for the id it is as Kafka writes it.
+        assert_eq!(without_id(&our_id), without_id(&id));
         fs::write(theirs.join(TOPIC_ID), id).unwrap();
     }
+}
+
+fn without_id(text: &str) -> String {
+    let (before, id) = text.split_once("topic_id: ").unwrap();
+    format!("{before}topic_id: {} characters", id.len())
 }
 
 fn copy_dir(from: &Path, to: &Path) {

@@ -82,6 +82,39 @@ fn topics_and_configs_can_be_managed() {
 }
 
 #[test]
+fn settings_of_groups_can_be_managed() {
+    let bench = Bench::start();
+    let altered = bench.run(
+        "configs --alter --entity-type groups --entity-name readers \
+         --add-config consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=7000",
+    );
+    assert_eq!(altered, "Completed updating config for group readers.\n");
+    let described = bench.run("configs --describe --entity-type groups");
+    assert!(
+        described.contains("Dynamic configs for group readers are:"),
+        "{described}"
+    );
+    let session = "consumer.session.timeout.ms=50000 sensitive=false \
+                   synonyms={DYNAMIC_GROUP_CONFIG:consumer.session.timeout.ms=50000, \
+                   DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000}";
+    assert!(described.contains(session), "{described}");
+
+    bench.run("configs --alter --entity-type groups --entity-name readers --delete-config consumer.session.timeout.ms");
+    let described = bench.run("configs --describe --entity-type groups --entity-name readers --all");
+    for expected in [
+        "consumer.session.timeout.ms=45000 sensitive=false \
+         synonyms={DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000}",
+        "consumer.heartbeat.interval.ms=7000 sensitive=false \
+         synonyms={DYNAMIC_GROUP_CONFIG:consumer.heartbeat.interval.ms=7000, \
+         DEFAULT_CONFIG:group.consumer.heartbeat.interval.ms=5000}",
+        "share.auto.offset.reset=latest sensitive=false synonyms={DEFAULT_CONFIG:share.auto.offset.reset=latest}",
+    ] {
+        assert!(described.contains(expected), "{described}");
+    }
+    bench.end();
+}
+
+#[test]
 fn records_can_be_written_read_and_deleted() {
     let bench = Bench::start();
     bench.run_with(

@@ -293,17 +293,21 @@ impl MemoryFile {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the faults of the disk, and takes `bytes` from the room that is left.
-    fn check_faults(&self, bytes: u64) -> io::Result<Faults> {
+    /// Takes as much of the room that is left as `bytes` need; gives how many of them fit, and what else is wrong.
+    fn take_room(&self, bytes: usize) -> (usize, Faults) {
         let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(disk) = disk else {
-            return Ok(Faults::default());
+            return (bytes, Faults::default());
         };
         let mut state = disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = state
+            .faults
+            .room
+            .map_or(bytes, |room| bytes.min(usize::try_from(room).unwrap_or(bytes)));
         if let Some(room) = &mut state.faults.room {
-            *room = room.checked_sub(bytes).ok_or(io::ErrorKind::StorageFull)?;
+            *room -= fits as u64;
         }
-        Ok(state.faults)
+        (fits, state.faults)
     }
 
     fn change(&self, change: Change) {
@@ -332,12 +336,16 @@ impl DiskFile for MemoryFile {
     }
 
     fn write_at(&self, first: &[u8], second: &[u8], position: u64) -> io::Result<()> {
-        self.check_faults((first.len() + second.len()) as u64)?;
         let position = usize::try_from(position).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.change(Change::Write {
-            position,
-            bytes: [first, second].concat(),
-        });
+        let mut bytes = [first, second].concat();
+        let (fits, _) = self.take_room(bytes.len());
+        let is_full = fits < bytes.len();
+        // As a real disk does: what fits is written, and then there is an error.
+        bytes.truncate(fits);
+        self.change(Change::Write { position, bytes });
+        if is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Ok(())
     }
 
@@ -348,7 +356,7 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.check_faults(0)?.syncs_fail {
+        if self.take_room(0).1.syncs_fail {
             return Err(io::Error::other("this disk fails to sync"));
         }
         if self.remembers {

@@ -1,9 +1,11 @@
 //! The one seam through which this crate touches files: a real file system, or one in memory that tests can crash.
 
 mod memory;
+mod own;
 mod real;
 
 pub use memory::MemoryDisk;
+pub(crate) use own::{OwnDisk, Retired};
 pub use real::RealDisk;
 
 use std::{

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use milena_log::{
-    AppendError, InvalidBatch, Log, LogConfig,
+    AppendError, InvalidBatch, Log, LogConfig, RecordProblem, RejectedRecord, RejectedRecords,
     disk::{Disk, MemoryDisk},
 };
 use milena_wire::{
     compression::{Codec, Compression, Compressor},
     errors::ErrorCode,
     records::{
-        Attributes, Batch, BatchBuilder, BatchHeader, BatchOptions, Batches, ControlRecord, NewRecord, TimestampType,
-        patch_header,
+        Attributes, Batch, BatchBuilder, BatchHeader, BatchOptions, Batches, ControlRecord, HEADER_SIZE, NewRecord,
+        TimestampType, patch_header,
     },
 };
+use twox_hash::XxHash32;
 
 use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
 
@@ -120,23 +121,145 @@ fn a_compacted_topic_needs_keys() {
         ..LogConfig::default()
     });
     assert!(log.append(&good(), 0, 1_000).is_ok());
-    let mut builder = BatchBuilder::new(BatchOptions::default());
-    builder
-        .append(&NewRecord {
-            key: Some(b"k"),
-            ..NewRecord::default()
-        })
-        .unwrap();
-    builder
-        .append(&NewRecord {
-            key: None,
-            ..NewRecord::default()
-        })
-        .unwrap();
-    let error = log.append(&builder.finish(), 0, 1_000).unwrap_err();
+    let rejected = rejected(&log, &keyed(&[(true, 0), (false, 0), (true, 0), (false, 0)]));
+    assert_eq!(rejected.error_code(), ErrorCode::InvalidRecord);
+    let no_key = |index| RejectedRecord {
+        index,
+        problem: RecordProblem::NoKey,
+    };
+    assert_eq!(records_of(&rejected).first, [no_key(1), no_key(3)]);
     assert!(
-        matches!(error, AppendError::Invalid(InvalidBatch::NoKey { record: 1 })),
-        "{error}"
+        rejected.to_string().contains("because of 2 of its records"),
+        "{rejected}"
+    );
+}
+
+/// A batch of records that have a key or not, and this timestamp.
+fn keyed(records: &[(bool, i64)]) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for (has_key, timestamp) in records {
+        let record = NewRecord {
+            timestamp: *timestamp,
+            key: has_key.then_some(b"k"),
+            ..NewRecord::default()
+        };
+        builder.append(&record).unwrap();
+    }
+    builder.finish()
+}
+
+fn rejected(log: &Log, records: &Bytes) -> InvalidBatch {
+    match log.append(records, 0, 1_000) {
+        Err(AppendError::Invalid(invalid)) => invalid,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+fn records_of(invalid: &InvalidBatch) -> &RejectedRecords {
+    match invalid {
+        InvalidBatch::Records(records) => records,
+        invalid => panic!("{invalid}"),
+    }
+}
+
+#[test]
+fn all_bad_records_are_named_and_one_bad_timestamp_decides_the_error() {
+    let log = log(LogConfig {
+        compact: true,
+        timestamp_before_max_ms: 100,
+        timestamp_after_max_ms: 10,
+        ..LogConfig::default()
+    });
+    let records = [
+        (true, 1_000),
+        (false, 5_000),
+        (true, 899),
+        (true, 1_011),
+        (true, -1),
+        (true, 900),
+    ];
+    let rejected = rejected(&log, &keyed(&records));
+    assert_eq!(rejected.error_code(), ErrorCode::InvalidTimestamp);
+    let out_of_range = |timestamp| RecordProblem::Timestamp {
+        timestamp,
+        earliest: 900,
+        latest: 1_010,
+    };
+    let expected = [
+        (1, RecordProblem::NoKey),
+        (2, out_of_range(899)),
+        (3, out_of_range(1_011)),
+    ];
+    let named = records_of(&rejected).first.iter();
+    assert!(
+        named.map(|record| (record.index, record.problem)).eq(expected),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn a_timestamp_too_far_ahead_is_looked_for_only_if_the_header_says_that_there_is_one() {
+    let log = log(LogConfig {
+        timestamp_after_max_ms: 10,
+        ..LogConfig::default()
+    });
+    let ahead = rejected(&log, &keyed(&[(false, 1_000), (false, 1_011)]));
+    assert_eq!(records_of(&ahead).first[0].index, 1);
+    let claimed = rejected(&log, &patched(|header| header.max_timestamp = 1_011));
+    let expected = InvalidBatch::Timestamp {
+        timestamp: 1_011,
+        latest: 1_010,
+    };
+    assert_eq!(claimed, expected);
+}
+
+#[test]
+fn of_very_many_bad_records_the_first_are_named_and_all_are_counted() {
+    let log = log(LogConfig {
+        compact: true,
+        timestamp_before_max_ms: 100,
+        ..LogConfig::default()
+    });
+    let mut records = vec![(false, 1_000); 5_000];
+    records.push((true, 0));
+    let rejected = rejected(&log, &keyed(&records));
+    let (count, named) = (records_of(&rejected).count, records_of(&rejected).first.len());
+    assert_eq!((count, named), (5_001, 1_000));
+    assert_eq!(rejected.error_code(), ErrorCode::InvalidTimestamp);
+    assert!(
+        rejected
+            .to_string()
+            .contains("5001 of its records, of which 1000 are listed"),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn what_kafkas_readers_could_not_decompress_is_refused_unread() {
+    let log = log(LogConfig::default());
+    // Plain records that claim to be compressed. For snappy they could be: that may begin with almost anything.
+    for codec in [Codec::Gzip, Codec::Lz4, Codec::Zstd] {
+        let claimed = patched(|header| header.attributes = header.attributes.with_codec(codec));
+        let refused = rejected(&log, &claimed);
+        assert!(matches!(refused, InvalidBatch::Unreadable(_)), "{codec}: {refused}");
+        assert_eq!(refused.error_code(), ErrorCode::InvalidRecord);
+    }
+    let mut compressor = Compressor::new(Compression::from(Codec::Lz4));
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.append(&NewRecord::default()).unwrap();
+    let mut linked = builder.finish_compressed(&mut compressor).unwrap().0.to_vec();
+    log.append(&linked.clone().into(), 0, 1_000).unwrap();
+    // Blocks that may refer to each other: a bit of the frame's header, which has a checksum.
+    const FLAGS: usize = HEADER_SIZE + 4;
+    linked[FLAGS] &= !0x20;
+    let [_, checksum, ..] = XxHash32::oneshot(0, &linked[FLAGS..FLAGS + 2]).to_le_bytes();
+    linked[FLAGS + 2] = checksum;
+    // Any change makes the checksum of the batch anew.
+    patch_header(&mut linked, |header| header.max_timestamp = 1);
+    let refused = rejected(&log, &linked.into());
+    assert!(
+        refused.to_string().contains("blocks that refer to each other"),
+        "{refused}"
     );
 }
 

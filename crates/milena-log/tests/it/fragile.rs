@@ -1,11 +1,12 @@
-//! A disk that refuses to change anything after a number of operations, as a process that is killed there would.
+//! A disk that refuses to change anything after a number of operations, as a process that is killed there would, or that
+//! lets something else happen there.
 
 use std::{
     fmt::Debug,
     io,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -15,20 +16,44 @@ use milena_log::disk::{DirEntry, Disk, DiskFile, MemoryDisk};
 #[derive(Debug, Clone)]
 pub struct FragileDisk {
     pub inner: MemoryDisk,
-    left: Arc<AtomicUsize>,
+    left: Arc<Left>,
+}
+
+/// The operations that are left until something happens.
+struct Left {
+    operations: AtomicUsize,
+    /// What happens then; `None` if the disk breaks.
+    interruption: Mutex<Option<Interruption>>,
+}
+
+type Interruption = Box<dyn FnOnce() + Send>;
+
+impl Debug for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} operations", self.operations)
+    }
 }
 
 impl FragileDisk {
     pub fn new(inner: MemoryDisk) -> Self {
         Self {
             inner,
-            left: Arc::new(AtomicUsize::new(usize::MAX)),
+            left: Arc::new(Left {
+                operations: AtomicUsize::new(usize::MAX),
+                interruption: Mutex::default(),
+            }),
         }
     }
 
     /// From now on only so many operations more succeed.
     pub fn break_after(&self, operations: usize) {
-        self.left.store(operations, Ordering::Relaxed);
+        self.left.operations.store(operations, Ordering::Relaxed);
+    }
+
+    /// Before the operation after so many, this is done; then all goes on.
+    pub fn interrupt_after(&self, operations: usize, act: impl FnOnce() + Send + 'static) {
+        *self.left.interruption.lock().unwrap() = Some(Box::new(act));
+        self.break_after(operations);
     }
 
     fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
@@ -37,10 +62,20 @@ impl FragileDisk {
     }
 }
 
-fn spend(left: &AtomicUsize) -> io::Result<()> {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-        .map(drop)
-        .map_err(|_| io::Error::other("this disk is broken"))
+fn spend(left: &Left) -> io::Result<()> {
+    let count_down = |left: usize| left.checked_sub(1);
+    let operations = &left.operations;
+    if operations
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_down)
+        .is_ok()
+    {
+        return Ok(());
+    }
+    let interruption = left.interruption.lock().unwrap().take();
+    let act = interruption.ok_or_else(|| io::Error::other("this disk is broken"))?;
+    operations.store(usize::MAX, Ordering::Relaxed);
+    act();
+    Ok(())
 }
 
 impl Disk for FragileDisk {
@@ -94,7 +129,7 @@ impl Disk for FragileDisk {
 #[derive(Debug)]
 struct FragileFile {
     file: Arc<dyn DiskFile>,
-    left: Arc<AtomicUsize>,
+    left: Arc<Left>,
 }
 
 impl DiskFile for FragileFile {

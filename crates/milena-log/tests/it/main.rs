@@ -12,4 +12,5 @@ mod keyed;
 mod model;
 mod random;
 mod recovery;
+mod retired;
 mod storage;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use milena_log::{
-    Durability, Isolation, LogConfig, StorageError,
+    Durability, Isolation, Log, LogConfig, StorageError,
     disk::{Disk, MemoryDisk, RealDisk},
 };
+use milena_wire::records::{Attributes, BatchOptions, ControlRecord, patch_header};
 
-use crate::batches::{DIR, FRESH, KILLED, Plain, batch, open, read_all};
+use crate::batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, open, read_all, sequenced};
 
 fn records(count: usize) -> Vec<Plain> {
     (0..count)
@@ -28,6 +30,121 @@ fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
     memory.set_room(None);
     assert_eq!(log.append(&batch(&records(3)), 0, 0).unwrap().base_offset, 3);
     assert_eq!(read_all(&log.view(), 0, 1 << 20).len(), 6);
+}
+
+/// What a full disk has left of a batch, of which it took `room` bytes.
+fn append_to_full_disk(memory: &MemoryDisk, log: &Log, records: &Bytes, room: usize) {
+    memory.set_room(Some(room as u64));
+    let error = log.append(records, 0, 0).unwrap_err();
+    assert!(error.to_string().contains("no room left"), "{error}");
+    memory.set_room(None);
+}
+
+#[test]
+fn what_a_full_disk_took_of_a_batch_is_never_read_as_records() {
+    let memory = MemoryDisk::crashable();
+    let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+    let log = open(&disk, &LogConfig::default(), FRESH);
+    log.append(&batch(&records(1)), 0, 0).unwrap();
+    let short = batch(&records(1));
+    // A value that holds a whole batch, just where the short one will end, with the offset that would come next.
+    let mut hidden = batch(&records(1)).to_vec();
+    patch_header(&mut hidden, |header| header.base_offset = 2);
+    let around = |padding: usize| {
+        let value = [vec![b'-'; padding], hidden.clone(), vec![b'-'; 500]].concat();
+        let record = Plain { timestamp: 0, value };
+        batch(&[record])
+    };
+    let place_in = |sent: &Bytes| sent.windows(hidden.len()).position(|window| window == hidden).unwrap();
+    let padding = short.len() - place_in(&around(0));
+    let sent = around(padding);
+    assert_eq!(place_in(&sent), short.len());
+    append_to_full_disk(&memory, &log, &sent, short.len() + hidden.len());
+    assert_eq!(log.append(&short, 0, 0).unwrap().base_offset, 1);
+    let expected = read_all(&log.view(), 0, 1 << 20);
+    assert_eq!(expected.len(), 2);
+    drop(log);
+    assert_eq!(
+        read_all(&open(&disk, &LogConfig::default(), KILLED).view(), 0, 1 << 20),
+        expected
+    );
+}
+
+#[test]
+fn what_follows_a_full_disk_survives_a_restart() {
+    let memory = MemoryDisk::crashable();
+    let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+    // What fails would still fit into the first segment, what comes then does not.
+    let config = LogConfig {
+        segment_bytes: (batch(&records(2)).len() + batch(&records(3)).len()) as u32,
+        ..LogConfig::default()
+    };
+    for opening in [FRESH, KILLED] {
+        let log = open(&disk, &config, opening);
+        let before = log.view().log_end_offset;
+        log.append(&batch(&records(2)), 0, 0).unwrap();
+        append_to_full_disk(&memory, &log, &batch(&records(3)), 100);
+        for _ in 0..5 {
+            log.append(&batch(&records(4)), 0, 0).unwrap();
+        }
+        if opening.clean {
+            log.close().unwrap();
+        }
+        let expected = read_all(&log.view(), 0, 1 << 20);
+        assert_eq!(log.view().log_end_offset - before, 22);
+        drop(log);
+        let log = open(&disk, &config, opening);
+        assert_eq!(read_all(&log.view(), 0, 1 << 20), expected);
+    }
+}
+
+#[test]
+fn a_batch_that_is_refused_because_an_epoch_cannot_be_written_is_not_in_the_log() {
+    let memory = MemoryDisk::crashable();
+    let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+    let log = open(&disk, &LogConfig::default(), FRESH);
+    log.append(&sequenced(&records(1), 7, 0), 0, 0).unwrap();
+    let next = sequenced(&records(2), 7, 1);
+    // Room for the batch, but for no epoch beside it.
+    memory.set_room(Some(next.len() as u64));
+    assert!(log.append(&next, 1, 0).is_err());
+    memory.set_room(None);
+    let appended = log.append(&next, 1, 0).unwrap();
+    assert_eq!((appended.base_offset, appended.duplicate), (1, false));
+    assert_eq!(read_all(&log.view(), 0, 1 << 20).len(), 3);
+    assert_eq!(log.epoch_at(1), Some(1));
+    log.close().unwrap();
+    let log = open(&disk, &LogConfig::default(), FRESH);
+    assert_eq!((log.epoch_at(0), log.epoch_at(1)), (Some(0), Some(1)));
+}
+
+#[test]
+fn an_abort_is_known_after_a_restart_although_its_index_could_not_be_written() {
+    for opening in [FRESH, KILLED] {
+        let memory = MemoryDisk::crashable();
+        let disk: Arc<dyn Disk> = Arc::new(memory.clone());
+        let log = open(&disk, &LogConfig::default(), FRESH);
+        let options = BatchOptions {
+            attributes: Attributes::default().with_transactional(true),
+            producer_id: 7,
+            producer_epoch: 0,
+            base_sequence: 0,
+            ..BatchOptions::default()
+        };
+        log.append(&batch_with(&records(2), options), 0, 0).unwrap();
+        let marker = ControlRecord::Abort { coordinator_epoch: 0 };
+        let size = marker.end_transaction_batch(0, 7, 0).unwrap().unwrap().len();
+        memory.set_room(Some(size as u64 + 10));
+        log.append_marker(marker, 7, 0, 0, 0).unwrap();
+        assert_eq!(log.view().aborted_transactions(0, 3).unwrap().len(), 1);
+        memory.set_room(None);
+        if opening.clean {
+            log.close().unwrap();
+        }
+        drop(log);
+        let log = open(&disk, &LogConfig::default(), opening);
+        assert_eq!(log.view().aborted_transactions(0, 3).unwrap().len(), 1, "{opening:?}");
+    }
 }
 
 #[test]
@@ -124,7 +241,7 @@ fn a_reader_keeps_what_retention_removes_meanwhile() {
         segment_bytes: 200,
         ..LogConfig::default()
     };
-    let log = milena_log::Log::open(disk, &dir.path().join("letters-0"), config, FRESH).unwrap();
+    let log = Log::open(disk, &dir.path().join("letters-0"), config, FRESH).unwrap();
     for _ in 0..4 {
         log.append(&batch(&records(2)), 0, 0).unwrap();
     }

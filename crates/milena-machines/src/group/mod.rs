@@ -146,12 +146,6 @@ impl GroupCoordinator {
         self.config = config;
     }
 
-    /// The client went away without an answer to this request. For a classic group its request counts all the same, as
-    /// with Kafka: it may come back over another connection. An answer may still come, for nobody.
-    pub fn forget(&mut self, ticket: Ticket) {
-        self.consumer_forget(ticket);
-    }
-
     /// Takes in what the log says. `producer` is set for the records of a transaction, which count when it commits.
     pub fn replay(&mut self, producer: Option<ProducerEpoch>, record: GroupRecord) {
         match record {

@@ -230,11 +230,6 @@ impl TransactionCoordinator {
         self.config = config;
     }
 
-    /// The client went away without an answer to this request. What it asked for goes on.
-    pub fn forget(&mut self, ticket: Ticket) {
-        self.waiting.retain(|_, waiting| waiting.ticket != ticket);
-    }
-
     /// Takes in what the log says.
     pub fn replay(&mut self, record: TransactionRecord) {
         match record.value {

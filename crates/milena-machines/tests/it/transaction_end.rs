@@ -1,6 +1,6 @@
 //! How transactions end.
 
-use milena_machines::{Ticket, transaction::TransactionState};
+use milena_machines::transaction::TransactionState;
 use milena_wire::errors::ErrorCode;
 
 use crate::transaction_rig::{
@@ -54,17 +54,6 @@ fn only_the_markers_that_were_asked_for_complete_a_transaction() {
     assert_eq!(rig.write_markers().len(), 1);
     let effects = rig.coordinator.markers_written(now_ms, ID, asked);
     assert_eq!(effects, Default::default(), "said twice");
-}
-
-#[test]
-fn who_went_away_gets_no_answer_but_what_it_asked_for() {
-    let mut rig = Rig::new();
-    let owner = rig.init().unwrap();
-    rig.add(ADD_V1, owner, &[1]);
-    rig.end_now(END_V1, owner, true);
-    rig.coordinator.forget(Ticket(2));
-    assert!(rig.write_markers().is_empty());
-    assert_eq!(rig.state(), TransactionState::CompleteCommit);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn first_step(input: &[u8]) -> usize {
         .clamp(1, believable.max(SMALLEST_STEP))
 }
 
-fn skip_header(input: &mut Input<'_>) -> Result<(), DecompressError> {
+pub(super) fn skip_header(input: &mut Input<'_>) -> Result<(), DecompressError> {
     let header_start = input.rest();
     if input.array("header")? != MAGIC_AND_DEFLATE {
         return Err(input.corrupt("no gzip header"));

@@ -51,6 +51,22 @@ impl Decoder {
     }
 }
 
+/// Checks the header of the first frame as Kafka's Java reader does, which is stricter than the format: no frame may come
+/// before the data, and blocks may not refer to each other.
+pub(super) fn check_start(mut input: Input<'_>) -> Result<(), DecompressError> {
+    if u32::from_le_bytes(input.array("frame magic")?) != FRAME_MAGIC {
+        return Err(input.corrupt("it does not begin with a frame of data"));
+    }
+    let frame = Frame::read_header(&mut input, HeaderChecksum::Verify)?;
+    if frame.linked_blocks {
+        return Err(DecompressError::Unsupported {
+            codec: Codec::Lz4,
+            feature: "blocks that refer to each other",
+        });
+    }
+    Ok(())
+}
+
 fn decompress_frames(
     mut input: Input<'_>,
     header_checksum: HeaderChecksum,

@@ -12,6 +12,7 @@ mod input;
 mod lz4;
 mod output;
 mod snappy;
+mod start;
 mod zstd;
 
 #[cfg(test)]

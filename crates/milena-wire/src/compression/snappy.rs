@@ -34,6 +34,21 @@ pub(super) fn decompress(mut input: Input<'_>, output: &mut Output<'_>) -> Resul
     Ok(())
 }
 
+/// Checks the header of the framing, or the length that a bare block begins with.
+pub(super) fn check_start(mut input: Input<'_>) -> Result<(), DecompressError> {
+    if input.rest().starts_with(&MAGIC) {
+        return skip_header(&mut input);
+    }
+    if input.is_empty() {
+        return Err(input.truncated("header"));
+    }
+    let length = raw::decompress_len(input.rest()).unwrap_or(usize::MAX);
+    if length > input.rest().len().saturating_mul(MAX_EXPANSION) {
+        return Err(input.corrupt("it begins neither with a header nor with the length of a block"));
+    }
+    Ok(())
+}
+
 fn skip_header(input: &mut Input<'_>) -> Result<(), DecompressError> {
     input.bytes(MAGIC.len(), "header")?;
     let version = i32::from_be_bytes(input.array("header")?);

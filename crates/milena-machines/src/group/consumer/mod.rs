@@ -24,7 +24,7 @@ use bytestring::ByteString;
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupMemberMetadataValue as MemberMetadata};
 
 use super::{Group, GroupCoordinator, GroupEffects};
-use crate::{Ticket, TopicsImage};
+use crate::TopicsImage;
 
 pub(super) use group::ConsumerGroup;
 
@@ -76,7 +76,4 @@ impl GroupCoordinator {
             }
         }
     }
-
-    /// Nobody waits here: every heartbeat is answered at once.
-    pub(super) fn consumer_forget(&mut self, _ticket: Ticket) {}
 }
