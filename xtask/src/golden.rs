@@ -38,7 +38,7 @@ fn configs(check: bool) -> Result<()> {
     let broker = crate::root().join("crates/milena-broker");
     let output = Command::new("java")
         .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
-        .arg(kafka::classpath()?)
+        .arg(kafka::classpath(kafka::Jars::Kafka)?)
         .arg(broker.join("golden/Configs.java"))
         .output()
         .context("cannot run `java`")?;

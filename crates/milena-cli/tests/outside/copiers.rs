@@ -53,10 +53,13 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     for _ in 0..10 {
         killed.wait_for(STEP);
     }
+    killed.signal("STOP");
     fenced.signal("CONT");
     let (code, said) = fenced.end();
     assert_ne!(code, Some(0), "two copiers with one transactional id went on: {said}");
 
+    killed.forget_what_it_said();
+    killed.signal("CONT");
     broker.kill();
     let broker = Process::start_at(&address, dir.path(), &[]);
     for _ in 0..10 {

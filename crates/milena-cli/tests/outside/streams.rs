@@ -40,11 +40,10 @@ fn streams_counts_each_word_exactly_once() {
 
     let broker = Process::start_at(&address, &data, &SETTINGS);
     let mut last = count();
-    let expected = words(0..LINES);
+    let mut expected = words(0..LINES);
     let counts = read(&address, expected.len());
     assert_is_exact(&counts);
     let mut found: Vec<String> = counts.into_iter().map(|(word, _)| word).collect();
-    let mut expected = expected;
     expected.sort();
     found.sort();
     assert_eq!(found, expected);
