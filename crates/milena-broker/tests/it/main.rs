@@ -17,6 +17,7 @@ mod kafkas_facts;
 mod running;
 mod serving;
 mod settings;
+mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
 
