@@ -14,6 +14,7 @@ mod data_path;
 mod failing_disk;
 mod fetch_sessions;
 mod kafkas_facts;
+mod metadata;
 mod running;
 mod serving;
 mod settings;

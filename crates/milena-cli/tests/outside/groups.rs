@@ -2,12 +2,12 @@
 
 use crate::{process::Process, program::Program};
 
-/// Members hear of changes soon. Those that die are missed after the least time that Kafka allows in the classic protocol.
+/// Members hear of changes soon. Those that die are missed after a time that is short, but not for a busy machine.
 pub const SETTINGS: [&str; 8] = [
     "-X",
-    "group.consumer.min.session.timeout.ms=6000",
+    "group.consumer.min.session.timeout.ms=15000",
     "-X",
-    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.session.timeout.ms=15000",
     "-X",
     "group.consumer.min.heartbeat.interval.ms=300",
     "-X",

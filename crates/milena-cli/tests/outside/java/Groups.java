@@ -48,8 +48,8 @@ public class Groups {
     private static final int PARTITIONS = 6;
     private static final int RECORDS = 240;
     private static final long PATIENCE_MS = 60_000;
-    /** The least that Kafka's brokers allow. */
-    private static final String SESSION_TIMEOUT_MS = "6000";
+    /** Long enough for a busy machine; members of the other protocol get theirs from the broker. */
+    private static final String SESSION_TIMEOUT_MS = "15000";
 
     private static String address;
     private static Admin admin;
