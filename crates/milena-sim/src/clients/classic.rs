@@ -56,7 +56,7 @@ pub(crate) struct ClassicMember {
     /// The one request about membership that is under way.
     call: Option<Call>,
     offsets: Offsets,
-    /// When the last request was sent that proves membership: what is owned is owned since then at least.
+    /// Since when the session lasts at least: what is owned is owned since then.
     proven_at: i64,
     /// How many partitions there were when this member, as leader, assigned.
     assigned_count: Option<i32>,
@@ -160,6 +160,10 @@ impl ClassicMember {
     }
 
     fn joined(&mut self, io: &mut Io<'_>, sent_at: i64, response: JoinGroupResponse) {
+        if self.member_id.is_empty() {
+            // Whoever comes in has a new session, also in the place of an older process.
+            self.proven_at = self.proven_at.max(sent_at);
+        }
         self.member_id = response.member_id;
         self.generation = response.generation_id;
         self.state = State::Syncing;
@@ -243,7 +247,8 @@ impl ClassicMember {
         }
         let added: Vec<TopicPartition> = assigned.difference(&self.owned).cloned().collect();
         self.owned = assigned;
-        self.prove(io, sent_at);
+        self.proven_at = self.proven_at.max(io.checks.owners.begun_at(self.generation));
+        self.hold(io, sent_at);
         for place in &self.owned {
             let held = io.checks.owners.given(&group, self.generation, &who, place);
             io.checks.demand(held);
@@ -260,8 +265,7 @@ impl ClassicMember {
     }
 
     /// A request that was sent at `sent_at` shows that the broker counted this member in then.
-    fn prove(&mut self, io: &mut Io<'_>, sent_at: i64) {
-        self.proven_at = self.proven_at.max(sent_at);
+    fn hold(&mut self, io: &mut Io<'_>, sent_at: i64) {
         let until = self.proven_at + i64::from(self.settings.session_ms.min(self.settings.rebalance_ms));
         let now = io.now();
         let instance = self.settings.instance.as_ref();
@@ -450,7 +454,10 @@ impl Client for ClassicMember {
                 Some(error) => self.failed(io, error),
             },
             GroupReply::Heartbeat(response) => match failed(response.error_code) {
-                None => self.prove(io, ours.sent_at),
+                None => {
+                    self.proven_at = self.proven_at.max(ours.sent_at);
+                    self.hold(io, ours.sent_at);
+                }
                 Some(error) => self.failed(io, error),
             },
             reply => io
