@@ -53,6 +53,23 @@ fn a_silent_member_of_a_stable_group_is_gone_after_its_session() {
     assert_eq!(world.joined(ticket).members.len(), 1);
 }
 
+/// As in Kafka: a stable group tells again what it has told, but only heartbeats keep its members alive.
+#[test]
+fn asking_a_stable_group_again_does_not_lengthen_a_session() {
+    let mut world = World::new();
+    let members = world.stable("g", 2);
+    world.beat_for("g", &[&members[0]], 1, SESSION_MS / 2);
+    world.pass(SESSION_MS / 2 - 1);
+    let again = world.join(join("g", &members[1]));
+    assert_eq!(world.joined(again).generation_id, 1);
+    let again = world.sync(sync("g", &members[1], 1));
+    assert_eq!(code(world.synced(again).error_code), ErrorCode::None);
+    assert_eq!(world.state("g"), "Stable");
+    world.pass(1);
+    assert_eq!(world.state("g"), "PreparingRebalance");
+    assert_eq!(world.heartbeat("g", &members[1], 1), ErrorCode::UnknownMemberId);
+}
+
 #[test]
 fn when_all_are_silent_the_group_is_empty() {
     let mut world = World::new();

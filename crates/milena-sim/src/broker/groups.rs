@@ -230,6 +230,11 @@ impl Broker {
             self.note_offsets(&entry);
         }
         for (ticket, reply) in replies {
+            if let GroupReply::Join(response) = &reply
+                && response.error_code == ErrorCode::None.code()
+            {
+                world.checks.owners.begun(world.queue.now(), response.generation_id);
+            }
             self.hold(&LogId::Groups, Held::Reply(ticket, Reply::Group(reply)));
         }
     }

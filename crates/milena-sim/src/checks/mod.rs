@@ -41,10 +41,20 @@ pub(crate) struct Checks {
     pub(crate) transactions: Transactions,
     /// The members that want partitions.
     pub(crate) members: BTreeMap<ClientId, Subscription>,
-    /// How many partitions the last leader of each group saw when it assigned. A leader that takes over an assignment
-    /// compares with that, so that no new partition is forgotten.
-    pub(crate) assigned_counts: BTreeMap<ByteString, i32>,
+    /// What the leader of each generation of the classic protocol left for its members, by instance or member id.
+    pub(crate) leader_notes: BTreeMap<(i32, ByteString), LeaderNote>,
     failure: Option<String>,
+}
+
+/// A process that takes the place of an older one gets that one's assignment without a rebalance, and does from this
+/// note what the older one would have done. Kafka's client has no such note: there, what should have changed hands is
+/// read by nobody until the next rebalance, and no coordinator can help it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeaderNote {
+    /// How many partitions there were.
+    pub(crate) partition_count: i32,
+    /// The member is to let go of something, and to join again then.
+    pub(crate) releases: bool,
 }
 
 /// What a member wants to read.

@@ -14,6 +14,8 @@ pub(crate) struct Owners {
     claims: BTreeMap<(ByteString, TopicPartition), BTreeMap<ClientId, Claim>>,
     /// In each generation of the classic protocol, who was given what: this holds without any clock.
     generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
+    /// When the broker first let somebody into each generation. Members are all in one group.
+    began: BTreeMap<i32, i64>,
     /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
     pub(crate) only_generations: bool,
     /// Set where a group may begin anew: one that changes its protocol while it is empty counts from 1 again.
@@ -49,7 +51,20 @@ impl Owners {
         ))
     }
 
-    /// A client begins to read `place`, or goes on. By what it sent at `proven_at`, it may believe so until `until`.
+    /// The broker lets somebody into `generation`.
+    pub(crate) fn begun(&mut self, now: i64, generation: i32) {
+        self.began.entry(generation).or_insert(now);
+    }
+
+    /// Since when a session of a member lasts at least that has its assignment of `generation`. As in Kafka, the session
+    /// begins anew with the generation, but not when a stable group answers JoinGroup or SyncGroup: a member that asked
+    /// again because an answer got lost can expire right after it was told what it owns.
+    pub(crate) fn begun_at(&self, generation: i32) -> i64 {
+        self.began.get(&generation).copied().unwrap_or(i64::MIN)
+    }
+
+    /// A client begins to read `place`, or goes on. As its session began anew at `proven_at`, it may believe so until
+    /// `until`.
     pub(crate) fn hold(
         &mut self,
         now: i64,

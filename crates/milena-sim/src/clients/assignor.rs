@@ -13,6 +13,7 @@ pub(super) type Assignments = BTreeMap<ByteString, BTreeSet<TopicPartition>>;
 #[derive(Debug, Clone)]
 pub(super) struct Subscriber {
     pub(super) member_id: ByteString,
+    pub(super) instance: Option<ByteString>,
     pub(super) topics: Vec<ByteString>,
     /// What it says it owns, and since which generation. Always empty in an eager group.
     pub(super) owned: BTreeSet<TopicPartition>,

@@ -22,7 +22,7 @@ use super::{
     assignor::{self, Subscriber},
     offsets::{Identity, Offsets},
 };
-use crate::checks::{Subscription, TopicPartition};
+use crate::checks::{LeaderNote, Subscription, TopicPartition};
 
 const JOIN_VERSION: i16 = 9;
 const SYNC_VERSION: i16 = 5;
@@ -56,9 +56,11 @@ pub(crate) struct ClassicMember {
     /// The one request about membership that is under way.
     call: Option<Call>,
     offsets: Offsets,
-    /// When the last request was sent that proves membership: what is owned is owned since then at least.
+    /// Since when the session lasts at least: what is owned is owned since then.
     proven_at: i64,
-    /// How many partitions there were when this member, as leader, assigned.
+    /// Empty in a group in which the broker assigns.
+    leader: ByteString,
+    /// How many partitions there were when what this leader has was assigned.
     assigned_count: Option<i32>,
     due: i64,
 }
@@ -83,6 +85,7 @@ impl ClassicMember {
             call: None,
             offsets: Offsets::default(),
             proven_at: i64::MIN,
+            leader: ByteString::new(),
             assigned_count: None,
             due: i64::MIN,
         }
@@ -160,6 +163,10 @@ impl ClassicMember {
     }
 
     fn joined(&mut self, io: &mut Io<'_>, sent_at: i64, response: JoinGroupResponse) {
+        if self.member_id.is_empty() {
+            // Whoever comes in has a new session, also in the place of an older process.
+            self.proven_at = self.proven_at.max(sent_at);
+        }
         self.member_id = response.member_id;
         self.generation = response.generation_id;
         self.state = State::Syncing;
@@ -170,18 +177,12 @@ impl ClassicMember {
             &self.settings.group,
             self.settings.instance.as_ref(),
         );
-        let mut assignments = vec![];
-        if response.leader == self.member_id {
-            let group = self.settings.group.clone();
-            if response.skip_assignment {
-                self.assigned_count = io.checks.assigned_counts.get(&group).copied();
-            } else {
-                let count = partition_count(io);
-                io.checks.assigned_counts.insert(group, count);
-                self.assigned_count = Some(count);
-                assignments = self.assign(io, &response.members);
-            }
-        }
+        self.leader = response.leader;
+        let assignments = if self.leader == self.member_id && !response.skip_assignment {
+            self.assign(io, &response.members)
+        } else {
+            vec![]
+        };
         let request = SyncGroupRequest {
             group_id: self.settings.group.clone(),
             generation_id: self.generation,
@@ -197,9 +198,18 @@ impl ClassicMember {
     }
 
     /// The leader's work.
-    fn assign(&self, io: &Io<'_>, members: &[JoinGroupResponseMember]) -> Vec<SyncGroupRequestAssignment> {
+    fn assign(&self, io: &mut Io<'_>, members: &[JoinGroupResponseMember]) -> Vec<SyncGroupRequestAssignment> {
         let subscribers: Vec<Subscriber> = members.iter().filter_map(read_subscriber).collect();
         let assignments = assignor::assign(&subscribers, io.topics, self.settings.cooperative);
+        for subscriber in &subscribers {
+            let assigned = assignments.get(&subscriber.member_id);
+            let note = LeaderNote {
+                partition_count: partition_count(io),
+                releases: assigned.is_some_and(|assigned| !subscriber.owned.is_subset(assigned)),
+            };
+            let who = subscriber.instance.as_ref().unwrap_or(&subscriber.member_id);
+            io.checks.leader_notes.insert((self.generation, who.clone()), note);
+        }
         let assignments = assignments.into_iter().map(|(member_id, places)| {
             let assigned_partitions = places.into_iter().map(|place| AssignedPartitions {
                 topic: place.topic,
@@ -219,11 +229,9 @@ impl ClassicMember {
     }
 
     fn synced(&mut self, io: &mut Io<'_>, sent_at: i64, response: &SyncGroupResponse) {
-        let assignment = decode_newest::<ConsumerProtocolAssignment>(&response.assignment);
-        let assigned = assignment
-            .map(|assignment| assignment.assigned_partitions)
-            .unwrap_or_default();
-        let assigned: BTreeSet<TopicPartition> = assigned
+        let assignment: ConsumerProtocolAssignment = decode_newest(&response.assignment).unwrap_or_default();
+        let assigned: BTreeSet<TopicPartition> = assignment
+            .assigned_partitions
             .into_iter()
             .flat_map(|topic| {
                 let name = topic.topic;
@@ -236,6 +244,10 @@ impl ClassicMember {
         self.state = State::Stable;
         let group = self.settings.group.clone();
         let who = self.settings.instance.clone().unwrap_or_else(|| self.member_id.clone());
+        let note = io.checks.leader_notes.get(&(self.generation, who.clone())).copied();
+        // Where there is none, the broker assigned, and the group has gone back to the classic protocol since.
+        let note = note.filter(|_| !self.leader.is_empty()).unwrap_or_default();
+        self.assigned_count = (self.leader == self.member_id).then_some(note.partition_count);
         io.note(|| format!("owns in generation {}: {assigned:?}", self.generation));
         let revoked: Vec<TopicPartition> = self.owned.difference(&assigned).cloned().collect();
         for place in &revoked {
@@ -243,7 +255,8 @@ impl ClassicMember {
         }
         let added: Vec<TopicPartition> = assigned.difference(&self.owned).cloned().collect();
         self.owned = assigned;
-        self.prove(io, sent_at);
+        self.proven_at = self.proven_at.max(io.checks.owners.begun_at(self.generation));
+        self.hold(io, sent_at);
         for place in &self.owned {
             let held = io.checks.owners.given(&group, self.generation, &who, place);
             io.checks.demand(held);
@@ -251,7 +264,7 @@ impl ClassicMember {
         if !added.is_empty() {
             self.offsets.fetch(io, self.identity(), &added);
         }
-        if self.settings.cooperative && !revoked.is_empty() {
+        if self.settings.cooperative && (note.releases || !revoked.is_empty()) {
             self.join(io);
         } else {
             let due = io.soon(HEARTBEAT_INTERVAL_MS);
@@ -260,8 +273,7 @@ impl ClassicMember {
     }
 
     /// A request that was sent at `sent_at` shows that the broker counted this member in then.
-    fn prove(&mut self, io: &mut Io<'_>, sent_at: i64) {
-        self.proven_at = self.proven_at.max(sent_at);
+    fn hold(&mut self, io: &mut Io<'_>, sent_at: i64) {
         let until = self.proven_at + i64::from(self.settings.session_ms.min(self.settings.rebalance_ms));
         let now = io.now();
         let instance = self.settings.instance.as_ref();
@@ -450,7 +462,10 @@ impl Client for ClassicMember {
                 Some(error) => self.failed(io, error),
             },
             GroupReply::Heartbeat(response) => match failed(response.error_code) {
-                None => self.prove(io, ours.sent_at),
+                None => {
+                    self.proven_at = self.proven_at.max(ours.sent_at);
+                    self.hold(io, ours.sent_at);
+                }
                 Some(error) => self.failed(io, error),
             },
             reply => io
@@ -487,6 +502,7 @@ fn read_subscriber(member: &JoinGroupResponseMember) -> Option<Subscriber> {
     });
     Some(Subscriber {
         member_id: member.member_id.clone(),
+        instance: member.group_instance_id.clone(),
         topics: subscription.topics,
         owned: owned.collect(),
         generation: subscription.generation_id,
