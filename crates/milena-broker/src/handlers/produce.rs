@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{AppendError, Appended, InvalidBatch};
-use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_machines::transaction::{
+    ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest, produce_error,
+};
 use milena_wire::{
     Uuid,
     compression::Codec,
@@ -24,8 +26,7 @@ use super::{
     Caller, Handled,
     outcomes::storage_error,
     outgoing, reply,
-    transactions::{IMPLICIT_ADD, TransactionOutcome},
-    waiting::error_of,
+    transactions::{IMPLICIT_ADD, was_added},
 };
 use crate::{
     config::TopicConfig,
@@ -37,8 +38,6 @@ use crate::{
 
 /// The first version that adds partitions to the transaction.
 const ADDS_PARTITIONS: i16 = 12;
-/// The first version whose clients know `TRANSACTION_ABORTABLE`.
-const KNOWS_ABORTABLE: i16 = 11;
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: ProduceRequest = match caller.body() {
@@ -149,14 +148,6 @@ fn add_partitions(
         verify_only: false,
     };
     Some(node.transactions.ask(node, IMPLICIT_ADD, transactional_id, request))
-}
-
-fn was_added(outcome: TransactionOutcome) -> Result<(), ErrorCode> {
-    match outcome {
-        Ok(TransactionReply::AddPartitions(ErrorCode::None)) => Ok(()),
-        Ok(TransactionReply::AddPartitions(error)) => Err(error),
-        other => Err(error_of(&other)),
-    }
 }
 
 /// Whose transaction a batch belongs to, if to any.
@@ -284,15 +275,7 @@ impl Produce<'_> {
     /// What a producer is told when the coordinator does not let it write, in errors that its version knows what to do
     /// about.
     fn not_in_transaction(&self, error: ErrorCode) -> Refusal {
-        let told = match error {
-            ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
-            ErrorCode::ConcurrentTransactions if self.version < ADDS_PARTITIONS => ErrorCode::NotEnoughReplicas,
-            ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
-                ErrorCode::NotEnoughReplicas
-            }
-            ErrorCode::TransactionAbortable if self.version < KNOWS_ABORTABLE => ErrorCode::InvalidTxnState,
-            error => error,
-        };
+        let told = produce_error(error, self.version);
         Refusal::new(told, format!("the partition is not part of the transaction: {error}"))
     }
 

@@ -1,9 +1,12 @@
 //! What the handlers of transactional requests share.
 
 use milena_machines::transaction::{TransactionReply, TransactionRequest};
-use milena_wire::message::Response;
+use milena_wire::{errors::ErrorCode, message::Response};
 
-use super::{Caller, Handled, waiting::Outcome};
+use super::{
+    Caller, Handled,
+    waiting::{Outcome, error_of},
+};
 
 /// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for, when they add partitions themselves.
 pub(super) const IMPLICIT_ADD: i16 = 5;
@@ -24,5 +27,14 @@ impl Caller<'_> {
             .transactions
             .ask(self.node, version, transactional_id, request);
         self.wait_for(answer, response)
+    }
+}
+
+/// Whether partitions could be added to a transaction.
+pub(super) fn was_added(outcome: TransactionOutcome) -> Result<(), ErrorCode> {
+    match outcome {
+        Ok(TransactionReply::AddPartitions(ErrorCode::None)) => Ok(()),
+        Ok(TransactionReply::AddPartitions(error)) => Err(error),
+        other => Err(error_of(&other)),
     }
 }

@@ -3,7 +3,7 @@
 
 use milena_machines::{
     group::{GroupReply, GroupRequest},
-    transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest},
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
     errors::ErrorCode,
@@ -18,14 +18,10 @@ use super::{
     Caller, Handled,
     groups::GroupOutcome,
     outgoing, reply,
-    transactions::{IMPLICIT_ADD, TransactionOutcome},
+    transactions::{IMPLICIT_ADD, was_added},
     waiting::error_of,
 };
-use crate::{
-    coordinators::{Answer, Asking},
-    net::Peer,
-    node::Node,
-};
+use crate::{coordinators::Answer, net::Peer, node::Node};
 
 /// The first version that adds the group to the transaction.
 const ADDS_GROUP: i16 = 5;
@@ -88,21 +84,13 @@ fn add_group(
     Ok(Some(answer))
 }
 
-fn was_added(outcome: TransactionOutcome) -> Result<(), ErrorCode> {
-    match outcome {
-        Ok(TransactionReply::AddPartitions(ErrorCode::None)) => Ok(()),
-        Ok(TransactionReply::AddPartitions(error)) => Err(error),
-        other => Err(error_of(&other)),
-    }
-}
-
 /// Stores the offsets, while nobody can end the transaction.
 fn commit(caller: &Caller<'_>, body: TxnOffsetCommitRequest) -> Result<Answer<GroupReply>, ErrorCode> {
     let node = caller.node;
-    let partition: TopicPartition = node.groups.partition_of(node, &body.group_id)?;
+    let partition = node.groups.partition_of(node, &body.group_id)?;
     let (transactional_id, producer) = (body.transactional_id.clone(), producer(&body));
     let version = caller.request.version;
-    let asking = Asking { ..caller.asking() };
+    let asking = caller.asking();
     let committed = node
         .transactions
         .while_open(node, &transactional_id, producer, partition, || {
