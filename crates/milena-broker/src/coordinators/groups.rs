@@ -1,7 +1,7 @@
 //! The driver of the group coordinators: one machine for each partition of `__consumer_offsets`.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock,
+    Arc, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -16,29 +16,31 @@ use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
 use super::{
     answer::{Answer, Desk, take_own},
-    internal_topics::{consumer_offsets, partition_of},
+    internal_topics::GROUPS,
     load::{self, Entry},
     own_batch::{self, StoreError},
+    shards::{HoldsMachine, Shard, Shards},
 };
 use crate::{
     config::BrokerConfig,
     net::Peer,
     node::{Node, random_seed},
-    partition::{EndMarker, Partition},
+    partition::EndMarker,
 };
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Groups {
-    /// Made when the topic is, which is when the first group is.
-    shards: OnceLock<Vec<Shard>>,
+    shards: Shards<State>,
     next_ticket: AtomicU64,
 }
 
-/// The groups of one partition.
-#[derive(Debug)]
-struct Shard {
-    partition: Arc<Partition>,
-    state: Mutex<State>,
+impl Default for Groups {
+    fn default() -> Self {
+        Self {
+            shards: Shards::new(&GROUPS),
+            next_ticket: AtomicU64::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,12 @@ struct State {
     desk: Desk<GroupReply>,
 }
 
+impl HoldsMachine for State {
+    fn drop_machine(&mut self) {
+        self.machine = None;
+    }
+}
+
 impl Groups {
     /// Asks the coordinator of a group. An error means that it cannot be asked now.
     pub(crate) fn ask(
@@ -61,19 +69,15 @@ impl Groups {
         group_id: &str,
         request: GroupRequest,
     ) -> Result<Answer<GroupReply>, ErrorCode> {
-        let shards = self.shards(node)?;
-        let shard = shards
-            .get(partition_of(group_id, shards.len()))
-            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        self.ask_shard(node, peer, shard, request)
+        self.ask_shard(node, peer, self.shards.of(node, group_id)?, request)
     }
 
     /// The partition that keeps a group.
     pub(crate) fn partition_of(&self, node: &Node, group_id: &str) -> Result<TopicPartition, ErrorCode> {
-        let index = partition_of(group_id, self.shards(node)?.len());
+        let shard = self.shards.of(node, group_id)?;
         Ok(TopicPartition {
-            topic: super::CONSUMER_OFFSETS.into(),
-            partition: i32::try_from(index).unwrap_or(0),
+            topic: shard.partition.topic.clone(),
+            partition: shard.partition.index,
         })
     }
 
@@ -85,10 +89,8 @@ impl Groups {
         request: &GroupRequest,
     ) -> Result<Vec<Answer<GroupReply>>, ErrorCode> {
         // Before the first group there is no topic, and asking makes none.
-        let exists = node.topics().by_name(super::CONSUMER_OFFSETS).is_some();
-        let shards = if exists { self.shards(node)? } else { &[] };
+        let shards = self.shards.existing(node)?.iter();
         shards
-            .iter()
             .map(|shard| self.ask_shard(node, peer, shard, request.clone()))
             .collect()
     }
@@ -97,7 +99,7 @@ impl Groups {
         &self,
         node: &Node,
         asking: &Asking<'_>,
-        shard: &Shard,
+        shard: &Shard<State>,
         request: GroupRequest,
     ) -> Result<Answer<GroupReply>, ErrorCode> {
         let ticket = Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed));
@@ -132,36 +134,9 @@ impl Groups {
         Ok(state.desk.take_or_wait(ticket, own, &shard.partition, end_offset))
     }
 
-    fn shards(&self, node: &Node) -> Result<&[Shard], ErrorCode> {
-        if let Some(shards) = self.shards.get() {
-            return Ok(shards);
-        }
-        let topic = consumer_offsets(node).map_err(|refusal| {
-            tracing::error!(%refusal, "the topic of groups cannot be created");
-            ErrorCode::CoordinatorNotAvailable
-        })?;
-        let shards = || {
-            let partitions = topic.partitions.iter();
-            partitions.map(|partition| Shard {
-                partition: Arc::clone(partition),
-                state: Mutex::default(),
-            })
-        };
-        Ok(self.shards.get_or_init(|| shards().collect()))
-    }
-
     /// Starts all coordinators that have something to look after.
     pub(super) fn load_all(&self, node: &Node) {
-        if node.topics().by_name(super::CONSUMER_OFFSETS).is_none() {
-            return;
-        }
-        let Ok(shards) = self.shards(node) else {
-            return;
-        };
-        for shard in shards
-            .iter()
-            .filter(|shard| shard.partition.log.view().log_end_offset > 0)
-        {
+        for shard in self.shards.with_records(node) {
             // What failed is logged, and tried again when somebody asks.
             drop(shard.ready(node));
         }
@@ -170,8 +145,7 @@ impl Groups {
     /// Lets every machine whose time has come act; gives the next deadline of all.
     pub(super) fn handle_timeouts(&self, node: &Node) -> Option<i64> {
         let now_ms = node.now_ms();
-        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
-        let deadlines = shards.iter().filter_map(|shard| {
+        let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
             if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
@@ -186,7 +160,7 @@ impl Groups {
 
     /// Ends a transaction in a partition of the topic: what it committed counts from now on, or never will.
     pub(crate) fn append_marker(&self, node: &Node, index: i32, end: EndMarker) -> Result<i64, AppendError> {
-        let shards = self.shards(node).unwrap_or_default();
+        let shards = self.shards.all(node).unwrap_or_default();
         let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
             return Ok(0);
         };
@@ -208,17 +182,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) peer: &'a Peer,
 }
 
-impl Shard {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| {
-            // Somebody panicked in the middle of a change. What the log says is whole.
-            self.state.clear_poison();
-            let mut state = poisoned.into_inner();
-            state.machine = None;
-            state
-        })
-    }
-
+impl Shard<State> {
     /// The state with a machine that knows everything the log and the node know.
     fn ready(&self, node: &Node) -> Result<MutexGuard<'_, State>, ErrorCode> {
         let mut state = self.lock();

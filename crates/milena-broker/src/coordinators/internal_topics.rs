@@ -9,59 +9,56 @@ use crate::{
 };
 
 pub(crate) const CONSUMER_OFFSETS: &str = "__consumer_offsets";
-pub(crate) const TRANSACTION_STATE: &str = "__transaction_state";
 
-/// The topic, created if it is not there yet.
-pub(super) fn consumer_offsets(node: &Node) -> Result<Arc<Topic>, Refusal> {
-    let config = node.config();
-    ensure(
-        node,
-        CONSUMER_OFFSETS,
-        config.get("offsets.topic.num.partitions")?,
-        config.get("offsets.topic.replication.factor")?,
-        config.get("offsets.topic.segment.bytes")?,
-    )
+pub(super) const GROUPS: InternalTopic = InternalTopic {
+    name: CONSUMER_OFFSETS,
+    partitions: "offsets.topic.num.partitions",
+    replicas: "offsets.topic.replication.factor",
+    segment_bytes: "offsets.topic.segment.bytes",
+};
+
+pub(super) const TRANSACTIONS: InternalTopic = InternalTopic {
+    name: "__transaction_state",
+    partitions: "transaction.state.log.num.partitions",
+    replicas: "transaction.state.log.replication.factor",
+    segment_bytes: "transaction.state.log.segment.bytes",
+};
+
+/// A topic of the coordinators, and the broker's settings that say how it is made.
+#[derive(Debug)]
+pub(super) struct InternalTopic {
+    pub(super) name: &'static str,
+    partitions: &'static str,
+    replicas: &'static str,
+    segment_bytes: &'static str,
 }
 
-/// The topic, created if it is not there yet.
-pub(super) fn transaction_state(node: &Node) -> Result<Arc<Topic>, Refusal> {
-    let config = node.config();
-    ensure(
-        node,
-        TRANSACTION_STATE,
-        config.get("transaction.state.log.num.partitions")?,
-        config.get("transaction.state.log.replication.factor")?,
-        config.get("transaction.state.log.segment.bytes")?,
-    )
-}
-
-fn ensure(
-    node: &Node,
-    name: &'static str,
-    partitions: i32,
-    replicas: i16,
-    segment_bytes: i32,
-) -> Result<Arc<Topic>, Refusal> {
-    let existing = || node.topics().by_name(name).cloned();
-    if let Some(topic) = existing() {
-        return Ok(topic);
-    }
-    let overrides = BTreeMap::from([
-        ("cleanup.policy".to_owned(), "compact".to_owned()),
-        ("compression.type".to_owned(), "producer".to_owned()),
-        ("segment.bytes".to_owned(), segment_bytes.to_string()),
-    ]);
-    let new = NewTopic {
-        name: name.into(),
-        partitions,
-        replication_factor: replicas,
-        overrides: TopicOverrides(overrides),
-    };
-    match node.create_topics(&[new]).pop() {
-        Some(Ok(topic)) => Ok(topic),
-        // Perhaps somebody else was faster.
-        Some(Err(refusal)) => existing().ok_or(refusal),
-        None => existing().ok_or_else(|| Refusal::no_topic(name)),
+impl InternalTopic {
+    /// The topic, created if it is not there yet.
+    pub(super) fn ensure(&self, node: &Node) -> Result<Arc<Topic>, Refusal> {
+        let existing = || node.topics().by_name(self.name).cloned();
+        if let Some(topic) = existing() {
+            return Ok(topic);
+        }
+        let config = node.config();
+        let segment_bytes: i32 = config.get(self.segment_bytes)?;
+        let overrides = BTreeMap::from([
+            ("cleanup.policy".to_owned(), "compact".to_owned()),
+            ("compression.type".to_owned(), "producer".to_owned()),
+            ("segment.bytes".to_owned(), segment_bytes.to_string()),
+        ]);
+        let new = NewTopic {
+            name: self.name.into(),
+            partitions: config.get(self.partitions)?,
+            replication_factor: config.get(self.replicas)?,
+            overrides: TopicOverrides(overrides),
+        };
+        match node.create_topics(&[new]).pop() {
+            Some(Ok(topic)) => Ok(topic),
+            // Perhaps somebody else was faster.
+            Some(Err(refusal)) => existing().ok_or(refusal),
+            None => existing().ok_or_else(|| Refusal::no_topic(self.name)),
+        }
     }
 }
 

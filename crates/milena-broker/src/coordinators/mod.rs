@@ -6,12 +6,13 @@ mod groups;
 mod internal_topics;
 mod load;
 mod own_batch;
+mod shards;
 mod transactions;
 mod wake;
 
 pub(crate) use answer::Answer;
 pub(crate) use groups::{Asking, Groups};
-pub(crate) use internal_topics::{CONSUMER_OFFSETS, TRANSACTION_STATE};
+pub(crate) use internal_topics::CONSUMER_OFFSETS;
 pub(crate) use transactions::{Transactions, append_marker};
 pub(crate) use wake::Wake;
 

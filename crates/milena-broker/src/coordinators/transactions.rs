@@ -7,7 +7,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Arc, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Waker},
@@ -26,11 +26,12 @@ use milena_machines::{
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
 use super::{
-    CONSUMER_OFFSETS, TRANSACTION_STATE,
+    CONSUMER_OFFSETS,
     answer::{Answer, Desk, take_own, wait_durable},
-    internal_topics::{partition_of, transaction_state},
+    internal_topics::TRANSACTIONS,
     load::{self, Entry},
     own_batch::{self, StoreError},
+    shards::{HoldsMachine, Shard, Shards},
 };
 use crate::{
     config::BrokerConfig,
@@ -41,18 +42,19 @@ use crate::{
 /// How long to wait before a marker that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Transactions {
-    /// Made when the topic is, which is when the first transactional producer comes.
-    shards: OnceLock<Vec<Arc<Shard>>>,
+    shards: Shards<State>,
     next_ticket: AtomicU64,
 }
 
-/// The transactional ids of one partition.
-#[derive(Debug)]
-struct Shard {
-    partition: Arc<Partition>,
-    state: Mutex<State>,
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            shards: Shards::new(&TRANSACTIONS),
+            next_ticket: AtomicU64::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +66,12 @@ struct State {
     /// Which configuration it has.
     config: Option<Arc<BrokerConfig>>,
     desk: Desk<TransactionReply>,
+}
+
+impl HoldsMachine for State {
+    fn drop_machine(&mut self) {
+        self.machine = None;
+    }
 }
 
 /// What is left to do after the records of an event were appended.
@@ -85,7 +93,7 @@ impl Transactions {
         transactional_id: &str,
         request: TransactionRequest,
     ) -> Result<Answer<TransactionReply>, ErrorCode> {
-        let shard = self.shard_of(node, transactional_id)?;
+        let shard = self.shards.of(node, transactional_id)?;
         self.ask_shard(node, version, shard, request)
     }
 
@@ -97,10 +105,8 @@ impl Transactions {
         request: &TransactionRequest,
     ) -> Result<Vec<Answer<TransactionReply>>, ErrorCode> {
         // Before the first transaction there is no topic, and asking makes none.
-        let exists = node.topics().by_name(TRANSACTION_STATE).is_some();
-        let shards = if exists { self.shards(node)? } else { &[] };
+        let shards = self.shards.existing(node)?.iter();
         shards
-            .iter()
             .map(|shard| self.ask_shard(node, version, shard, request.clone()))
             .collect()
     }
@@ -109,7 +115,7 @@ impl Transactions {
         &self,
         node: &Arc<Node>,
         version: i16,
-        shard: &Arc<Shard>,
+        shard: &Arc<Shard<State>>,
         request: TransactionRequest,
     ) -> Result<Answer<TransactionReply>, ErrorCode> {
         let context = TransactionContext {
@@ -139,7 +145,7 @@ impl Transactions {
         partition: TopicPartition,
         act: impl FnOnce() -> T,
     ) -> Result<T, ErrorCode> {
-        let shard = self.shard_of(node, transactional_id)?;
+        let shard = self.shards.of(node, transactional_id)?;
         let state = shard.ready(node)?;
         let machine = state.machine.as_ref().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         match machine.verify_partitions(transactional_id, producer, &[partition]) {
@@ -148,42 +154,9 @@ impl Transactions {
         }
     }
 
-    fn shard_of(&self, node: &Node, transactional_id: &str) -> Result<&Arc<Shard>, ErrorCode> {
-        let shards = self.shards(node)?;
-        shards
-            .get(partition_of(transactional_id, shards.len()))
-            .ok_or(ErrorCode::CoordinatorNotAvailable)
-    }
-
-    fn shards(&self, node: &Node) -> Result<&[Arc<Shard>], ErrorCode> {
-        if let Some(shards) = self.shards.get() {
-            return Ok(shards);
-        }
-        let topic = transaction_state(node).map_err(|refusal| {
-            tracing::error!(%refusal, "the topic of transactions cannot be created");
-            ErrorCode::CoordinatorNotAvailable
-        })?;
-        let shard = |partition: &Arc<Partition>| {
-            Arc::new(Shard {
-                partition: Arc::clone(partition),
-                state: Mutex::default(),
-            })
-        };
-        Ok(self.shards.get_or_init(|| topic.partitions.iter().map(shard).collect()))
-    }
-
     /// Starts all coordinators that have something to look after.
     pub(super) fn load_all(&self, node: &Arc<Node>) {
-        if node.topics().by_name(TRANSACTION_STATE).is_none() {
-            return;
-        }
-        let Ok(shards) = self.shards(node) else {
-            return;
-        };
-        for shard in shards
-            .iter()
-            .filter(|shard| shard.partition.log.view().log_end_offset > 0)
-        {
+        for shard in self.shards.with_records(node) {
             // What failed is logged, and tried again when somebody asks.
             drop(shard.ready(node));
         }
@@ -192,8 +165,7 @@ impl Transactions {
     /// Lets every machine whose time has come act; gives the next deadline of all.
     pub(super) fn handle_timeouts(&self, node: &Arc<Node>) -> Option<i64> {
         let now_ms = node.now_ms();
-        let shards = self.shards.get().map(Vec::as_slice).unwrap_or_default();
-        let deadlines = shards.iter().filter_map(|shard| {
+        let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
             if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
@@ -210,17 +182,7 @@ impl Transactions {
     }
 }
 
-impl Shard {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| {
-            // Somebody panicked in the middle of a change. What the log says is whole.
-            self.state.clear_poison();
-            let mut state = poisoned.into_inner();
-            state.machine = None;
-            state
-        })
-    }
-
+impl Shard<State> {
     /// The state with a machine that knows everything the log and the node know.
     fn ready<'a>(self: &'a Arc<Self>, node: &Arc<Node>) -> Result<MutexGuard<'a, State>, ErrorCode> {
         let mut state = self.lock();
@@ -290,7 +252,7 @@ impl Shard {
 }
 
 /// Ends transactions whose verdicts were stored: here and now if nothing has to wait, else in a task.
-fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, applied: Applied) {
+fn carry_out(node: &Arc<Node>, shard: &Arc<Shard<State>>, applied: Applied) {
     let Applied {
         end_offset,
         markers,
@@ -314,7 +276,7 @@ fn carry_out(node: &Arc<Node>, shard: &Arc<Shard>, applied: Applied) {
 /// The end of one transaction, as it is carried out.
 struct Ending {
     node: Arc<Node>,
-    shard: Arc<Shard>,
+    shard: Arc<Shard<State>>,
     markers: Markers,
     loads: u64,
 }
