@@ -18,8 +18,12 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+pub mod assign;
 mod effects;
+pub mod fetch;
 pub mod group;
+pub mod member;
+mod partition;
 mod random;
 mod timers;
 mod topics;
@@ -27,6 +31,7 @@ pub mod transaction;
 
 pub use effects::{StoredRecord, Ticket};
 pub use group::GroupCoordinator;
+pub use partition::TopicPartition;
 pub use random::Random;
 pub use topics::{TopicImage, TopicsImage};
 pub use transaction::TransactionCoordinator;

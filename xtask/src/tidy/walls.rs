@@ -72,6 +72,25 @@ const ROOMS: &[Room] = &[
         reads_strangers: false,
     },
     Room {
+        name: "milena-client",
+        rooms: &["milena-wire", "milena-machines"],
+        outside: &[
+            "bytes",
+            "bytestring",
+            "futures-core",
+            "regex",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "toml",
+            "tracing",
+        ],
+        never: &[],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
         name: "milena-broker",
         rooms: &["milena-wire", "milena-log", "milena-machines"],
         outside: &[

@@ -1,0 +1,1 @@
+//! What a consumer reads next: positions and fetch sessions.
