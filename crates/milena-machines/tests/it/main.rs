@@ -1,4 +1,4 @@
-//! The coordinators, rule by rule.
+//! The machines, rule by rule.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
@@ -11,6 +11,8 @@ mod classic_static;
 mod classic_sync;
 mod classic_timeouts;
 mod consumer;
+mod fetch_positions;
+mod fetch_session;
 mod groups_admin;
 mod offsets_commit;
 mod offsets_delete;

@@ -46,6 +46,21 @@ impl RecordSet {
         self.entries.get(record).map(|entry| self.record(entry))
     }
 
+    /// A record that is known to be there. Without indexing there is no panic either: of a record that is not there,
+    /// everything is empty.
+    pub fn known(&self, record: usize) -> Record<'_> {
+        static NOTHING: Entry = Entry {
+            timestamp: -1,
+            offset_delta: -1,
+            key_start: 0,
+            key_len: -1,
+            value_start: 0,
+            value_len: -1,
+            end: 0,
+        };
+        self.record(self.entries.get(record).unwrap_or(&NOTHING))
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Record<'_>> + DoubleEndedIterator {
         self.entries.iter().map(|entry| self.record(entry))
     }
@@ -57,6 +72,21 @@ impl RecordSet {
 
     fn record<'a>(&'a self, entry: &'a Entry) -> Record<'a> {
         Record { set: self, entry }
+    }
+}
+
+/// The one record alone.
+impl From<OwnedRecord> for RecordSet {
+    fn from(record: OwnedRecord) -> Self {
+        Self {
+            body: record.body,
+            base_offset: record.offset,
+            timestamp_type: record.timestamp_type,
+            entries: vec![Entry {
+                offset_delta: 0,
+                ..record.entry
+            }],
+        }
     }
 }
 

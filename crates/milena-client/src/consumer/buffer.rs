@@ -1,0 +1,136 @@
+//! What is fetched and not handed out yet, under one budget of bytes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use milena_machines::{
+    TopicPartition,
+    fetch::{Positions, Turn},
+};
+
+use super::fetched::Fetched;
+
+/// The queue between the connections and `poll`. The budget covers what waits here and what has been asked for.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    budget: usize,
+    /// Asked for and not answered.
+    reserved: usize,
+    /// Here, or in the hands of `poll`.
+    held: usize,
+    queue: VecDeque<Fetched>,
+    by_partition: BTreeMap<TopicPartition, usize>,
+}
+
+/// A fetch that could bring less than this is not worth its way.
+const WORTH_FETCHING: usize = 64 * 1024;
+
+impl Buffer {
+    pub(crate) fn new(budget: usize) -> Self {
+        Self {
+            budget,
+            reserved: 0,
+            held: 0,
+            queue: VecDeque::new(),
+            by_partition: BTreeMap::new(),
+        }
+    }
+
+    /// Sets up to `wanted` bytes aside for one fetch of `fetches` that may begin now; `None` if the budget is used up.
+    ///
+    /// A budget below [`WORTH_FETCHING`] still lets one fetch through when nothing else is there.
+    pub(crate) fn reserve(&mut self, wanted: usize, fetches: usize) -> Option<usize> {
+        let used = self.held + self.reserved;
+        let share = self.budget.saturating_sub(used) / fetches.max(1);
+        if share < WORTH_FETCHING.min(wanted) && used > 0 {
+            return None;
+        }
+        let reserved = wanted.min(share.max(1));
+        self.reserved += reserved;
+        Some(reserved)
+    }
+
+    /// The fetch was answered, or never will be.
+    pub(crate) fn unreserve(&mut self, bytes: usize) {
+        self.reserved = self.reserved.saturating_sub(bytes);
+    }
+
+    pub(crate) fn push(&mut self, fetched: Fetched) {
+        self.held += fetched.bytes;
+        *self.by_partition.entry(fetched.partition.clone()).or_default() += fetched.bytes;
+        self.queue.push_back(fetched);
+    }
+
+    /// Puts back what was not handed out to its end: it comes next.
+    pub(crate) fn put_back(&mut self, fetched: Fetched) {
+        self.queue.push_front(fetched);
+    }
+
+    /// The next that may be handed out. What is stale is dropped; what is paused stays.
+    pub(crate) fn take(&mut self, positions: &Positions) -> Option<Fetched> {
+        let mut place = 0;
+        while let Some(fetched) = self.queue.get(place) {
+            match positions.deliverable(&fetched.partition, fetched.turn) {
+                Some(true) => return self.queue.remove(place),
+                Some(false) => place += 1,
+                None => {
+                    if let Some(stale) = self.queue.remove(place) {
+                        self.release(&stale);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// It was handed out to its end, or is not wanted any more.
+    pub(crate) fn release(&mut self, fetched: &Fetched) {
+        self.held = self.held.saturating_sub(fetched.bytes);
+        if let Some(bytes) = self.by_partition.get_mut(&fetched.partition) {
+            *bytes = bytes.saturating_sub(fetched.bytes);
+            if *bytes == 0 {
+                self.by_partition.remove(&fetched.partition);
+            }
+        }
+    }
+
+    /// Drops what is stale.
+    pub(crate) fn retain_current(&mut self, positions: &Positions) {
+        let queue = std::mem::take(&mut self.queue);
+        for fetched in queue {
+            if positions.deliverable(&fetched.partition, fetched.turn).is_some() {
+                self.queue.push_back(fetched);
+            } else {
+                self.release(&fetched);
+            }
+        }
+    }
+
+    /// Lets go of the partition whose paused records take most, when they alone keep all others from being read. It
+    /// returns which: it must be read again from where it stands.
+    pub(crate) fn evict_paused(&mut self) -> Option<(TopicPartition, Turn)> {
+        let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let partition = partition.clone();
+        let turn = self.queue.iter().find(|fetched| fetched.partition == partition)?.turn;
+        let (evicted, kept) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|fetched| fetched.partition == partition);
+        self.queue = kept;
+        let evicted: VecDeque<Fetched> = evicted;
+        for fetched in &evicted {
+            self.release(fetched);
+        }
+        Some((partition, turn))
+    }
+
+    pub(crate) fn bytes_of(&self, partition: &TopicPartition) -> usize {
+        self.by_partition.get(partition).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.reserved == 0
+    }
+}

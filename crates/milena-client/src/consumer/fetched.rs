@@ -1,0 +1,197 @@
+//! What one fetch brought of one partition, on its way to the application.
+
+use std::sync::Arc;
+
+use milena_machines::{
+    TopicPartition,
+    fetch::{FetchError, Position, Turn},
+};
+use milena_wire::records::{Batch, BatchError, Batches, RecordDecoder, RecordSet};
+
+use super::{
+    aborted::AbortedTransactions,
+    records::{ConsumerRecords, DecodedBatch},
+};
+
+/// Nothing behind the headers of its batches is looked at before the application asks for records.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) partition: TopicPartition,
+    pub(crate) turn: Turn,
+    /// What it counts for in the budget.
+    pub(crate) bytes: usize,
+    /// The next record to hand out.
+    position: Position,
+    batches: Batches,
+    /// `None` if transactions do not matter.
+    aborted: Option<AbortedTransactions>,
+    current: Option<Current>,
+    /// What comes when all records are handed out.
+    end: End,
+}
+
+/// How the buffered part of a partition ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// More can be fetched.
+    Open,
+    /// The offset after it does not exist.
+    OutOfRange,
+    Error(FetchError),
+}
+
+/// The batch that is being handed out.
+#[derive(Debug)]
+struct Current {
+    batch: Arc<DecodedBatch>,
+    next: usize,
+    /// After the last record of the batch.
+    after: Position,
+}
+
+/// How records are read.
+pub(crate) struct Reading {
+    pub(crate) decoder: RecordDecoder,
+    pub(crate) checks_crc: bool,
+}
+
+impl Fetched {
+    pub(crate) fn new(
+        (partition, turn): (TopicPartition, Turn),
+        position: Position,
+        batches: Batches,
+        aborted: Option<AbortedTransactions>,
+    ) -> Self {
+        Self {
+            partition,
+            turn,
+            bytes: batches.leftover(),
+            position,
+            batches,
+            aborted,
+            current: None,
+            end: End::Open,
+        }
+    }
+
+    /// No records, but something to be told in its turn.
+    pub(crate) fn ending((partition, turn): (TopicPartition, Turn), position: Position, end: End) -> Self {
+        Self {
+            end,
+            ..Self::new((partition, turn), position, Batches::new(bytes::Bytes::new()), None)
+        }
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    pub(crate) fn end(&self) -> &End {
+        &self.end
+    }
+
+    /// Hands out up to `max` records. Says whether there may be more.
+    ///
+    /// The position moves on over what the application never sees. After an error it stands before the batch that cannot be
+    /// read.
+    pub(crate) fn take(
+        &mut self,
+        max: usize,
+        reading: &mut Reading,
+        into: &mut ConsumerRecords,
+    ) -> Result<bool, BatchError> {
+        let mut left = max;
+        while left > 0 {
+            if self.current.is_none() && !self.next_batch(reading)? {
+                return Ok(false);
+            }
+            let Some(current) = &mut self.current else {
+                continue;
+            };
+            let len = current.batch.records.len();
+            let end = len.min(current.next + left);
+            if current.next < end {
+                into.push(&current.batch, current.next, end);
+                left -= end - current.next;
+            }
+            if end == len {
+                self.position = current.after;
+                self.current = None;
+            } else {
+                current.next = end;
+                let offset = current.batch.records.known(end).offset();
+                self.position = Position {
+                    offset,
+                    epoch: current.batch.leader_epoch,
+                };
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks into the next batch; says whether there was one. Afterwards there is none in hand if it holds nothing for the
+    /// application.
+    fn next_batch(&mut self, reading: &mut Reading) -> Result<bool, BatchError> {
+        let Some(batch) = self.batches.next().transpose()? else {
+            return Ok(false);
+        };
+        let after = after(&batch);
+        if after.offset <= self.position.offset {
+            // A fetch answers from an index: what it begins with may have been read.
+            return Ok(true);
+        }
+        if let (Batch::V2(batch), Some(aborted)) = (&batch, &mut self.aborted)
+            && aborted.covers(batch.header())
+        {
+            self.position = after;
+            return Ok(true);
+        }
+        if reading.checks_crc {
+            batch.verify()?;
+        }
+        let mut records = RecordSet::default();
+        batch.decode_into(&mut reading.decoder, &mut records)?;
+        if let Batch::V2(batch) = &batch
+            && batch.header().attributes.is_control()
+        {
+            if let Some(aborted) = &mut self.aborted {
+                aborted.handle_control(batch.header(), &records);
+            }
+            self.position = after;
+            return Ok(true);
+        }
+        let wanted_from = self.position.offset;
+        let next = records
+            .iter()
+            .position(|record| record.offset() >= wanted_from)
+            .unwrap_or(records.len());
+        let batch = Arc::new(DecodedBatch {
+            partition: self.partition.clone(),
+            leader_epoch: after.epoch,
+            records,
+        });
+        self.current = Some(Current { batch, next, after });
+        Ok(true)
+    }
+}
+
+/// Where reading goes on after these batches, by their headers alone; `None` if there is not one whole batch.
+pub(crate) fn position_after(batches: Batches) -> Result<Option<Position>, BatchError> {
+    let mut last = None;
+    for batch in batches {
+        last = Some(after(&batch?));
+    }
+    Ok(last)
+}
+
+/// The place after a batch, also if compaction has left it without its last records.
+fn after(batch: &Batch) -> Position {
+    let epoch = match batch {
+        Batch::V2(batch) => Some(batch.header().partition_leader_epoch).filter(|epoch| *epoch >= 0),
+        Batch::Legacy(_) => None,
+    };
+    Position {
+        offset: batch.last_offset().saturating_add(1),
+        epoch,
+    }
+}

@@ -1,0 +1,317 @@
+//! Records as `poll` hands them out.
+
+use std::{fmt, sync::Arc};
+
+use milena_machines::{TopicPartition, fetch::Position};
+use milena_wire::records::{Headers, Record, RecordSet, TimestampType};
+
+/// A decoded batch with the name of its partition. Every record that is kept shares it.
+#[derive(Debug)]
+pub(crate) struct DecodedBatch {
+    pub(crate) partition: TopicPartition,
+    pub(crate) leader_epoch: Option<i32>,
+    pub(crate) records: RecordSet,
+}
+
+/// A run of records of one batch.
+#[derive(Debug, Clone)]
+struct Chunk {
+    batch: Arc<DecodedBatch>,
+    first: usize,
+    end: usize,
+}
+
+/// What one `poll` returned: records grouped by partition, in the order of their offsets.
+///
+/// It owns its data, so the consumer can be used while it is read. The data is what the broker sent, in shared buffers:
+/// they are used again when this value, and every [`ConsumerRecord`] that was kept of it, is dropped.
+#[derive(Debug, Clone, Default)]
+pub struct ConsumerRecords {
+    chunks: Vec<Chunk>,
+    count: usize,
+    next: Vec<(TopicPartition, Position)>,
+}
+
+impl ConsumerRecords {
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All records: those of one partition stand together.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            chunks: self.chunks.iter(),
+            current: None,
+            left: self.count,
+        }
+    }
+
+    /// The partitions there are records of.
+    pub fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
+        let chunks = self.chunks.iter().enumerate();
+        chunks.filter_map(|(place, chunk)| {
+            let before = place.checked_sub(1).and_then(|before| self.chunks.get(before));
+            let partition = &chunk.batch.partition;
+            (before.is_none_or(|before| before.batch.partition != *partition)).then_some(partition)
+        })
+    }
+
+    /// The records of one partition.
+    pub fn partition<'a>(&'a self, partition: &'a TopicPartition) -> impl Iterator<Item = RecordRef<'a>> {
+        self.chunks
+            .iter()
+            .filter(move |chunk| chunk.batch.partition == *partition)
+            .flat_map(Chunk::iter)
+    }
+
+    /// The records of one topic.
+    pub fn topic<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = RecordRef<'a>> {
+        self.chunks
+            .iter()
+            .filter(move |chunk| chunk.batch.partition.topic == topic)
+            .flat_map(Chunk::iter)
+    }
+
+    /// What to commit once all of this is done: for each partition the offset after the last record, and after what no
+    /// application sees, such as the ends of transactions.
+    pub fn next_offsets(&self) -> impl ExactSizeIterator<Item = (&TopicPartition, Position)> {
+        self.next.iter().map(|(partition, position)| (partition, *position))
+    }
+
+    pub(crate) fn push(&mut self, batch: &Arc<DecodedBatch>, first: usize, end: usize) {
+        self.count += end - first;
+        let batch = Arc::clone(batch);
+        self.chunks.push(Chunk { batch, first, end });
+    }
+
+    pub(crate) fn set_next(&mut self, partition: &TopicPartition, position: Position) {
+        match self.next.last_mut() {
+            Some((last, next)) if last == partition => *next = position,
+            _ => self.next.push((partition.clone(), position)),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a ConsumerRecords {
+    type Item = RecordRef<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl Chunk {
+    fn iter(&self) -> ChunkIter<'_> {
+        ChunkIter {
+            batch: &self.batch,
+            next: self.first,
+            end: self.end,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct ChunkIter<'a> {
+    batch: &'a Arc<DecodedBatch>,
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Iterator for ChunkIter<'a> {
+    type Item = RecordRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RecordRef<'a>> {
+        let place = self.next;
+        if place >= self.end {
+            return None;
+        }
+        let record = self.batch.records.get(place)?;
+        self.next = place + 1;
+        let batch = self.batch;
+        Some(RecordRef { batch, place, record })
+    }
+}
+
+/// All records of a [`ConsumerRecords`].
+#[derive(Debug, Clone)]
+pub struct Iter<'a> {
+    chunks: std::slice::Iter<'a, Chunk>,
+    current: Option<ChunkIter<'a>>,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = RecordRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RecordRef<'a>> {
+        loop {
+            if let Some(record) = self.current.as_mut().and_then(Iterator::next) {
+                self.left = self.left.saturating_sub(1);
+                return Some(record);
+            }
+            self.current = Some(self.chunks.next()?.iter());
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// A record that borrows from the [`ConsumerRecords`] it came with: looking at it costs nothing.
+#[derive(Clone, Copy)]
+pub struct RecordRef<'a> {
+    batch: &'a Arc<DecodedBatch>,
+    place: usize,
+    record: Record<'a>,
+}
+
+impl<'a> RecordRef<'a> {
+    pub fn topic(&self) -> &'a str {
+        &self.batch.partition.topic
+    }
+
+    pub fn partition(&self) -> i32 {
+        self.batch.partition.partition
+    }
+
+    pub fn topic_partition(&self) -> &'a TopicPartition {
+        &self.batch.partition
+    }
+
+    pub fn offset(&self) -> i64 {
+        self.record.offset()
+    }
+
+    /// The epoch of the leader that took it; `None` for records in the oldest formats.
+    pub fn leader_epoch(&self) -> Option<i32> {
+        self.batch.leader_epoch
+    }
+
+    /// Milliseconds since 1970, or -1 if it has none.
+    pub fn timestamp(&self) -> i64 {
+        self.record.timestamp()
+    }
+
+    pub fn timestamp_type(&self) -> TimestampType {
+        self.record.timestamp_type()
+    }
+
+    /// `None` if the record has no key, which is not the same as an empty one.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        self.record.key()
+    }
+
+    /// `None` for a record that deletes what its key names (a tombstone).
+    pub fn value(&self) -> Option<&'a [u8]> {
+        self.record.value()
+    }
+
+    /// In the order in which they were written; names may repeat.
+    pub fn headers(&self) -> Headers<'a> {
+        self.record.headers()
+    }
+
+    /// The same record without the borrow, at the price of one reference count. It keeps its batch in memory; see
+    /// [`ConsumerRecord::detach`].
+    pub fn to_owned(&self) -> ConsumerRecord {
+        ConsumerRecord {
+            batch: Arc::clone(self.batch),
+            place: self.place,
+        }
+    }
+}
+
+impl fmt::Debug for RecordRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("partition", self.topic_partition())
+            .field("offset", &self.offset())
+            .field("timestamp", &self.timestamp())
+            .field("key_bytes", &self.key().map(<[u8]>::len))
+            .field("value_bytes", &self.value().map(<[u8]>::len))
+            .finish()
+    }
+}
+
+/// A record that can be kept and sent to other tasks. It shares the batch it came in.
+#[derive(Clone)]
+pub struct ConsumerRecord {
+    batch: Arc<DecodedBatch>,
+    place: usize,
+}
+
+impl ConsumerRecord {
+    /// The record, to look at.
+    pub fn as_ref(&self) -> RecordRef<'_> {
+        let (batch, place) = (&self.batch, self.place);
+        let record = batch.records.known(place);
+        RecordRef { batch, place, record }
+    }
+
+    /// Copies the record out of its batch, so that one that is kept for long does not keep a megabyte with it.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        let DecodedBatch {
+            partition,
+            leader_epoch,
+            ..
+        } = &*self.batch;
+        let batch = DecodedBatch {
+            partition: partition.clone(),
+            leader_epoch: *leader_epoch,
+            records: RecordSet::from(self.as_ref().record.to_owned().detach()),
+        };
+        Self {
+            batch: Arc::new(batch),
+            place: 0,
+        }
+    }
+
+    pub fn topic(&self) -> &str {
+        self.as_ref().topic()
+    }
+
+    pub fn partition(&self) -> i32 {
+        self.as_ref().partition()
+    }
+
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.batch.partition
+    }
+
+    pub fn offset(&self) -> i64 {
+        self.as_ref().offset()
+    }
+
+    pub fn timestamp(&self) -> i64 {
+        self.as_ref().timestamp()
+    }
+
+    pub fn key(&self) -> Option<&[u8]> {
+        self.as_ref().key()
+    }
+
+    pub fn value(&self) -> Option<&[u8]> {
+        self.as_ref().value()
+    }
+
+    pub fn headers(&self) -> Headers<'_> {
+        self.as_ref().headers()
+    }
+}
+
+impl fmt::Debug for ConsumerRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}

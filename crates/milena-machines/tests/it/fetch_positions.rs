@@ -1,0 +1,297 @@
+//! Where a consumer stands, and what moves it.
+
+use milena_machines::{
+    TopicPartition,
+    fetch::{FetchError, FetchFrom, Position, Positions, ResetPolicy, ResetTo, Turn, Verdict},
+};
+use milena_wire::errors::ErrorCode;
+
+const BACKOFF_MS: i64 = 100;
+const LEADER: i32 = 1;
+const FOLLOWER: i32 = 2;
+
+fn place(partition: i32) -> TopicPartition {
+    TopicPartition::new("orders", partition)
+}
+
+fn leader(_: &TopicPartition) -> Option<FetchFrom> {
+    Some(FetchFrom {
+        node: LEADER,
+        leader_epoch: 7,
+    })
+}
+
+fn at(offset: i64, epoch: i32) -> Position {
+    Position {
+        offset,
+        epoch: Some(epoch),
+    }
+}
+
+/// One partition that is read from offset 10 on.
+fn reading(policy: ResetPolicy) -> (Positions, Turn) {
+    let mut positions = Positions::new(policy, true, BACKOFF_MS);
+    positions.assign([place(0)]);
+    let (_, turn) = positions.ask_committed(0).remove(0);
+    positions.handle_committed(&place(0), turn, Some(at(10, 3)));
+    (positions, turn)
+}
+
+#[test]
+fn a_committed_offset_is_where_reading_begins() {
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
+    let fetchable = positions.fetchable(0, LEADER, leader);
+    assert_eq!(fetchable.len(), 1);
+    assert_eq!(fetchable[0].position, at(10, 3));
+    assert_eq!(fetchable[0].leader_epoch, 7);
+    assert_eq!(fetchable[0].turn, turn);
+    assert!(positions.fetchable(0, FOLLOWER, leader).is_empty());
+}
+
+#[test]
+fn without_a_committed_offset_the_policy_decides() {
+    let mut positions = Positions::new(ResetPolicy::ByDuration { millis: 5 }, true, BACKOFF_MS);
+    positions.assign([place(0)]);
+    let (_, turn) = positions.ask_committed(0).remove(0);
+    positions.handle_committed(&place(0), turn, None);
+    assert!(!positions.is_settled());
+    let reset = positions.ask_resets(0).remove(0);
+    assert_eq!(reset.to, ResetTo::Ago { millis: 5 });
+    positions.handle_reset(&place(0), reset.turn, at(42, 1));
+    assert_eq!(positions.position(&place(0)), Some(at(42, 1)));
+    assert!(positions.is_settled());
+}
+
+#[test]
+fn without_a_policy_the_application_hears_of_it_until_it_seeks() {
+    let mut positions = Positions::new(ResetPolicy::None, true, BACKOFF_MS);
+    positions.assign([place(0)]);
+    let (_, turn) = positions.ask_committed(0).remove(0);
+    positions.handle_committed(&place(0), turn, None);
+    let partition = place(0);
+    assert_eq!(positions.stuck(), Some(&FetchError::NoOffset { partition }));
+    assert!(positions.stuck().is_some(), "it is told with every poll");
+    assert!(positions.seek(&place(0), Position::at(0)));
+    assert_eq!(positions.stuck(), None);
+}
+
+#[test]
+fn without_a_group_nobody_asks_for_committed_offsets() {
+    let mut positions = Positions::new(ResetPolicy::Earliest, false, BACKOFF_MS);
+    positions.assign([place(0)]);
+    assert!(positions.ask_committed(0).is_empty());
+    assert_eq!(positions.ask_resets(0)[0].to, ResetTo::Earliest);
+}
+
+#[test]
+fn what_is_asked_is_not_asked_again_before_a_failure_and_a_pause() {
+    let mut positions = Positions::new(ResetPolicy::Earliest, true, BACKOFF_MS);
+    positions.assign([place(0)]);
+    let (partition, turn) = positions.ask_committed(0).remove(0);
+    assert!(positions.ask_committed(1_000).is_empty());
+    positions.handle_unanswered(1_000, &partition, turn);
+    assert!(positions.ask_committed(1_099).is_empty());
+    assert_eq!(positions.next_retry(1_000), Some(1_100));
+    assert_eq!(positions.ask_committed(1_100), [(partition, turn)]);
+}
+
+#[test]
+fn a_seek_makes_everything_stale_that_is_under_way() {
+    let (mut positions, old) = reading(ResetPolicy::Latest);
+    assert!(positions.seek_to(&place(0), ResetTo::Earliest));
+    let reset = positions.ask_resets(0).remove(0);
+    assert!(positions.seek(&place(0), Position::at(5)));
+    positions.handle_reset(&place(0), reset.turn, at(99, 1));
+    assert!(!positions.handle_fetched(&place(0), old, at(20, 3)));
+    assert_eq!(positions.deliverable(&place(0), old), None);
+    positions.handle_delivered(&place(0), old, at(20, 3));
+    assert_eq!(positions.position(&place(0)), Some(Position::at(5)));
+}
+
+#[test]
+fn what_is_fetched_runs_ahead_of_what_is_handed_out() {
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    assert!(positions.handle_fetched(&place(0), turn, at(30, 4)));
+    assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
+    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(30, 4));
+    positions.handle_delivered(&place(0), turn, at(20, 4));
+    assert_eq!(positions.consumed().collect::<Vec<_>>(), [(&place(0), at(20, 4))]);
+}
+
+#[test]
+fn a_new_assignment_keeps_place_and_pause_of_what_stays() {
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    assert!(positions.pause(&place(0), true));
+    positions.assign([place(0), place(1)]);
+    assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
+    assert_eq!(positions.paused().collect::<Vec<_>>(), [&place(0)]);
+    assert_eq!(positions.deliverable(&place(0), turn), Some(false));
+    positions.assign([place(1)]);
+    assert_eq!(positions.deliverable(&place(0), turn), None);
+    positions.assign([place(0), place(1)]);
+    assert_eq!(
+        positions.deliverable(&place(0), turn),
+        None,
+        "what it had before is stale"
+    );
+    assert_eq!(positions.paused().count(), 0);
+}
+
+#[test]
+fn what_is_held_is_neither_asked_about_nor_read() {
+    let mut positions = Positions::new(ResetPolicy::Earliest, true, BACKOFF_MS);
+    positions.assign([place(0)]);
+    positions.hold([&place(0)], true);
+    assert!(positions.ask_committed(0).is_empty());
+    positions.hold([&place(0)], false);
+    let (_, turn) = positions.ask_committed(0).remove(0);
+    positions.handle_committed(&place(0), turn, Some(Position::at(1)));
+    positions.hold([&place(0)], true);
+    assert!(positions.fetchable(0, LEADER, leader).is_empty());
+    assert_eq!(positions.deliverable(&place(0), turn), Some(false));
+}
+
+#[test]
+fn an_offset_that_does_not_exist_resets_once_the_buffer_is_drained() {
+    let (mut positions, turn) = reading(ResetPolicy::Earliest);
+    let verdict = positions.handle_fetch_error(0, &place(0), turn, ErrorCode::OffsetOutOfRange);
+    assert_eq!(verdict, Verdict::WhenDrained);
+    assert_eq!(
+        positions.position(&place(0)),
+        Some(at(10, 3)),
+        "what is buffered counts"
+    );
+    positions.handle_end_of_range(&place(0), turn);
+    assert_eq!(positions.ask_resets(0)[0].to, ResetTo::Earliest);
+
+    let (mut positions, turn) = reading(ResetPolicy::None);
+    positions.handle_end_of_range(&place(0), turn);
+    let (partition, offset) = (place(0), 10);
+    assert_eq!(
+        positions.stuck(),
+        Some(&FetchError::OffsetOutOfRange { partition, offset })
+    );
+}
+
+#[test]
+fn a_follower_that_is_behind_never_resets_a_position() {
+    let (mut positions, turn) = reading(ResetPolicy::Earliest);
+    positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
+    // The first look learns of the leader's epoch, and a follower named before that is forgotten.
+    positions.fetchable(0, LEADER, leader);
+    positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
+    assert_eq!(positions.fetchable(0, FOLLOWER, leader).len(), 1);
+    assert!(positions.fetchable(0, LEADER, leader).is_empty());
+    let verdict = positions.handle_fetch_error(0, &place(0), turn, ErrorCode::OffsetOutOfRange);
+    assert_eq!(verdict, Verdict::Retry);
+    assert_eq!(
+        positions.fetchable(0, LEADER, leader).len(),
+        1,
+        "the leader is asked at once"
+    );
+}
+
+#[test]
+fn a_follower_is_left_when_its_lease_ends_it_is_lost_or_the_leader_changes() {
+    let (mut positions, turn) = reading(ResetPolicy::Earliest);
+    positions.fetchable(0, LEADER, leader);
+    positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
+    assert_eq!(positions.fetchable(999, FOLLOWER, leader).len(), 1);
+    assert!(positions.fetchable(1_000, FOLLOWER, leader).is_empty());
+
+    positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 9_000);
+    positions.handle_node_lost(FOLLOWER);
+    assert!(positions.fetchable(1_000, FOLLOWER, leader).is_empty());
+
+    positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 9_000);
+    let new_leader = |_: &TopicPartition| {
+        Some(FetchFrom {
+            node: LEADER,
+            leader_epoch: 8,
+        })
+    };
+    assert!(positions.fetchable(1_000, FOLLOWER, new_leader).is_empty());
+    assert_eq!(positions.fetchable(1_000, LEADER, new_leader).len(), 1);
+}
+
+#[test]
+fn errors_of_a_fetch_lead_to_a_pause_or_to_the_application() {
+    let verdict = |code| {
+        let (mut positions, turn) = reading(ResetPolicy::Earliest);
+        let verdict = positions.handle_fetch_error(0, &place(0), turn, code);
+        assert!(positions.fetchable(0, LEADER, leader).is_empty(), "{code}: pauses");
+        assert_eq!(
+            positions.fetchable(BACKOFF_MS, LEADER, leader).len(),
+            1,
+            "{code}: goes on"
+        );
+        verdict
+    };
+    for code in [
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::ReplicaNotAvailable,
+        ErrorCode::KafkaStorageError,
+        ErrorCode::FencedLeaderEpoch,
+        ErrorCode::OffsetNotAvailable,
+        ErrorCode::UnknownTopicOrPartition,
+        ErrorCode::UnknownTopicId,
+        ErrorCode::InconsistentTopicId,
+    ] {
+        assert_eq!(verdict(code), Verdict::RefreshMetadata, "{code}");
+    }
+    assert_eq!(verdict(ErrorCode::UnknownLeaderEpoch), Verdict::Retry);
+    assert_eq!(verdict(ErrorCode::UnknownServerError), Verdict::Retry);
+    let topic = "orders".to_owned();
+    let denied = Verdict::Tell(FetchError::TopicAuthorization { topic });
+    assert_eq!(verdict(ErrorCode::TopicAuthorizationFailed), denied);
+    let (partition, offset, code) = (place(0), 10, ErrorCode::CorruptMessage);
+    let corrupt = Verdict::Tell(FetchError::Broker {
+        partition,
+        offset,
+        code,
+    });
+    assert_eq!(verdict(ErrorCode::CorruptMessage), corrupt);
+}
+
+#[test]
+fn a_cut_off_log_is_read_again_from_where_it_parts() {
+    // Only what is buffered was cut off: nothing that the application saw.
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    positions.handle_fetched(&place(0), turn, at(30, 4));
+    positions.handle_divergence(&place(0), turn, at(20, 4));
+    assert_eq!(positions.deliverable(&place(0), turn), None, "what is buffered is void");
+    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(10, 3));
+
+    // What the application saw was cut off too.
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    positions.handle_divergence(&place(0), turn, at(4, 2));
+    assert_eq!(positions.position(&place(0)), Some(at(4, 2)));
+
+    let (mut positions, turn) = reading(ResetPolicy::None);
+    positions.handle_divergence(&place(0), turn, at(4, 2));
+    let (partition, offset, divergent) = (place(0), 10, Some(at(4, 2)));
+    let truncated = FetchError::LogTruncation {
+        partition,
+        offset,
+        divergent,
+    };
+    assert_eq!(positions.stuck(), Some(&truncated));
+    let text = truncated.to_string();
+    assert!(
+        text.contains("orders-0") && text.contains("offset 10") && text.contains("offset 4"),
+        "{text}"
+    );
+}
+
+#[test]
+fn lag_and_lead_are_known_once_a_broker_has_told() {
+    let (mut positions, _) = reading(ResetPolicy::Latest);
+    assert_eq!(positions.lag(&place(0), false), None);
+    positions.handle_ends(&place(0), 100, 60, 4);
+    positions.handle_ends(&place(0), -1, -1, -1);
+    assert_eq!(positions.lag(&place(0), false), Some(90));
+    assert_eq!(positions.lag(&place(0), true), Some(50));
+    assert_eq!(positions.lead(&place(0)), Some(6));
+    assert_eq!(positions.lag(&place(9), false), None);
+}
