@@ -1,0 +1,98 @@
+//! Requests of a member, and what becomes of them.
+
+use bytestring::ByteString;
+use milena_wire::{
+    api::ApiKey,
+    messages::{
+        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest, HeartbeatResponse,
+        JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest,
+        SyncGroupResponse,
+    },
+};
+
+/// Which request an answer belongs to. Never used twice by one machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub(super) u64);
+
+/// A request for the group's coordinator. The driver sends it once and reports what became of it, also if it finds no
+/// coordinator; sending again is the machine's decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberCall {
+    pub id: CallId,
+    pub request: MemberRequest,
+    /// After so long without an answer it has failed.
+    pub timeout_ms: i64,
+    /// A broker that does not know this version cannot do what is asked: [`CallFailure::Unsupported`].
+    pub min_version: i16,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum MemberRequest {
+    Join(JoinGroupRequest),
+    Sync(SyncGroupRequest),
+    Heartbeat(HeartbeatRequest),
+    Leave(LeaveGroupRequest),
+    ConsumerHeartbeat(ConsumerGroupHeartbeatRequest),
+}
+
+impl MemberRequest {
+    pub fn api(&self) -> ApiKey {
+        match self {
+            Self::Join(_) => ApiKey::JoinGroup,
+            Self::Sync(_) => ApiKey::SyncGroup,
+            Self::Heartbeat(_) => ApiKey::Heartbeat,
+            Self::Leave(_) => ApiKey::LeaveGroup,
+            Self::ConsumerHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+        }
+    }
+
+    /// The same request as `version` writes it: old versions of `LeaveGroup` name one member, in another field.
+    #[must_use]
+    pub fn for_version(self, version: i16) -> Self {
+        match self {
+            Self::Leave(mut request) if version < 3 => {
+                if let Some(member) = request.members.pop() {
+                    request.member_id = member.member_id;
+                }
+                request.members.clear();
+                Self::Leave(request)
+            }
+            request => request,
+        }
+    }
+
+    /// The first version that can say what this request says.
+    pub(super) fn min_version(&self) -> i16 {
+        let has_instance = |instance: &Option<ByteString>| instance.is_some();
+        match self {
+            Self::Join(request) if has_instance(&request.group_instance_id) => 5,
+            Self::Sync(request) if has_instance(&request.group_instance_id) => 3,
+            Self::Heartbeat(request) if has_instance(&request.group_instance_id) => 3,
+            Self::Leave(request) if request.members.iter().any(|member| member.group_instance_id.is_some()) => 3,
+            Self::ConsumerHeartbeat(request) if request.subscribed_topic_regex.is_some() => 1,
+            _ => 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum MemberResponse {
+    Join(JoinGroupResponse),
+    Sync(SyncGroupResponse),
+    Heartbeat(HeartbeatResponse),
+    Leave(LeaveGroupResponse),
+    ConsumerHeartbeat(ConsumerGroupHeartbeatResponse),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailure {
+    #[error("the connection to the coordinator broke")]
+    Disconnected,
+    #[error("the coordinator did not answer in time")]
+    TimedOut,
+    #[error("the coordinator of the group was not found")]
+    CoordinatorUnknown,
+    #[error("the broker does not support this version of {api:?}")]
+    Unsupported { api: ApiKey },
+}

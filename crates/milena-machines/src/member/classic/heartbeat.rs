@@ -1,0 +1,99 @@
+//! `Heartbeat`, and the session that it keeps alive.
+
+use milena_wire::{
+    api::ApiKey,
+    errors::ErrorCode,
+    messages::{HeartbeatRequest, HeartbeatResponse},
+};
+
+use super::{CallFailure, Classic, Common, MemberCall, MemberRequest, Phase, Sent};
+use crate::member::offsets::code;
+
+impl Classic {
+    /// Since `JoinGroup` was answered, the coordinator expects to hear of us.
+    fn has_session(&self) -> bool {
+        matches!(self.phase, Phase::Assigning | Phase::Syncing | Phase::Stable)
+    }
+
+    pub(super) fn begin_session(&mut self, now_ms: i64) {
+        self.heartbeat_call = None;
+        self.heartbeat_at = now_ms.saturating_add(self.heartbeat_interval_ms);
+        self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+    }
+
+    pub(super) fn heartbeat_deadline(&self) -> Option<i64> {
+        let next = if self.heartbeat_call.is_some() {
+            self.session_ends
+        } else {
+            self.heartbeat_at.min(self.session_ends)
+        };
+        self.has_session().then_some(next)
+    }
+
+    pub(super) fn next_heartbeat(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
+        if !self.has_session() || self.heartbeat_call.is_some() || self.heartbeat_at > now_ms {
+            return None;
+        }
+        let request = HeartbeatRequest {
+            group_id: common.group_id.clone(),
+            generation_id: self.membership.generation,
+            member_id: self.membership.member_id.clone(),
+            group_instance_id: common.instance_id.clone(),
+            ..Default::default()
+        };
+        let call = common.call(MemberRequest::Heartbeat(request), common.request_timeout_ms);
+        self.heartbeat_at = now_ms.saturating_add(self.heartbeat_interval_ms);
+        self.heartbeat_call = Some(self.sent(&call));
+        Some(call)
+    }
+
+    pub(super) fn heartbeat_failed(&mut self, common: &mut Common, now_ms: i64, failure: CallFailure) {
+        self.check_supported(common, failure);
+        self.heartbeat_at = now_ms.saturating_add(common.next_backoff());
+    }
+
+    pub(super) fn heartbeat_answered(
+        &mut self,
+        common: &mut Common,
+        now_ms: i64,
+        sent: &Sent,
+        response: &HeartbeatResponse,
+    ) {
+        let error = code(response.error_code);
+        match error {
+            ErrorCode::None => self.heard(common, now_ms),
+            // The coordinator counts this as a sign of life.
+            ErrorCode::RebalanceInProgress => {
+                self.heard(common, now_ms);
+                if self.phase == Phase::Stable && self.is_current(sent) {
+                    self.request_rejoin("group is already rebalancing");
+                }
+            }
+            ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::FencedInstanceId
+                if !self.is_current(sent) => {}
+            ErrorCode::UnknownMemberId => self.reset(false, "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"),
+            ErrorCode::IllegalGeneration => self.reset(true, "encountered ILLEGAL_GENERATION from HEARTBEAT response"),
+            ErrorCode::FencedInstanceId => self.fenced(common),
+            error => {
+                self.refuse(common, ApiKey::Heartbeat, error);
+                self.heartbeat_at = now_ms.saturating_add(common.next_backoff());
+            }
+        }
+    }
+
+    fn heard(&mut self, common: &mut Common, now_ms: i64) {
+        common.backoff.reset();
+        self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+    }
+
+    /// After a session without an answer the coordinator is looked for anew. Whether we are still in the group is for it
+    /// to say.
+    pub(super) fn check_session(&mut self, common: &mut Common, now_ms: i64) {
+        if self.has_session() && self.session_ends <= now_ms {
+            common.coordinator_moved = true;
+            self.heartbeat_call = None;
+            self.heartbeat_at = now_ms;
+            self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests as they are written.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_wire::{
+    Uuid,
+    messages::{
+        OffsetCommitRequest, OffsetFetchRequest,
+        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+        offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
+    },
+};
+
+use super::{OffsetAndMetadata, OffsetRequest};
+use crate::{
+    TopicPartition,
+    member::{GroupMetadata, MemberMetadata},
+};
+
+/// From this version on topics have ids and no names, in `OffsetCommit` as in `OffsetFetch`.
+const IDS_SINCE: i16 = 10;
+
+impl OffsetRequest {
+    /// The same request as `version` writes it: `OffsetFetch` names one group in other fields before it could name many,
+    /// and could not wait for transactions before that.
+    #[must_use]
+    pub fn for_version(self, version: i16) -> Self {
+        match self {
+            Self::Fetch(mut request) if version < 8 => {
+                if let Some(group) = request.groups.pop() {
+                    request.group_id = group.group_id;
+                    let topics = group.topics.unwrap_or_default().into_iter();
+                    let topics = topics.map(|topic| OffsetFetchRequestTopic {
+                        name: topic.name,
+                        partition_indexes: topic.partition_indexes,
+                        ..Default::default()
+                    });
+                    request.topics = Some(topics.collect());
+                }
+                request.groups.clear();
+                request.require_stable &= version >= 7;
+                Self::Fetch(request)
+            }
+            request => request,
+        }
+    }
+}
+
+/// The ids of the topics in a request, for its answer.
+#[derive(Debug, Default)]
+pub(super) struct TopicIds {
+    names: BTreeMap<Uuid, ByteString>,
+    is_complete: bool,
+}
+
+impl TopicIds {
+    pub(super) fn of<'a>(metadata: &MemberMetadata, places: impl Iterator<Item = &'a TopicPartition>) -> Self {
+        let mut ids = Self {
+            is_complete: true,
+            ..Self::default()
+        };
+        for place in places {
+            match metadata.topic_id(&place.topic) {
+                Some(id) => {
+                    ids.names.entry(id).or_insert_with(|| place.topic.clone());
+                }
+                None => ids.is_complete = false,
+            }
+        }
+        ids
+    }
+
+    pub(super) fn max_version(&self) -> i16 {
+        if self.is_complete { IDS_SINCE } else { IDS_SINCE - 1 }
+    }
+
+    /// The name of a topic in an answer, which has a name or an id.
+    pub(super) fn name(&self, name: &ByteString, id: Uuid) -> ByteString {
+        self.names.get(&id).unwrap_or(name).clone()
+    }
+}
+
+pub(super) fn commit(
+    identity: &GroupMetadata,
+    offsets: &BTreeMap<TopicPartition, OffsetAndMetadata>,
+    metadata: &MemberMetadata,
+) -> OffsetRequest {
+    let mut topics: Vec<OffsetCommitRequestTopic> = vec![];
+    for (place, offset) in offsets {
+        let partition = OffsetCommitRequestPartition {
+            partition_index: place.partition,
+            committed_offset: offset.offset,
+            committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
+            committed_metadata: Some(offset.metadata.clone()),
+            ..Default::default()
+        };
+        match topics.last_mut().filter(|topic| topic.name == place.topic) {
+            Some(topic) => topic.partitions.push(partition),
+            None => topics.push(OffsetCommitRequestTopic {
+                name: place.topic.clone(),
+                topic_id: metadata.topic_id(&place.topic).unwrap_or_default(),
+                partitions: vec![partition],
+                ..Default::default()
+            }),
+        }
+    }
+    OffsetRequest::Commit(OffsetCommitRequest {
+        group_id: identity.group_id.clone(),
+        generation_id_or_member_epoch: identity.generation,
+        member_id: identity.member_id.clone(),
+        group_instance_id: identity.instance_id.clone(),
+        topics,
+        ..Default::default()
+    })
+}
+
+/// Only a member of the consumer protocol says who it is when it asks.
+pub(super) fn fetch<'a>(
+    group_id: &ByteString,
+    member: Option<&GroupMetadata>,
+    places: impl Iterator<Item = &'a TopicPartition>,
+    metadata: &MemberMetadata,
+) -> OffsetRequest {
+    let mut topics: Vec<OffsetFetchRequestTopics> = vec![];
+    for place in places {
+        match topics.last_mut().filter(|topic| topic.name == place.topic) {
+            Some(topic) => topic.partition_indexes.push(place.partition),
+            None => topics.push(OffsetFetchRequestTopics {
+                name: place.topic.clone(),
+                topic_id: metadata.topic_id(&place.topic).unwrap_or_default(),
+                partition_indexes: vec![place.partition],
+                ..Default::default()
+            }),
+        }
+    }
+    let group = OffsetFetchRequestGroup {
+        group_id: group_id.clone(),
+        member_id: member.map(|member| member.member_id.clone()),
+        member_epoch: member.map_or(-1, |member| member.generation),
+        topics: Some(topics),
+        ..Default::default()
+    };
+    OffsetRequest::Fetch(OffsetFetchRequest {
+        groups: vec![group],
+        require_stable: true,
+        ..Default::default()
+    })
+}
