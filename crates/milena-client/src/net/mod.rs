@@ -24,6 +24,7 @@ mod tests;
 pub(crate) use backoff::Backoff;
 pub(crate) use call::{Answer, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
+#[allow(unused_imports, reason = "the consumer that is built on them comes next")]
 pub(crate) use connections::{Connections, NodeNumbers};
 pub(crate) use counters::Numbers;
 pub(crate) use error::CallError;
