@@ -12,5 +12,11 @@
 
 pub mod config;
 pub mod consumer;
-pub mod metadata;
+#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+mod coordinator;
+#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+mod io;
+#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+mod metadata;
+#[allow(dead_code, reason = "the consumer that is built on them comes next")]
 mod net;

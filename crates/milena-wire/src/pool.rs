@@ -27,9 +27,15 @@ impl BufferPool {
 
     /// An empty buffer with room for at least `capacity` bytes.
     pub fn take(&self, capacity: usize) -> PooledBuffer {
+        self.take_within(capacity, usize::MAX)
+    }
+
+    /// As [`BufferPool::take`], but no buffer of more than `capacity_max` is used again for it: whoever keeps a part of
+    /// its contents for long keeps all of it.
+    pub fn take_within(&self, capacity: usize, capacity_max: usize) -> PooledBuffer {
         let buffer = self
             .shared
-            .take_idle(capacity)
+            .take_idle(capacity, capacity_max)
             .unwrap_or_else(|| Vec::with_capacity(capacity));
         PooledBuffer {
             buffer,
@@ -105,15 +111,15 @@ const MAX_IDLE_BUFFERS: usize = 1024;
 impl Shared {
     /// The smallest buffer that is large enough: a large one would be held by
     /// little data.
-    fn take_idle(&self, capacity: usize) -> Option<Vec<u8>> {
+    fn take_idle(&self, capacity: usize, capacity_max: usize) -> Option<Vec<u8>> {
         let mut idle = self.idle();
         let enough = idle.buffers.iter().map(Vec::capacity).enumerate();
-        let enough = enough.filter(|&(_, available)| available >= capacity);
+        let enough = enough.filter(|&(_, available)| available >= capacity && available <= capacity_max);
         let Some((position, _)) = enough.min_by_key(|&(_, available)| available) else {
-            // All are too small. One makes place for the larger buffer that is
-            // coming; else small ones nobody asks for could fill the pool.
-            let too_small = idle.buffers.pop();
-            let freed = too_small.as_ref().map_or(0, Vec::capacity);
+            // None is of the right size. One makes place for the buffer that is
+            // coming; else those nobody asks for could fill the pool.
+            let unfit = idle.buffers.pop();
+            let freed = unfit.as_ref().map_or(0, Vec::capacity);
             idle.bytes = idle.bytes.saturating_sub(freed);
             drop(idle);
             return None;
@@ -201,6 +207,14 @@ mod tests {
         drop([pool.take(1000), pool.take(200), pool.take(3000)]);
         assert_eq!(pool.take(150).capacity(), 200);
         assert_eq!(pool.take(201).capacity(), 1000);
+    }
+
+    #[test]
+    fn one_that_is_too_large_is_not_taken() {
+        let pool = BufferPool::new(10_000);
+        drop([pool.take(1000), pool.take(3000)]);
+        assert_eq!(pool.take_within(100, 1000).capacity(), 1000);
+        assert_eq!(pool.take_within(100, 999).capacity(), 100);
     }
 
     #[test]

@@ -1,1 +1,33 @@
 //! Connections to brokers.
+//!
+//! [`Connections`] has a [`Connection`] for each node and role, opened when it is first needed. Each is a task on the io
+//! thread that owns its socket. Requests are pipelined; their answers come in order and are handed to the callbacks on
+//! that same thread, so that the callback of a Fetch can send the next one before anything else happens.
+
+mod backoff;
+mod call;
+mod connection;
+mod connections;
+mod counters;
+mod dial;
+mod error;
+mod lifecycle;
+mod receive;
+mod session;
+mod settings;
+mod throttle;
+mod versions;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use backoff::Backoff;
+pub(crate) use call::{Answer, SendOptions};
+pub(crate) use connection::{Connection, Role, Status};
+#[allow(unused_imports, reason = "the consumer that is built on them comes next")]
+pub(crate) use connections::{Connections, NodeNumbers};
+pub(crate) use counters::Numbers;
+pub(crate) use error::CallError;
+pub(crate) use settings::{ClientSettings, Endpoint, MetadataRecovery};
+pub(crate) use throttle::Throttled;
+pub(crate) use versions::BrokerVersions;

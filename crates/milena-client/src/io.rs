@@ -1,0 +1,114 @@
+//! The one background thread of the process, and its clock.
+//!
+//! All connections of all clients live on it, so that heartbeats go on whatever the application's own executor does. It
+//! only waits, copies bytes and decides; nothing that takes long may run here.
+
+use std::{
+    future::Future,
+    sync::{LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Builder, Handle},
+    task::AbortHandle,
+    time::{Instant, Sleep},
+};
+
+/// Threads that may look up host names at once. Such a look-up blocks, so it cannot run on the thread itself.
+const LOOKUPS_MAX: usize = 8;
+/// What is further away is never waited for.
+const FAR_MS: u64 = 10 * 365 * 24 * 3600 * 1000;
+
+static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Milliseconds since the process first asked. It never goes back.
+pub(crate) fn now_ms() -> i64 {
+    let elapsed = Instant::now().saturating_duration_since(*START);
+    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// When the clock of [`now_ms`] shows `ms`.
+pub(crate) fn instant(ms: i64) -> Instant {
+    *START + Duration::from_millis(u64::try_from(ms).unwrap_or(0).min(FAR_MS))
+}
+
+/// A handle to the background thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Io {
+    handle: Handle,
+}
+
+impl Io {
+    /// The thread of the process; the first call starts it, and it never ends.
+    pub(crate) fn start() -> Result<Self, StartIoError> {
+        let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*thread {
+            return Ok(Self { handle: handle.clone() });
+        }
+        let handle = start_thread().map_err(|error| StartIoError { why: error.to_string() })?;
+        *thread = Some(handle.clone());
+        Ok(Self { handle })
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.handle.spawn(task).abort_handle()
+    }
+
+    /// A timer of this thread. It may be awaited anywhere, also outside of tokio.
+    pub(crate) fn sleep_until(&self, deadline_ms: i64) -> Sleep {
+        let _inside = self.handle.enter();
+        tokio::time::sleep_until(instant(deadline_ms))
+    }
+}
+
+fn start_thread() -> std::io::Result<Handle> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(LOOKUPS_MAX)
+        .thread_name("milena-lookup")
+        .build()?;
+    let handle = runtime.handle().clone();
+    std::thread::Builder::new()
+        .name("milena-io".to_owned())
+        .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+    Ok(handle)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot start the thread for network IO: {why}")]
+pub(crate) struct StartIoError {
+    pub(crate) why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn all_tasks_run_on_the_one_thread() {
+        let (names, seen) = mpsc::channel();
+        for _ in 0..2 {
+            let names = names.clone();
+            let io = Io::start().unwrap();
+            let timer = io.sleep_until(now_ms() + 1);
+            io.spawn(async move {
+                timer.await;
+                let _ = names.send(std::thread::current().name().map(str::to_owned));
+            });
+        }
+        for _ in 0..2 {
+            assert_eq!(seen.recv().unwrap().as_deref(), Some("milena-io"));
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_slept_for() {
+        let io = Io::start().unwrap();
+        assert!(!io.sleep_until(i64::MAX).is_elapsed());
+        assert!(instant(-1) <= Instant::now());
+    }
+}

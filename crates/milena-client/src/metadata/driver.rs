@@ -1,0 +1,299 @@
+//! Asking a broker for metadata, whenever the refresher says so.
+
+use std::{
+    collections::BTreeSet,
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use milena_machines::{Random, TopicPartition};
+use tokio::sync::{Notify, watch};
+
+use super::{
+    Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, Wanted,
+    choose::{Candidate, all_failing, choose},
+    refresh::MetadataCall,
+};
+use crate::{
+    io::{instant, now_ms},
+    net::{Connection, Connections, Role, SendOptions},
+};
+
+/// What a client knows of the cluster, kept up to date on the io thread. Clones are the same; it ends with the last.
+#[derive(Debug, Clone)]
+pub(crate) struct Metadata {
+    guard: Arc<Guard>,
+}
+
+#[derive(Debug)]
+struct Guard {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    connections: Connections,
+    core: Mutex<Core>,
+    wake: Notify,
+    told: watch::Sender<Told>,
+    observers: Mutex<Vec<Arc<Observer>>>,
+}
+
+/// What those who wait are told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    /// The version of the cache after the last answer.
+    version: u64,
+    closed: bool,
+}
+
+type Observer = dyn Fn(&Arc<MetadataCache>) + Send + Sync;
+
+#[derive(Debug)]
+struct Core {
+    refresher: Refresher,
+    random: Random,
+    closed: bool,
+}
+
+impl Metadata {
+    /// Starts to learn of the cluster from the bootstrap servers.
+    pub(crate) fn start(connections: Connections) -> Self {
+        let seeds = RandomState::new();
+        let settings = Arc::clone(connections.settings());
+        let io = connections.io().clone();
+        let shared = Arc::new(Shared {
+            connections,
+            core: Mutex::new(Core {
+                refresher: Refresher::new(&settings, seeds.hash_one(0)),
+                random: Random::new(seeds.hash_one(1)),
+                closed: false,
+            }),
+            wake: Notify::new(),
+            told: watch::Sender::default(),
+            observers: Mutex::default(),
+        });
+        let watcher = Arc::downgrade(&shared);
+        shared.connections.watch_losses(move |_| {
+            // A broker that is gone may have been replaced.
+            if let Some(shared) = watcher.upgrade() {
+                shared.core().refresher.request_update(Refresh::Stale);
+                shared.wake.notify_one();
+            }
+        });
+        io.spawn(run(Arc::clone(&shared)));
+        Self {
+            guard: Arc::new(Guard { shared }),
+        }
+    }
+
+    /// What is known now.
+    pub(crate) fn cache(&self) -> Arc<MetadataCache> {
+        Arc::clone(self.core().refresher.cache())
+    }
+
+    /// Replaces the topics that metadata is wanted for. What is new is asked for at once.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        self.core().refresher.want(wanted);
+        self.guard.shared.wake.notify_one();
+    }
+
+    /// Asks for an update, and gives the version of the cache before it.
+    pub(crate) fn request_update(&self, why: Refresh) -> u64 {
+        let version = self.core().refresher.request_update(why);
+        self.guard.shared.wake.notify_one();
+        version
+    }
+
+    /// Waits until a broker's answer has made the cache newer than `version`. `false` if it never will, as it is closed.
+    pub(crate) fn updated_past(&self, version: u64) -> impl Future<Output = bool> + Send + use<> {
+        let mut told = self.guard.shared.told.subscribe();
+        async move {
+            let last = told.wait_for(|told| told.closed || told.version > version).await;
+            last.is_ok_and(|told| !told.closed)
+        }
+    }
+
+    /// Takes leaders that another answer than Metadata's has named, if they are newer. Gives their partitions. No
+    /// observer is called: whoever calls this knows.
+    pub(crate) fn handle_leaders(&self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
+        self.core().refresher.handle_leaders(hints, brokers)
+    }
+
+    /// Notes a leader's epoch that was heard of elsewhere. If it is newer, an update is asked for, and until that comes
+    /// the leader is unknown.
+    pub(crate) fn handle_epoch(&self, partition: &TopicPartition, epoch: i32) -> bool {
+        let newer = self.core().refresher.handle_epoch(partition, epoch);
+        if newer {
+            self.guard.shared.wake.notify_one();
+        }
+        newer
+    }
+
+    /// Calls `observer` on the io thread after every answer that was taken; no lock is held.
+    pub(crate) fn on_update(&self, observer: impl Fn(&Arc<MetadataCache>) + Send + Sync + 'static) {
+        self.guard.shared.observers().push(Arc::new(observer));
+    }
+
+    /// A broker that is likely to answer soon: one that is known, or a bootstrap server before any is. `None` if there
+    /// are no bootstrap servers.
+    pub(crate) fn any_broker(&self) -> Option<Connection> {
+        let mut core = self.core();
+        let core = &mut *core;
+        best(self.guard.shared.known(&core.refresher), &mut core.random)
+    }
+
+    /// Why the last attempt to learn of the cluster failed; `None` if it did not.
+    pub(crate) fn trouble(&self) -> Option<MetadataError> {
+        self.core().refresher.trouble().cloned()
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.guard.shared.connections
+    }
+
+    /// Asks no more.
+    pub(crate) fn close(&self) {
+        self.guard.shared.close();
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.guard.shared.core()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+async fn run(shared: Arc<Shared>) {
+    loop {
+        let due_ms = match shared.drive() {
+            Drive::Closed => return,
+            Drive::Until(due_ms) => due_ms,
+        };
+        let woken = shared.wake.notified();
+        // Either way there may be something to do.
+        let _ = tokio::time::timeout_at(instant(due_ms), woken).await;
+    }
+}
+
+enum Drive {
+    Until(i64),
+    Closed,
+}
+
+impl Shared {
+    /// Sends what is due.
+    fn drive(self: &Arc<Self>) -> Drive {
+        loop {
+            let mut core = self.core();
+            if core.closed {
+                return Drive::Closed;
+            }
+            let Some(call) = core.refresher.poll_request(now_ms()) else {
+                return Drive::Until(core.refresher.poll_timeout().unwrap_or(i64::MAX));
+            };
+            let Some(connection) = self.pick(&mut core) else {
+                core.refresher
+                    .handle_response(now_ms(), call.id, Err(MetadataError::NoBootstrap));
+                continue;
+            };
+            drop(core);
+            self.send(&connection, call);
+        }
+    }
+
+    fn send(self: &Arc<Self>, connection: &Connection, call: MetadataCall) {
+        let options = SendOptions {
+            versions: call.versions,
+            ..SendOptions::default()
+        };
+        // Whoever waits for an answer must not keep this alive.
+        let shared = Arc::downgrade(self);
+        connection.send(call.request, options, move |result| {
+            let Some(shared) = Weak::upgrade(&shared) else { return };
+            let result = result.map(|answer| (answer.version, answer.response));
+            let mut core = shared.core();
+            let changed = core
+                .refresher
+                .handle_response(now_ms(), call.id, result.map_err(MetadataError::from));
+            let cache = Arc::clone(core.refresher.cache());
+            let failed = core.refresher.trouble().cloned();
+            drop(core);
+            shared.wake.notify_one();
+            match failed {
+                Some(error) => tracing::debug!(%error, "no metadata"),
+                None if changed => shared.tell(&cache),
+                None => {}
+            }
+        });
+    }
+
+    fn tell(&self, cache: &Arc<MetadataCache>) {
+        self.connections
+            .retain(&cache.brokers().map(|broker| broker.id).collect::<BTreeSet<_>>());
+        let observers = self.observers().clone();
+        for observer in observers {
+            observer(cache);
+        }
+        self.told.send_modify(|told| told.version = cache.version);
+    }
+
+    /// Whom to ask for metadata. If none of the brokers can be reached, it may be time for the bootstrap servers.
+    fn pick(&self, core: &mut Core) -> Option<Connection> {
+        let mut known = self.known(&core.refresher);
+        let candidates: Vec<_> = known.iter().map(candidate).collect();
+        if all_failing(&candidates) && core.refresher.handle_unreachable() {
+            known = self.known(&core.refresher);
+        }
+        best(known, &mut core.random)
+    }
+
+    /// All brokers, or the bootstrap servers as long as there are none.
+    fn known(&self, refresher: &Refresher) -> Vec<Connection> {
+        let brokers = refresher.cache().brokers();
+        if brokers.len() == 0 {
+            return self.connections.bootstrap();
+        }
+        let connections = brokers.map(|broker| self.connections.node(broker.id, Role::Data, &broker.endpoint()));
+        connections.collect()
+    }
+
+    fn close(&self) {
+        self.core().closed = true;
+        self.told.send_modify(|told| told.closed = true);
+        self.wake.notify_one();
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn observers(&self) -> MutexGuard<'_, Vec<Arc<Observer>>> {
+        self.observers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}
+
+fn best(mut connections: Vec<Connection>, random: &mut Random) -> Option<Connection> {
+    let candidates: Vec<_> = connections.iter().map(candidate).collect();
+    let place = choose(&candidates, random)?;
+    (place < connections.len()).then(|| connections.swap_remove(place))
+}
+
+fn candidate(connection: &Connection) -> Candidate {
+    Candidate {
+        status: connection.status(),
+        load: connection.load(),
+    }
+}

@@ -1,0 +1,188 @@
+//! A request, from when it is handed over to when its callback has run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_wire::{
+    api::ApiKey,
+    frame::{self, Frame},
+    message::{Request, VersionRange},
+};
+
+use super::{CallError, Endpoint, Throttled};
+
+/// How a request is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SendOptions {
+    /// For waiting to be sent, and again for the answer; `None` is `request.timeout.ms`.
+    pub(crate) timeout_ms: Option<i64>,
+    /// Versions that will do. Those of our own table and of the broker limit it further.
+    pub(crate) versions: VersionRange,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            timeout_ms: None,
+            versions: VersionRange::new(0, i16::MAX),
+        }
+    }
+}
+
+impl SendOptions {
+    pub(crate) fn timeout_ms(timeout_ms: i64) -> Self {
+        Self {
+            timeout_ms: Some(timeout_ms),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn version_min(mut self, version: i16) -> Self {
+        self.versions.min = version;
+        self
+    }
+
+    pub(crate) fn version_max(mut self, version: i16) -> Self {
+        self.versions.max = version;
+        self
+    }
+}
+
+/// What a broker answered.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) response: T,
+    /// The version that was agreed on.
+    pub(crate) version: i16,
+    /// The length of the frame. As long as a slice of the response lives, so does a buffer of this size.
+    pub(crate) size: usize,
+    /// From handing the request to the socket to the whole answer.
+    pub(crate) latency_us: u64,
+}
+
+/// A request of any kind. Its callback runs exactly once, whatever happens.
+pub(super) trait Call: Send {
+    fn api(&self) -> ApiKey;
+
+    fn versions(&self) -> VersionRange;
+
+    /// Makes the frame. It can be made once.
+    fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
+
+    /// Reads the answer and runs the callback. Gives how long nothing may be sent, or why it could not be read.
+    fn answer(self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError>;
+
+    fn fail(self: Box<Self>, error: CallError);
+}
+
+/// `build` makes the request when its version is known.
+pub(super) fn call<R, B, F>(options: SendOptions, build: B, done: F) -> Box<dyn Call>
+where
+    R: Request + 'static,
+    R::Response: Throttled,
+    B: FnOnce(i16) -> R + Send + 'static,
+    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+{
+    Box::new(Typed {
+        versions: options.versions,
+        version: 0,
+        build: Some(build),
+        done: Some(done),
+        request: std::marker::PhantomData::<fn() -> R>,
+    })
+}
+
+struct Typed<R, B, F>
+where
+    R: Request,
+    F: FnOnce(Result<Answer<R::Response>, CallError>),
+{
+    versions: VersionRange,
+    version: i16,
+    build: Option<B>,
+    done: Option<F>,
+    request: std::marker::PhantomData<fn() -> R>,
+}
+
+impl<R, B, F> Typed<R, B, F>
+where
+    R: Request,
+    F: FnOnce(Result<Answer<R::Response>, CallError>),
+{
+    /// A callback that panics must not take the connection with it, nor those whose requests wait there.
+    fn finish(&mut self, result: Result<Answer<R::Response>, CallError>) {
+        let Some(done) = self.done.take() else { return };
+        if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
+            tracing::error!(api = %R::KEY, "the handler of an answer panicked");
+        }
+    }
+}
+
+impl<R, B, F> Call for Typed<R, B, F>
+where
+    R: Request,
+    R::Response: Throttled,
+    B: FnOnce(i16) -> R + Send,
+    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send,
+{
+    fn api(&self) -> ApiKey {
+        R::KEY
+    }
+
+    fn versions(&self) -> VersionRange {
+        self.versions
+    }
+
+    fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
+        let bad = |why: String| CallError::BadRequest { api: R::KEY, why };
+        let build = self.build.take().ok_or_else(|| bad("it was sent before".to_owned()))?;
+        self.version = version;
+        let request = catch_unwind(AssertUnwindSafe(|| build(version)));
+        let request = request.map_err(|_| bad("making it panicked".to_owned()))?;
+        frame::encode_request(&request, version, correlation_id, Some(client_id))
+            .map_err(|error| bad(error.to_string()))
+    }
+
+    fn answer(mut self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError> {
+        match frame::decode_response::<R::Response>(&answer, self.version) {
+            Ok((_, response)) => {
+                let quiet_ms = response.quiet_ms(self.version);
+                let size = answer.len();
+                // Whoever is called shall be the only one to hold the buffer.
+                drop(answer);
+                self.finish(Ok(Answer {
+                    response,
+                    version: self.version,
+                    size,
+                    latency_us,
+                }));
+                Ok(quiet_ms)
+            }
+            Err(error) => {
+                let error = CallError::BadAnswer {
+                    address: address.clone(),
+                    api: R::KEY,
+                    why: error.to_string(),
+                };
+                self.finish(Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn fail(mut self: Box<Self>, error: CallError) {
+        self.finish(Err(error));
+    }
+}
+
+impl<R, B, F> Drop for Typed<R, B, F>
+where
+    R: Request,
+    F: FnOnce(Result<Answer<R::Response>, CallError>),
+{
+    /// Whoever waits is told, even if the task of the connection is gone.
+    fn drop(&mut self) {
+        self.finish(Err(CallError::Closed));
+    }
+}

@@ -1,0 +1,345 @@
+//! The handle of a connection, and what it shares with the connection's task.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use milena_wire::{message::Request, pool::BufferPool};
+use tokio::sync::oneshot;
+
+use super::{
+    Answer, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
+    call::{self, Call},
+    counters::Counters,
+    versions::Features,
+};
+use crate::io::{self, Io};
+
+/// Requests that may wait for a connection at once.
+const WAITING_MAX: usize = 1000;
+
+/// What a connection is for. The same node has one for each, so that a heartbeat never waits behind a long Fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Data,
+    Coordinator,
+}
+
+/// Whether a request would be sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// There is no connection; a request opens it.
+    Unconnected,
+    Connecting,
+    Ready,
+    /// The last connection or attempt failed; the next one begins not before then.
+    BackingOff {
+        until_ms: i64,
+    },
+    Closed,
+}
+
+/// A connection to one node in one role. It opens when it is needed, and again after it was lost. Clones are the same
+/// connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    pub(super) link: Arc<Link>,
+    pub(super) common: Arc<Common>,
+}
+
+impl Connection {
+    /// Sends a request. This never blocks.
+    ///
+    /// `done` runs exactly once, on the io thread, never inside this call: the caller may hold locks that `done` takes.
+    /// It may send again, on this connection too; that goes out before anything else is read.
+    pub(crate) fn send<R>(
+        &self,
+        request: R,
+        options: SendOptions,
+        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+    ) where
+        R: Request + Send + 'static,
+        R::Response: Throttled,
+    {
+        self.send_built(move |_| request, options, done);
+    }
+
+    /// As [`Connection::send`], for a request whose form depends on the version: `build` gets it. It runs on the io
+    /// thread when the request is written.
+    pub(crate) fn send_built<R>(
+        &self,
+        build: impl FnOnce(i16) -> R + Send + 'static,
+        options: SendOptions,
+        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+    ) where
+        R: Request + 'static,
+        R::Response: Throttled,
+    {
+        let timeout_ms = options.timeout_ms.unwrap_or(self.common.settings.request_timeout_ms);
+        let queued = Queued {
+            call: call::call::<R, _, _>(options, build, done),
+            timeout_ms,
+            deadline_ms: io::now_ms().saturating_add(timeout_ms),
+        };
+        if let Err((queued, error)) = self.link.push(queued) {
+            self.common.io.spawn(async move { queued.call.fail(error) });
+        }
+    }
+
+    /// As [`Connection::send`], for whoever can wait. When this is dropped the request goes its way, and its answer is
+    /// thrown away.
+    pub(crate) fn call<R>(
+        &self,
+        request: R,
+        options: SendOptions,
+    ) -> impl Future<Output = Result<Answer<R::Response>, CallError>> + Send + use<R>
+    where
+        R: Request + Send + 'static,
+        R::Response: Throttled + Send,
+    {
+        let (done, answer) = oneshot::channel();
+        self.send(request, options, move |result| {
+            // Whoever asked may not want it any more.
+            let _ = done.send(result);
+        });
+        async move { answer.await.unwrap_or(Err(CallError::Closed)) }
+    }
+
+    pub(crate) fn node_id(&self) -> i32 {
+        self.link.node_id
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.link.endpoint
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.link.inbox().status
+    }
+
+    /// Requests that wait or have no answer yet.
+    pub(crate) fn load(&self) -> usize {
+        self.link.in_flight.load(Relaxed) + self.link.inbox().queued.len()
+    }
+
+    /// What the broker said of itself when it was last connected to; `None` before that.
+    pub(crate) fn versions(&self) -> Option<Arc<BrokerVersions>> {
+        self.link.inbox().versions.clone()
+    }
+
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.link.counters.read()
+    }
+}
+
+/// What all connections of a client share.
+pub(super) struct Common {
+    pub(super) io: Io,
+    pub(super) settings: Arc<ClientSettings>,
+    pub(super) buffers: BufferPool,
+    pub(super) totals: Counters,
+    pub(super) features: Mutex<Features>,
+    /// Told the node whose connection was lost or could not be made.
+    pub(super) on_lost: OnceLock<Box<dyn Fn(i32) + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the handles and the task of one connection share.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) node_id: i32,
+    pub(super) endpoint: Endpoint,
+    pub(super) counters: Counters,
+    pub(super) in_flight: AtomicUsize,
+    inbox: Mutex<Inbox>,
+}
+
+#[derive(Debug)]
+struct Inbox {
+    queued: VecDeque<Queued>,
+    /// The task, if it sleeps. It is not woken while it runs: it looks here before it sleeps.
+    sleeper: Option<Waker>,
+    status: Status,
+    /// Why, when it is closed.
+    closed: Option<CallError>,
+    versions: Option<Arc<BrokerVersions>>,
+}
+
+pub(super) struct Queued {
+    pub(super) call: Box<dyn Call>,
+    pub(super) timeout_ms: i64,
+    pub(super) deadline_ms: i64,
+}
+
+impl std::fmt::Debug for Queued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} until {}", self.call.api(), self.deadline_ms)
+    }
+}
+
+/// Whether the task may sleep.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parked {
+    /// It may; the first request that waits does so until then.
+    Asleep {
+        deadline_ms: Option<i64>,
+    },
+    /// There are requests to send.
+    Work,
+    Closed(CallError),
+}
+
+impl Link {
+    pub(super) fn new(node_id: i32, endpoint: Endpoint) -> Self {
+        Self {
+            node_id,
+            endpoint,
+            counters: Counters::default(),
+            in_flight: AtomicUsize::new(0),
+            inbox: Mutex::new(Inbox {
+                queued: VecDeque::new(),
+                sleeper: None,
+                status: Status::Unconnected,
+                closed: None,
+                versions: None,
+            }),
+        }
+    }
+
+    fn push(&self, queued: Queued) -> Result<(), (Queued, CallError)> {
+        let mut inbox = self.inbox();
+        if let Some(error) = &inbox.closed {
+            let error = error.clone();
+            return Err((queued, error));
+        }
+        let waiting = inbox.queued.len();
+        if waiting >= WAITING_MAX {
+            let address = self.endpoint.clone();
+            return Err((queued, CallError::TooManyWaiting { address, waiting }));
+        }
+        inbox.queued.push_back(queued);
+        let sleeper = inbox.sleeper.take();
+        drop(inbox);
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+        Ok(())
+    }
+
+    /// The first request that waits.
+    pub(super) fn pop(&self) -> Option<Queued> {
+        self.inbox().queued.pop_front()
+    }
+
+    /// Whether there is nothing to do, and to be woken when there is. `can_send`: a waiting request is something to do.
+    pub(super) fn park(&self, cx: &Context<'_>, can_send: bool) -> Parked {
+        let mut inbox = self.inbox();
+        if let Some(error) = &inbox.closed {
+            return Parked::Closed(error.clone());
+        }
+        if can_send && !inbox.queued.is_empty() {
+            return Parked::Work;
+        }
+        match &mut inbox.sleeper {
+            Some(sleeper) => sleeper.clone_from(cx.waker()),
+            None => inbox.sleeper = Some(cx.waker().clone()),
+        }
+        let deadline_ms = inbox.queued.iter().map(|queued| queued.deadline_ms).min();
+        Parked::Asleep { deadline_ms }
+    }
+
+    /// Waits until there is a request to send.
+    pub(super) async fn work(&self) -> Result<(), CallError> {
+        std::future::poll_fn(|cx| match self.park(cx, true) {
+            Parked::Asleep { .. } => Poll::Pending,
+            Parked::Work => Poll::Ready(Ok(())),
+            Parked::Closed(error) => Poll::Ready(Err(error)),
+        })
+        .await
+    }
+
+    /// Fails the requests that have waited too long.
+    pub(super) fn expire(&self, now_ms: i64) {
+        let mut late = Vec::new();
+        let mut inbox = self.inbox();
+        let mut at = 0;
+        while let Some(queued) = inbox.queued.get(at) {
+            if queued.deadline_ms <= now_ms {
+                late.extend(inbox.queued.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        drop(inbox);
+        for queued in late {
+            let error = self.timed_out(queued.call.api(), queued.timeout_ms);
+            queued.call.fail(error);
+        }
+    }
+
+    pub(super) fn timed_out(&self, api: milena_wire::api::ApiKey, timeout_ms: i64) -> CallError {
+        CallError::TimedOut {
+            address: self.endpoint.clone(),
+            api,
+            timeout_ms,
+        }
+    }
+
+    /// Fails all requests that wait.
+    pub(super) fn fail_waiting(&self, error: &CallError) {
+        let waiting = std::mem::take(&mut self.inbox().queued);
+        for queued in waiting {
+            queued.call.fail(error.clone());
+        }
+    }
+
+    pub(super) fn set_status(&self, status: Status) {
+        let mut inbox = self.inbox();
+        if inbox.closed.is_none() {
+            inbox.status = status;
+        }
+    }
+
+    pub(super) fn set_versions(&self, versions: Arc<BrokerVersions>) {
+        self.inbox().versions = Some(versions);
+    }
+
+    /// Whether nothing is connected and nothing waits.
+    pub(super) fn is_unused(&self) -> bool {
+        let inbox = self.inbox();
+        !matches!(inbox.status, Status::Connecting | Status::Ready) && inbox.queued.is_empty()
+    }
+
+    /// Ends the task. What waits or is in flight fails with `error`, on the io thread.
+    pub(super) fn close(&self, error: CallError) {
+        let mut inbox = self.inbox();
+        if inbox.closed.is_some() {
+            return;
+        }
+        inbox.closed = Some(error);
+        inbox.status = Status::Closed;
+        let sleeper = inbox.sleeper.take();
+        drop(inbox);
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+    }
+
+    /// Nothing is left half done by a panic while the lock is held.
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,199 @@
+//! All connections of a client.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use milena_wire::pool::BufferPool;
+
+use super::{
+    CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
+    connection::{Common, Link},
+    counters::Counters,
+    lifecycle,
+    versions::Features,
+};
+use crate::io::Io;
+
+/// The connections of a client: one for each node and role. Clones are the same connections; they close with the last.
+#[derive(Debug, Clone)]
+pub(crate) struct Connections {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    common: Arc<Common>,
+    links: Mutex<Links>,
+}
+
+#[derive(Debug, Default)]
+struct Links {
+    by_node: BTreeMap<(i32, Role), Arc<Link>>,
+    closed: bool,
+}
+
+/// The numbers of one node in one role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeNumbers {
+    pub(crate) node_id: i32,
+    pub(crate) role: Role,
+    pub(crate) numbers: Numbers,
+}
+
+impl Connections {
+    pub(crate) fn new(io: Io, settings: Arc<ClientSettings>) -> Self {
+        let common = Common {
+            io,
+            buffers: BufferPool::new(settings.idle_buffer_bytes_max),
+            settings,
+            totals: Counters::default(),
+            features: Mutex::default(),
+            on_lost: OnceLock::new(),
+        };
+        Self {
+            inner: Arc::new(Inner {
+                common: Arc::new(common),
+                links: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The connection to a node. Nothing is opened before the first request.
+    ///
+    /// It is cheap; ask for it whenever something is to be sent, as a node that has moved gets a new one.
+    pub(crate) fn node(&self, node_id: i32, role: Role, endpoint: &Endpoint) -> Connection {
+        let mut links = self.inner.links();
+        let found = links.by_node.get(&(node_id, role));
+        let link = match found {
+            Some(link) if link.endpoint == *endpoint => Arc::clone(link),
+            _ => {
+                let link = self.inner.open(node_id, endpoint, links.closed);
+                if let Some(old) = links.by_node.insert((node_id, role), Arc::clone(&link)) {
+                    old.close(CallError::Disconnected {
+                        address: old.endpoint.clone(),
+                        why: format!("the broker has moved to {endpoint}"),
+                    });
+                }
+                link
+            }
+        };
+        Connection {
+            link,
+            common: Arc::clone(&self.inner.common),
+        }
+    }
+
+    /// The connections to the bootstrap servers, whose nodes are not known yet: they have negative ids, from -1 on down.
+    pub(crate) fn bootstrap(&self) -> Vec<Connection> {
+        let servers = self.inner.common.settings.bootstrap.iter();
+        let ids = (i32::MIN..0).rev();
+        servers
+            .zip(ids)
+            .map(|(server, id)| self.node(id, Role::Data, server))
+            .collect()
+    }
+
+    /// Forgets nodes that are not in the cluster any more, unless they are in use.
+    pub(crate) fn retain(&self, node_ids: &BTreeSet<i32>) {
+        self.inner.links().by_node.retain(|&(node_id, _), link| {
+            let keep = node_id < 0 || node_ids.contains(&node_id) || !link.is_unused();
+            if !keep {
+                link.close(CallError::Disconnected {
+                    address: link.endpoint.clone(),
+                    why: "the broker has left the cluster".to_owned(),
+                });
+            }
+            keep
+        });
+    }
+
+    /// The features of the cluster, as the broker with the newest knowledge told.
+    pub(crate) fn features(&self) -> Features {
+        self.inner.common.features().clone()
+    }
+
+    /// Calls `on_lost` on the io thread with the id of a node whose connection was lost or could not be made; not when it
+    /// was idle or closed. Only the first who asks is told.
+    pub(crate) fn watch_losses(&self, on_lost: impl Fn(i32) + Send + Sync + 'static) {
+        // A second one is refused.
+        let _ = self.inner.common.on_lost.set(Box::new(on_lost));
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<ClientSettings> {
+        &self.inner.common.settings
+    }
+
+    pub(crate) fn io(&self) -> &Io {
+        &self.inner.common.io
+    }
+
+    /// What all connections together have done, those that are gone included.
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.inner.common.totals.read()
+    }
+
+    pub(crate) fn node_numbers(&self) -> Vec<NodeNumbers> {
+        let links = self.inner.links();
+        let numbers = links.by_node.iter().map(|(&(node_id, role), link)| NodeNumbers {
+            node_id,
+            role,
+            numbers: link.counters.read(),
+        });
+        numbers.collect()
+    }
+
+    /// Closes all connections, now and for ever. Requests without an answer fail as [`CallError::Closed`], on the io
+    /// thread. This does not wait.
+    pub(crate) fn close(&self) {
+        self.inner.close();
+    }
+}
+
+impl Inner {
+    fn open(&self, node_id: i32, endpoint: &Endpoint, closed: bool) -> Arc<Link> {
+        let link = Arc::new(Link::new(node_id, endpoint.clone()));
+        if closed {
+            link.close(CallError::Closed);
+        } else {
+            let seed = RandomState::new().hash_one(node_id);
+            let task = lifecycle::run(Arc::clone(&link), Arc::clone(&self.common), seed);
+            self.common.io.spawn(task);
+        }
+        link
+    }
+
+    fn close(&self) {
+        let mut links = self.links();
+        links.closed = true;
+        let by_node = std::mem::take(&mut links.by_node);
+        drop(links);
+        for link in by_node.values() {
+            link.close(CallError::Closed);
+        }
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Common {
+    pub(super) fn features(&self) -> MutexGuard<'_, Features> {
+        self.features.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lost(&self, node_id: i32) {
+        if let Some(on_lost) = self.on_lost.get() {
+            on_lost(node_id);
+        }
+    }
+}

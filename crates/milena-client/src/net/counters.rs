@@ -1,0 +1,83 @@
+//! Numbers for metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a connection, or all of a client's, have done. Written once for each request, never for each record.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    requests: AtomicU64,
+    answers: AtomicU64,
+    latency_us_total: AtomicU64,
+    latency_us_max: AtomicU64,
+    throttled_ms: AtomicU64,
+    connections_made: AtomicU64,
+    connections_closed: AtomicU64,
+    connections_failed: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn sent(&self, bytes: usize) {
+        self.requests.fetch_add(1, Relaxed);
+        self.bytes_out.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(super) fn received(&self, bytes: usize, latency_us: u64) {
+        self.answers.fetch_add(1, Relaxed);
+        self.bytes_in.fetch_add(bytes as u64, Relaxed);
+        self.latency_us_total.fetch_add(latency_us, Relaxed);
+        self.latency_us_max.fetch_max(latency_us, Relaxed);
+    }
+
+    pub(super) fn throttled(&self, ms: u64) {
+        self.throttled_ms.fetch_add(ms, Relaxed);
+    }
+
+    pub(super) fn connected(&self) {
+        self.connections_made.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn closed(&self) {
+        self.connections_closed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn connect_failed(&self) {
+        self.connections_failed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Numbers {
+        Numbers {
+            bytes_in: self.bytes_in.load(Relaxed),
+            bytes_out: self.bytes_out.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            answers: self.answers.load(Relaxed),
+            latency_us_total: self.latency_us_total.load(Relaxed),
+            latency_us_max: self.latency_us_max.load(Relaxed),
+            throttled_ms: self.throttled_ms.load(Relaxed),
+            connections_made: self.connections_made.load(Relaxed),
+            connections_closed: self.connections_closed.load(Relaxed),
+            connections_failed: self.connections_failed.load(Relaxed),
+        }
+    }
+}
+
+/// The numbers at one moment. All of them only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Numbers {
+    /// Whole answers, with their lengths.
+    pub(crate) bytes_in: u64,
+    /// Whole requests, with their lengths.
+    pub(crate) bytes_out: u64,
+    pub(crate) requests: u64,
+    pub(crate) answers: u64,
+    /// From handing a request to the socket to its whole answer, over all answers.
+    pub(crate) latency_us_total: u64,
+    pub(crate) latency_us_max: u64,
+    /// How long brokers told the client to be quiet.
+    pub(crate) throttled_ms: u64,
+    pub(crate) connections_made: u64,
+    pub(crate) connections_closed: u64,
+    /// Attempts that did not lead to a connection.
+    pub(crate) connections_failed: u64,
+}

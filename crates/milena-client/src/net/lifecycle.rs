@@ -1,0 +1,173 @@
+//! The task of a connection: it waits for requests, connects, serves, and after a loss begins again.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+};
+
+use milena_machines::Random;
+
+use super::{
+    Backoff, CallError, Status,
+    connection::{Common, Link, Parked},
+    dial::dial,
+    session::{End, Session},
+};
+use crate::io::{instant, now_ms};
+
+/// Runs until the link is closed.
+pub(super) async fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) {
+    let settings = &common.settings;
+    let mut lifecycle = Lifecycle {
+        reconnect: Backoff::new(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
+        setup: Backoff::new(
+            settings.connection_setup_timeout_ms,
+            settings.connection_setup_timeout_max_ms,
+        ),
+        random: Random::new(seed),
+        losses: 0,
+        setups_failed: 0,
+        not_before_ms: 0,
+        link,
+        common,
+    };
+    let error = loop {
+        if let Err(error) = lifecycle.turn().await {
+            break error;
+        }
+    };
+    lifecycle.link.fail_waiting(&error);
+}
+
+struct Lifecycle {
+    link: Arc<Link>,
+    common: Arc<Common>,
+    reconnect: Backoff,
+    setup: Backoff,
+    random: Random,
+    /// In a row.
+    losses: u32,
+    setups_failed: u32,
+    not_before_ms: i64,
+}
+
+impl Lifecycle {
+    /// From no connection to no connection. The error ends it all.
+    async fn turn(&mut self) -> Result<(), CallError> {
+        self.link.work().await?;
+        while_waiting(&self.link, tokio::time::sleep_until(instant(self.not_before_ms))).await?;
+        // Those who asked may all have given up.
+        self.link.set_status(Status::Connecting);
+        let connecting = connect(
+            &self.link,
+            &self.common,
+            self.setup.step(self.setups_failed, &mut self.random),
+        );
+        let mut session = match while_waiting(&self.link, connecting).await? {
+            Ok(session) => session,
+            Err(why) => {
+                self.handle_connect_failure(why);
+                return Ok(());
+            }
+        };
+        self.losses = 0;
+        self.setups_failed = 0;
+        self.handle_connected(&session);
+        let end = session.serve().await;
+        self.handle_end(session, end)
+    }
+
+    fn handle_connected(&self, session: &Session) {
+        let versions = Arc::clone(session.versions());
+        let features = versions.features();
+        let mut newest = self.common.features();
+        if features.epoch > newest.epoch {
+            newest.clone_from(features);
+        }
+        drop(newest);
+        for counters in [&self.link.counters, &self.common.totals] {
+            counters.connected();
+        }
+        self.link.set_versions(versions);
+        self.link.set_status(Status::Ready);
+    }
+
+    fn handle_connect_failure(&mut self, why: String) {
+        self.setups_failed = self.setups_failed.saturating_add(1);
+        for counters in [&self.link.counters, &self.common.totals] {
+            counters.connect_failed();
+        }
+        self.back_off();
+        let error = CallError::ConnectFailed {
+            address: self.link.endpoint.clone(),
+            why,
+        };
+        tracing::debug!(node = self.link.node_id, %error, "no connection");
+        self.link.fail_waiting(&error);
+        self.common.lost(self.link.node_id);
+    }
+
+    fn handle_end(&mut self, session: Session, end: End) -> Result<(), CallError> {
+        for counters in [&self.link.counters, &self.common.totals] {
+            counters.closed();
+        }
+        match end {
+            End::Idle => {
+                self.link.set_status(Status::Unconnected);
+                Ok(())
+            }
+            End::Lost { why } => {
+                self.back_off();
+                let error = CallError::Disconnected {
+                    address: self.link.endpoint.clone(),
+                    why,
+                };
+                tracing::debug!(node = self.link.node_id, %error, "connection closed");
+                session.fail_in_flight(&error);
+                self.common.lost(self.link.node_id);
+                Ok(())
+            }
+            End::Closed(error) => {
+                session.fail_in_flight(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn back_off(&mut self) {
+        self.losses = self.losses.saturating_add(1);
+        self.not_before_ms = now_ms().saturating_add(self.reconnect.after(self.losses, &mut self.random));
+        self.link.set_status(Status::BackingOff {
+            until_ms: self.not_before_ms,
+        });
+    }
+}
+
+async fn connect(link: &Arc<Link>, common: &Arc<Common>, timeout_ms: i64) -> Result<Session, String> {
+    let transport = dial(&link.endpoint, &common.settings, timeout_ms).await?;
+    Session::begin(Arc::clone(link), Arc::clone(common), transport).await
+}
+
+/// Waits for `future`. Meanwhile requests fail whose time is over, and it ends when the link is closed.
+async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, CallError> {
+    let mut future = pin!(future);
+    let mut timer = pin!(tokio::time::sleep_until(instant(i64::MAX)));
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            let deadline_ms = match link.park(cx, false) {
+                Parked::Closed(error) => return Poll::Ready(Err(error)),
+                Parked::Work => continue,
+                Parked::Asleep { deadline_ms } => deadline_ms,
+            };
+            timer.as_mut().reset(instant(deadline_ms.unwrap_or(i64::MAX)));
+            ready!(timer.as_mut().poll(cx));
+            link.expire(now_ms());
+        }
+    })
+    .await
+}

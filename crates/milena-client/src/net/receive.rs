@@ -1,0 +1,151 @@
+//! Answers cut from a stream of bytes.
+//!
+//! A small answer comes with one read and is copied out of it. A large one is read into a buffer of its own, straight
+//! from the socket, as much at once as there is.
+
+use std::{
+    pin::pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{BufMut, Bytes};
+use milena_wire::{
+    frame::{FrameError, LENGTH_SIZE, frame_length},
+    pool::{BufferPool, PooledBuffer},
+};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much is read at once while nothing is known of the next answer. What a large one has in it is copied.
+const READ_AHEAD: usize = 4 << 10;
+/// Answers below this have memory of their own size: the pool could give them a buffer that is much larger.
+const POOLED_FROM: usize = 32 << 10;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReceiveError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("it speaks TLS, and we were told to speak plain text; set security.protocol to SSL or SASL_SSL")]
+    Tls,
+    #[error("it closed the connection")]
+    Eof,
+    #[error("it closed the connection in the middle of an answer")]
+    EofInside,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    length_max: usize,
+    pool: BufferPool,
+    /// Keeps nothing.
+    unpooled: BufferPool,
+    /// What was read and is not yet part of an answer begins at `used`.
+    ahead: Vec<u8>,
+    used: usize,
+    /// The answer that is being read.
+    body: Option<Body>,
+}
+
+#[derive(Debug)]
+struct Body {
+    buffer: PooledBuffer,
+    missing: usize,
+}
+
+impl FrameReader {
+    pub(super) fn new(length_max: usize, pool: BufferPool) -> Self {
+        Self {
+            length_max,
+            pool,
+            unpooled: BufferPool::new(0),
+            ahead: Vec::with_capacity(READ_AHEAD),
+            used: 0,
+            body: None,
+        }
+    }
+
+    /// The next answer, without its length. What was read stays when this is not ready.
+    pub(super) fn poll_frame<S: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<Result<Bytes, ReceiveError>> {
+        loop {
+            if let Some(body) = &mut self.body {
+                if body.missing > 0 {
+                    let mut room = (&mut *body.buffer).limit(body.missing);
+                    let count = ready!(pin!(stream.read_buf(&mut room)).poll(cx))?;
+                    if count == 0 {
+                        return Poll::Ready(Err(ReceiveError::EofInside));
+                    }
+                    body.missing -= count;
+                    continue;
+                }
+            }
+            if let Some(body) = self.body.take() {
+                return Poll::Ready(Ok(body.buffer.freeze()));
+            }
+            if let Some(whole) = self.begin()? {
+                return Poll::Ready(Ok(whole));
+            }
+            if self.body.is_none() {
+                ready!(self.poll_ahead(cx, stream))?;
+            }
+        }
+    }
+
+    /// Begins the next answer if its length is known. Gives it if it was read already.
+    fn begin(&mut self) -> Result<Option<Bytes>, ReceiveError> {
+        let Some((prefix, rest)) = self
+            .ahead
+            .get(self.used..)
+            .and_then(|ahead| ahead.split_first_chunk::<LENGTH_SIZE>())
+        else {
+            return Ok(None);
+        };
+        if let [0x15, 3, ..] = *prefix {
+            return Err(ReceiveError::Tls);
+        }
+        let length = frame_length(*prefix, self.length_max)?;
+        if let Some(whole) = rest.get(..length) {
+            let whole = Bytes::copy_from_slice(whole);
+            self.used += LENGTH_SIZE + length;
+            return Ok(Some(whole));
+        }
+        let mut buffer = self.buffer(length);
+        buffer.extend_from_slice(rest);
+        let missing = length - rest.len();
+        self.used = self.ahead.len();
+        self.body = Some(Body { buffer, missing });
+        Ok(None)
+    }
+
+    fn buffer(&self, length: usize) -> PooledBuffer {
+        if length < POOLED_FROM {
+            return self.unpooled.take(length);
+        }
+        // A buffer can be used again only for what is not larger, so sizes are rounded up; and what is held by an
+        // answer shall not be much larger than it is.
+        let step = (length.next_power_of_two() / 8).max(1);
+        let capacity = length.next_multiple_of(step);
+        self.pool.take_within(capacity, capacity.saturating_mul(2))
+    }
+
+    fn poll_ahead<S: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<Result<(), ReceiveError>> {
+        self.ahead.drain(..self.used);
+        self.used = 0;
+        let room = READ_AHEAD.saturating_sub(self.ahead.len());
+        let mut room = (&mut self.ahead).limit(room);
+        let count = ready!(pin!(stream.read_buf(&mut room)).poll(cx))?;
+        Poll::Ready(match count {
+            0 if self.ahead.is_empty() => Err(ReceiveError::Eof),
+            0 => Err(ReceiveError::EofInside),
+            _ => Ok(()),
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Connections against a real broker and against servers that misbehave.

@@ -1,0 +1,73 @@
+//! Answers that ask the client to be quiet for a while (KIP-219).
+//!
+//! Since some version of each API, a broker over its quota answers at once and stops reading; the client is to send
+//! nothing on the connection for that time. Before, the broker held the answer back, so the time is over when it is read.
+
+use milena_wire::{message::Response, messages::*};
+
+/// An answer that can ask the client to be quiet.
+pub(crate) trait Throttled: Response {
+    /// The first version that asks the client; `None` if none does.
+    const QUIET_SINCE: Option<i16>;
+
+    fn throttle_time_ms(&self) -> i32;
+
+    /// How long nothing may be sent after this answer.
+    fn quiet_ms(&self, version: i16) -> i64 {
+        match Self::QUIET_SINCE {
+            Some(since) if version >= since => i64::from(self.throttle_time_ms().max(0)),
+            _ => 0,
+        }
+    }
+}
+
+macro_rules! throttled {
+    ($($response:ident: $since:expr;)*) => {
+        $(impl Throttled for $response {
+            const QUIET_SINCE: Option<i16> = $since;
+
+            fn throttle_time_ms(&self) -> i32 {
+                self.throttle_time_ms
+            }
+        })*
+    };
+}
+
+throttled! {
+    ApiVersionsResponse: Some(2);
+    ConsumerGroupDescribeResponse: None;
+    ConsumerGroupHeartbeatResponse: None;
+    CreateTopicsResponse: Some(3);
+    DescribeTopicPartitionsResponse: Some(0);
+    FetchResponse: Some(8);
+    FindCoordinatorResponse: Some(2);
+    GetTelemetrySubscriptionsResponse: None;
+    HeartbeatResponse: Some(2);
+    JoinGroupResponse: Some(3);
+    LeaveGroupResponse: Some(2);
+    ListOffsetsResponse: Some(3);
+    MetadataResponse: Some(6);
+    OffsetCommitResponse: Some(4);
+    OffsetFetchResponse: Some(4);
+    OffsetForLeaderEpochResponse: None;
+    ProduceResponse: Some(6);
+    PushTelemetryResponse: None;
+    SyncGroupResponse: Some(2);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_later_versions_ask_the_client() {
+        let mut answer = FetchResponse {
+            throttle_time_ms: 70,
+            ..FetchResponse::default()
+        };
+        assert_eq!(answer.quiet_ms(7), 0);
+        assert_eq!(answer.quiet_ms(8), 70);
+        answer.throttle_time_ms = -1;
+        assert_eq!(answer.quiet_ms(8), 0);
+    }
+}
