@@ -1,1 +1,5 @@
-//! The client against real brokers.
+//! The client against Kafka's facts and real brokers.
+
+mod config;
+mod config_facts;
+mod config_sources;
