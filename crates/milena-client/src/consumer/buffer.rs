@@ -7,7 +7,7 @@ use milena_machines::{
     fetch::{Positions, Turn},
 };
 
-use super::fetched::Fetched;
+use super::fetched::{End, Fetched};
 
 /// The queue between the connections and `poll`. The budget covers what waits here and what has been asked for.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Buffer {
     reserved: usize,
     /// Here, or in the hands of `poll`.
     held: usize,
+    /// How many are in the hands of `poll`.
+    in_hand: usize,
     queue: VecDeque<Fetched>,
     by_partition: BTreeMap<TopicPartition, usize>,
 }
@@ -30,6 +32,7 @@ impl Buffer {
             budget,
             reserved: 0,
             held: 0,
+            in_hand: 0,
             queue: VecDeque::new(),
             by_partition: BTreeMap::new(),
         }
@@ -60,9 +63,16 @@ impl Buffer {
         self.queue.push_back(fetched);
     }
 
-    /// Puts back what was not handed out to its end: it comes next.
+    /// Puts back what was taken and not handed out to its end: it comes next.
     pub(crate) fn put_back(&mut self, fetched: Fetched) {
+        self.in_hand = self.in_hand.saturating_sub(1);
         self.queue.push_front(fetched);
+    }
+
+    /// What was taken is handed out to its end, or will never be.
+    pub(crate) fn finish(&mut self, fetched: &Fetched) {
+        self.in_hand = self.in_hand.saturating_sub(1);
+        self.release(fetched);
     }
 
     /// The next that may be handed out. What is stale is dropped; what is paused stays.
@@ -70,7 +80,10 @@ impl Buffer {
         let mut place = 0;
         while let Some(fetched) = self.queue.get(place) {
             match positions.deliverable(&fetched.partition, fetched.turn) {
-                Some(true) => return self.queue.remove(place),
+                Some(true) => {
+                    self.in_hand += 1;
+                    return self.queue.remove(place);
+                }
                 Some(false) => place += 1,
                 None => {
                     if let Some(stale) = self.queue.remove(place) {
@@ -82,8 +95,7 @@ impl Buffer {
         None
     }
 
-    /// It was handed out to its end, or is not wanted any more.
-    pub(crate) fn release(&mut self, fetched: &Fetched) {
+    fn release(&mut self, fetched: &Fetched) {
         self.held = self.held.saturating_sub(fetched.bytes);
         if let Some(bytes) = self.by_partition.get_mut(&fetched.partition) {
             *bytes = bytes.saturating_sub(fetched.bytes);
@@ -105,21 +117,36 @@ impl Buffer {
         }
     }
 
-    /// Lets go of the partition whose paused records take most, when they alone keep all others from being read. It
-    /// returns which: it must be read again from where it stands.
-    pub(crate) fn evict_paused(&mut self) -> Option<(TopicPartition, Turn)> {
+    /// Whether nothing that is here can be handed out, and nothing more is on its way.
+    pub(crate) fn is_full_of_paused(&self, positions: &Positions) -> bool {
+        let mut queue = self.queue.iter();
+        let is_paused = |fetched: &Fetched| positions.deliverable(&fetched.partition, fetched.turn) == Some(false);
+        self.reserved == 0 && self.in_hand == 0 && queue.all(is_paused)
+    }
+
+    /// Lets go of the partition that takes most. It must be read again from where it stands.
+    pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, Turn)> {
         let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
         let partition = partition.clone();
         let turn = self.queue.iter().find(|fetched| fetched.partition == partition)?.turn;
-        let (evicted, kept) = std::mem::take(&mut self.queue)
-            .into_iter()
-            .partition(|fetched| fetched.partition == partition);
-        self.queue = kept;
-        let evicted: VecDeque<Fetched> = evicted;
-        for fetched in &evicted {
-            self.release(fetched);
+        for fetched in std::mem::take(&mut self.queue) {
+            if fetched.partition == partition {
+                self.release(&fetched);
+            } else {
+                self.queue.push_back(fetched);
+            }
         }
         Some((partition, turn))
+    }
+
+    /// Whether something is to be told of the partition before more of it is read.
+    pub(crate) fn ends(&self, partition: &TopicPartition) -> bool {
+        let mut queue = self.queue.iter();
+        queue.any(|fetched| *fetched.end() != End::Open && fetched.partition == *partition)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
     }
 
     pub(crate) fn bytes_of(&self, partition: &TopicPartition) -> usize {
@@ -128,9 +155,5 @@ impl Buffer {
 
     pub(crate) fn held_bytes(&self) -> usize {
         self.held
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.reserved == 0
     }
 }

@@ -38,6 +38,8 @@ pub(crate) enum End {
     /// The offset after it does not exist.
     OutOfRange,
     Error(FetchError),
+    /// What follows is no batch.
+    Unreadable,
 }
 
 /// The batch that is being handed out.
@@ -86,8 +88,17 @@ impl Fetched {
         self.position
     }
 
+    pub(crate) fn set_end(&mut self, end: End) {
+        self.end = end;
+    }
+
     pub(crate) fn end(&self) -> &End {
         &self.end
+    }
+
+    /// Whether the application must hear of how it ends.
+    pub(crate) fn is_to_be_told(&self) -> bool {
+        matches!(self.end, End::Error(_) | End::Unreadable)
     }
 
     /// Hands out up to `max` records. Says whether there may be more.

@@ -1,1 +1,108 @@
 //! The consumer.
+//!
+//! [`Consumer`] is the application's side: it is polled, and all that concerns a group happens inside `poll`. The state
+//! behind it is shared with the io thread ([`shared`]), which fetches ahead, sends heartbeats and keeps deadlines.
+
+mod aborted;
+mod buffer;
+mod close;
+mod commit;
+
+mod error;
+mod fetched;
+mod fetching;
+mod group;
+mod interceptor;
+mod listener;
+mod new;
+mod offset_queries;
+mod offsets;
+mod parts;
+mod poll;
+mod records;
+mod shared;
+mod stream;
+mod subscribe;
+mod subscription;
+mod wakeup;
+
+pub use close::{CloseError, CloseOptions};
+pub use commit::CommitFuture;
+pub use error::{CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError};
+pub use interceptor::ConsumerInterceptor;
+pub use listener::{ListenerError, RebalanceListener};
+pub use milena_machines::{
+    TopicPartition,
+    fetch::{FetchError, Position},
+    member::{GroupMetadata, Leave, MemberError, OffsetAndMetadata, OffsetError},
+};
+pub use milena_wire::{
+    errors::ErrorCode,
+    records::{Header, Headers, TimestampType},
+};
+pub use offsets::OffsetAndTimestamp;
+pub use parts::RebalanceConsumer;
+pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
+pub use stream::RecordStream;
+pub use wakeup::WakeupHandle;
+
+use std::ops::{Deref, DerefMut};
+
+use fetched::Reading;
+use listener::AnyListener;
+
+/// A consumer of Kafka.
+///
+/// It has one owner at a time: what Kafka's Java client checks while it runs, `&mut` checks when it is compiled. Other
+/// tasks can only [wake it up](Consumer::wakeup_handle). What listeners may do as well (commit, seek, pause, ask for
+/// offsets) are the methods of [`RebalanceConsumer`], which it dereferences to.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use milena_client::{config::ConsumerConfig, consumer::Consumer};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = ConsumerConfig::builder("localhost:9092").group_id("billing");
+/// let mut consumer = Consumer::new(config)?;
+/// consumer.subscribe(["orders"])?;
+/// loop {
+///     let records = consumer.poll(Duration::from_secs(1)).await?;
+///     for record in &records {
+///         println!("{} @ {}: {:?}", record.topic_partition(), record.offset(), record.value());
+///     }
+///     consumer.commit_sync().await?;
+/// }
+/// # }
+/// ```
+///
+/// # Dropping
+///
+/// A drop does not block: what [`Consumer::close`] does happens in the background then, but for the listener, which is
+/// not called. If the process ends at once, so does that; so prefer to close.
+pub struct Consumer {
+    parts: RebalanceConsumer,
+    reading: Reading,
+    listener: Box<dyn AnyListener>,
+    interceptors: Vec<Box<dyn ConsumerInterceptor>>,
+}
+
+impl Deref for Consumer {
+    type Target = RebalanceConsumer;
+
+    fn deref(&self) -> &RebalanceConsumer {
+        &self.parts
+    }
+}
+
+impl DerefMut for Consumer {
+    fn deref_mut(&mut self) -> &mut RebalanceConsumer {
+        &mut self.parts
+    }
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}

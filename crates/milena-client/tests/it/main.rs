@@ -1,5 +1,15 @@
 //! The client against Kafka's facts and real brokers.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
+mod broker;
+#[path = "../../../milena-broker/tests/it/client.rs"]
+#[allow(dead_code, reason = "the broker's tests need more of it")]
+mod client;
 mod config;
 mod config_facts;
 mod config_sources;
+mod consuming;
+#[path = "../../../milena-broker/tests/it/running.rs"]
+#[allow(dead_code, reason = "the broker's tests need more of it")]
+mod running;

@@ -4,6 +4,9 @@
 //! of them, lets an [`Assignor`] decide, and the coordinator hands out what it decided. An assignor is a plain value: the
 //! topics there are and the members go in, each member's partitions come out, and the same input gives the same output.
 
+mod group;
+mod range;
+mod round_robin;
 mod subscription;
 
 use std::{collections::BTreeMap, fmt};
@@ -11,6 +14,8 @@ use std::{collections::BTreeMap, fmt};
 use bytes::Bytes;
 use bytestring::ByteString;
 
+pub use range::RangeAssignor;
+pub use round_robin::RoundRobinAssignor;
 pub use subscription::{decode_assignment, decode_subscription, encode_assignment, encode_subscription};
 
 use crate::TopicPartition;
@@ -123,4 +128,7 @@ pub trait Assignor: Send + fmt::Debug {
     fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
         let _ = (assignment, generation);
     }
+}
+pub fn builtin(name: &str) -> Option<Box<dyn Assignor>> {
+    match name { "roundrobin" => Some(Box::new(RoundRobinAssignor)), "range" => Some(Box::new(RangeAssignor)), _ => None }
 }

@@ -442,12 +442,28 @@ impl Positions {
         }
     }
 
+    /// What was fetched is gone or cannot be used: it is read again from where the application stands.
+    pub fn read_again(&mut self, partition: &TopicPartition, turn: Turn) {
+        let next = self.next_turn();
+        if let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) {
+            state.place(next, state.consumed);
+        }
+    }
+
     /// What the application must hear before anything else; it hears it again until it seeks.
     pub fn stuck(&self) -> Option<&FetchError> {
         self.partitions.values().find_map(|state| match &state.state {
             State::Stuck(error) if !state.held => Some(error),
             _ => None,
         })
+    }
+
+    /// The same for one partition.
+    pub fn stuck_at(&self, partition: &TopicPartition) -> Option<&FetchError> {
+        match &self.partitions.get(partition)?.state {
+            State::Stuck(error) => Some(error),
+            _ => None,
+        }
     }
 
     fn in_turn(&mut self, partition: &TopicPartition, turn: Turn) -> Option<&mut Partition> {

@@ -1,0 +1,107 @@
+//! Commits.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use milena_machines::{
+    TopicPartition,
+    member::{CommitMode, OffsetAndMetadata},
+};
+use tokio::sync::oneshot;
+
+use super::{
+    error::CommitError,
+    group::{CommitResults, committable},
+    parts::RebalanceConsumer,
+};
+use crate::io;
+
+type Offsets = BTreeMap<TopicPartition, OffsetAndMetadata>;
+
+impl RebalanceConsumer {
+    /// Commits the position of every partition: all that earlier calls of `poll` have returned. It is tried again until it
+    /// succeeds, fails for good, or `default.api.timeout.ms` is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the commit back: it may still be done.
+    pub async fn commit_sync(&mut self) -> Result<(), CommitError> {
+        let offsets = committable(self.shared.core().consumed_of(None));
+        self.commit_offsets(offsets).await
+    }
+
+    /// Commits these offsets: of each partition, that of the next record to read.
+    pub async fn commit_offsets(&mut self, offsets: Offsets) -> Result<(), CommitError> {
+        let timeout_ms = u64::try_from(self.shared.config.default_api_timeout_ms).unwrap_or(0);
+        self.commit_offsets_within(offsets, Duration::from_millis(timeout_ms)).await
+    }
+
+    /// The same with a deadline of its own.
+    pub async fn commit_offsets_within(&mut self, offsets: Offsets, timeout: Duration) -> Result<(), CommitError> {
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let deadline_ms = io::now_ms().saturating_add(timeout_ms);
+        self.start_commit(offsets, CommitMode::Sync { deadline_ms })?.await
+    }
+
+    /// Commits the position of every partition without waiting. It is sent once, in the order of the calls, and never
+    /// again, so that an old commit cannot overwrite a newer one.
+    ///
+    /// What comes back is a future of the result. It need not be awaited: the commit goes its way without it.
+    pub fn commit_async(&mut self) -> Result<CommitFuture, CommitError> {
+        let offsets = committable(self.shared.core().consumed_of(None));
+        self.commit_offsets_async(offsets)
+    }
+
+    /// Commits these offsets without waiting.
+    pub fn commit_offsets_async(&mut self, offsets: Offsets) -> Result<CommitFuture, CommitError> {
+        self.start_commit(offsets, CommitMode::Async)
+    }
+
+    fn start_commit(&mut self, offsets: Offsets, mode: CommitMode) -> Result<CommitFuture, CommitError> {
+        let negative = offsets.iter().find(|(_, committed)| committed.offset < 0);
+        if let Some((partition, committed)) = negative {
+            return Err(CommitError::NegativeOffset {
+                partition: partition.clone(),
+                offset: committed.offset,
+            });
+        }
+        let mut core = self.shared.core();
+        if core.closed {
+            return Err(CommitError::Closed);
+        }
+        let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
+        let results = group.commit(offsets, mode);
+        self.shared.drive_locked(&mut core, io::now_ms());
+        Ok(CommitFuture { results })
+    }
+}
+
+/// The result of a commit that is under way.
+#[derive(Debug)]
+pub struct CommitFuture {
+    results: oneshot::Receiver<CommitResults>,
+}
+
+impl Future for CommitFuture {
+    type Output = Result<(), CommitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.results).poll(context).map(|results| {
+            let results = results.map_err(|_| CommitError::Closed)?;
+            let failed: BTreeMap<_, _> = results
+                .into_iter()
+                .filter_map(|(partition, result)| Some((partition, result.err()?)))
+                .collect();
+            if failed.is_empty() {
+                Ok(())
+            } else {
+                Err(CommitError::Partitions(failed))
+            }
+        })
+    }
+}

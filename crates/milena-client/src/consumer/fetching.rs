@@ -1,0 +1,339 @@
+//! Fetches: when to send one, and what to do with its answer. All of it runs on the io thread or in a moment of `poll`.
+
+use std::sync::Arc;
+
+use milena_machines::{
+    TopicPartition,
+    fetch::{FetchFrom, FetchSession, Fetchable, Position, Turn, Verdict, Wanted},
+};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        FetchRequest, FetchResponse,
+        fetch_response::{FetchableTopicResponse, PartitionData},
+    },
+    records::Batches,
+};
+
+use super::{
+    aborted::AbortedTransactions,
+    fetched::{End, Fetched, position_after},
+    shared::{Core, Shared},
+};
+use crate::{
+    config::IsolationLevel,
+    io,
+    metadata::{Broker, LeaderHint, MetadataCache, Refresh},
+    net::{Answer, CallError, Role, SendOptions},
+};
+
+/// What is under way to one broker.
+#[derive(Debug, Default)]
+pub(crate) struct NodeFetch {
+    session: FetchSession<Turn>,
+    in_flight: bool,
+    retry_at_ms: i64,
+}
+
+impl NodeFetch {
+    /// When it may be asked again, if that is not now.
+    pub(super) fn next_retry(&self, now_ms: i64) -> Option<i64> {
+        Some(self.retry_at_ms).filter(|at_ms| *at_ms > now_ms)
+    }
+}
+
+/// The first version of Fetch in which a broker compares what was read with its own log.
+const DIVERGENCE_SINCE: i16 = 12;
+/// The first version with topic ids.
+const TOPIC_IDS_SINCE: i16 = 13;
+
+impl Shared {
+    /// Sends a fetch to each broker that has none to answer, as far as the budget goes. What is buffered does not keep the
+    /// next from being asked for.
+    pub(super) fn send_fetches(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+        let cluster = self.metadata.cache();
+        let mut ready = vec![];
+        for node in cluster.brokers().map(|broker| broker.id) {
+            let busy = |node: &NodeFetch| node.in_flight || node.retry_at_ms > now_ms;
+            if core.nodes.get(&node).is_some_and(busy) {
+                continue;
+            }
+            let mut fetchable = core
+                .positions
+                .fetchable(now_ms, node, |partition| fetch_from(&cluster, partition));
+            fetchable.retain(|fetchable| self.wants_more(core, &fetchable.partition));
+            if !fetchable.is_empty() {
+                ready.push((node, fetchable));
+            }
+        }
+        let mut left = ready.len();
+        for (node, fetchable) in ready {
+            if !self.send_fetch(core, node, fetchable, left) {
+                self.make_room(core);
+                return;
+            }
+            left -= 1;
+        }
+    }
+
+    /// At most one fetch of a partition is buffered while the next is asked for: so no partition takes the budget of all.
+    fn wants_more(&self, core: &Core, partition: &TopicPartition) -> bool {
+        core.buffer.bytes_of(partition) <= self.partition_bytes() && !core.buffer.ends(partition)
+    }
+
+    fn partition_bytes(&self) -> usize {
+        usize::try_from(self.config.max_partition_fetch_bytes).unwrap_or(0)
+    }
+
+    /// Says whether the budget had room for it.
+    fn send_fetch(self: &Arc<Self>, core: &mut Core, node: i32, fetchable: Vec<Fetchable>, fetches: usize) -> bool {
+        let Some(endpoint) = self.metadata.cache().broker(node).map(Broker::endpoint) else {
+            return true;
+        };
+        let fetch_max = usize::try_from(self.config.fetch_max_bytes).unwrap_or(0);
+        let wanted = fetchable.len().saturating_mul(self.partition_bytes()).min(fetch_max);
+        let Some(reserved) = core.buffer.reserve(wanted, fetches) else {
+            return false;
+        };
+        core.nodes.entry(node).or_default().in_flight = true;
+        let connection = self.connections.node(node, Role::Data, &endpoint);
+        // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
+        let wait_ms = i64::from(self.config.fetch_max_wait_ms);
+        let options = SendOptions::timeout_ms(wait_ms + i64::from(self.config.request_timeout_ms));
+        let (builder, handler) = (Arc::clone(self), Arc::clone(self));
+        connection.send_built(
+            move |version| builder.build_fetch(node, &fetchable, reserved, version),
+            options,
+            move |result| handler.handle_fetch(node, reserved, result),
+        );
+        true
+    }
+
+    fn build_fetch(&self, node: i32, fetchable: &[Fetchable], max_bytes: usize, version: i16) -> FetchRequest {
+        let cluster = self.metadata.cache();
+        let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
+        let mut request = FetchRequest {
+            max_wait_ms: self.config.fetch_max_wait_ms,
+            min_bytes: self.config.fetch_min_bytes,
+            max_bytes,
+            isolation_level: i8::from(self.reads_committed()),
+            rack_id: self.config.client_rack.clone().unwrap_or_default().into(),
+            ..Default::default()
+        };
+        let wanted = fetchable.iter().map(|fetchable| Wanted {
+            partition: fetchable.partition.clone(),
+            topic_id: cluster
+                .topic_id(&fetchable.partition.topic)
+                .filter(|_| version >= TOPIC_IDS_SINCE),
+            offset: fetchable.position.offset,
+            leader_epoch: fetchable.leader_epoch,
+            last_fetched_epoch: fetchable
+                .position
+                .epoch
+                .filter(|_| version >= DIVERGENCE_SINCE)
+                .unwrap_or(-1),
+            max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
+            tag: fetchable.turn,
+        });
+        let mut core = self.core();
+        let fetch = core.nodes.entry(node).or_default();
+        fetch.session.build(wanted.collect(), &mut request);
+        request
+    }
+
+    fn handle_fetch(self: &Arc<Self>, node: i32, reserved: usize, result: Result<Answer<FetchResponse>, CallError>) {
+        let now_ms = io::now_ms();
+        let mut guard = self.core();
+        let core = &mut *guard;
+        core.buffer.unreserve(reserved);
+        if core.closed {
+            return;
+        }
+        let buffered = core.buffer.len();
+        self.take_answer(core, now_ms, node, result);
+        let rings = core.buffer.len() != buffered || core.positions.stuck().is_some();
+        // The next fetch goes out before anybody looks into the records of this one.
+        self.drive_locked(core, now_ms);
+        drop(guard);
+        if rings {
+            self.bell().ring();
+        }
+    }
+
+    fn take_answer(&self, core: &mut Core, now_ms: i64, node: i32, result: Result<Answer<FetchResponse>, CallError>) {
+        let fetch = core.nodes.entry(node).or_default();
+        fetch.in_flight = false;
+        let response = match result {
+            Ok(answer) => answer.response,
+            Err(error) => {
+                tracing::debug!(node, %error, "a fetch was not answered");
+                fetch.session.handle_failure();
+                fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
+                core.positions.handle_node_lost(node);
+                self.refresh_metadata();
+                return;
+            }
+        };
+        if let Err(problem) = fetch.session.handle_response(&response) {
+            tracing::debug!(node, %problem, "a fetch session begins anew");
+            fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
+            self.refresh_metadata();
+            return;
+        }
+        self.learn_leaders(&response);
+        for topic in response.responses {
+            self.take_topic(core, now_ms, node, topic);
+        }
+    }
+
+    fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse) {
+        for data in topic.partitions {
+            let session = core.nodes.get(&node).map(|fetch| &fetch.session);
+            let asked = session.and_then(|session| session.asked(&topic.topic, topic.topic_id, data.partition_index));
+            let Some(asked) = asked else { continue };
+            let epoch = Some(asked.last_fetched_epoch).filter(|epoch| *epoch >= 0);
+            let position = Position {
+                offset: asked.offset,
+                epoch,
+            };
+            let place = (asked.partition.clone(), asked.tag);
+            self.take_partition(core, now_ms, place, position, data);
+        }
+    }
+
+    fn take_partition(
+        &self,
+        core: &mut Core,
+        now_ms: i64,
+        place: (TopicPartition, Turn),
+        position: Position,
+        data: PartitionData,
+    ) {
+        let (partition, turn) = &place;
+        let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        if code != ErrorCode::None {
+            match core.positions.handle_fetch_error(now_ms, partition, *turn, code) {
+                Verdict::Retry => {}
+                Verdict::RefreshMetadata => self.refresh_metadata(),
+                Verdict::WhenDrained => core.buffer.push(Fetched::ending(place, position, End::OutOfRange)),
+                Verdict::Tell(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
+            }
+            return;
+        }
+        let PartitionData {
+            high_watermark,
+            last_stable_offset,
+            log_start_offset,
+            ..
+        } = data;
+        core.positions
+            .handle_ends(partition, high_watermark, last_stable_offset, log_start_offset);
+        if data.diverging_epoch.end_offset >= 0 {
+            let end = Position {
+                offset: data.diverging_epoch.end_offset,
+                epoch: Some(data.diverging_epoch.epoch).filter(|epoch| *epoch >= 0),
+            };
+            tracing::warn!(%partition, from = end.offset, "records that were read have been cut off");
+            core.positions.handle_divergence(partition, *turn, end);
+            return;
+        }
+        if data.preferred_read_replica >= 0 {
+            let until_ms = now_ms + self.config.metadata_max_age_ms;
+            let replica = data.preferred_read_replica;
+            core.positions.handle_preferred_replica(partition, *turn, replica, until_ms);
+        }
+        if let Some(records) = data.records.filter(|records| !records.is_empty()) {
+            let aborted = self
+                .reads_committed()
+                .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
+            Self::take_records(core, place, position, Batches::new(records), aborted);
+        }
+    }
+
+    fn take_records(
+        core: &mut Core,
+        place: (TopicPartition, Turn),
+        position: Position,
+        batches: Batches,
+        aborted: Option<AbortedTransactions>,
+    ) {
+        // What cannot be cut into batches is told when the application comes to it.
+        let next = position_after(batches.clone()).ok().flatten();
+        let wanted = match next {
+            Some(next) => core.positions.handle_fetched(&place.0, place.1, next),
+            None => core.positions.deliverable(&place.0, place.1).is_some(),
+        };
+        if wanted {
+            let mut fetched = Fetched::new(place, position, batches, aborted);
+            if next.is_none() {
+                fetched.set_end(End::Unreadable);
+            }
+            core.buffer.push(fetched);
+        }
+    }
+
+    /// When records of paused partitions alone fill the budget, those of one are let go, or nothing else could be read.
+    fn make_room(&self, core: &mut Core) {
+        if !core.buffer.is_full_of_paused(&core.positions) {
+            return;
+        }
+        if let Some((partition, turn)) = core.buffer.evict_largest() {
+            tracing::debug!(%partition, "paused records make room; they are read again later");
+            core.positions.read_again(&partition, turn);
+        }
+    }
+
+    /// What a broker that does not lead says of who does (KIP-951).
+    fn learn_leaders(&self, response: &FetchResponse) {
+        if response.node_endpoints.is_empty() {
+            return;
+        }
+        let cluster = self.metadata.cache();
+        let mut hints = vec![];
+        for topic in &response.responses {
+            let name = cluster.topic_name(topic.topic_id).unwrap_or(&topic.topic);
+            for data in topic.partitions.iter().filter(|data| data.current_leader.leader_id >= 0) {
+                hints.push(LeaderHint {
+                    partition: TopicPartition::new(&**name, data.partition_index),
+                    leader_id: data.current_leader.leader_id,
+                    leader_epoch: data.current_leader.leader_epoch,
+                });
+            }
+        }
+        let brokers = response
+            .node_endpoints
+            .iter()
+            .filter_map(|node| Broker::new(node.node_id, &node.host, node.port, node.rack.as_deref()));
+        let brokers: Vec<Broker> = brokers.collect();
+        self.metadata.handle_leaders(&hints, &brokers);
+    }
+
+    pub(super) fn refresh_metadata(&self) {
+        self.metadata.request_update(Refresh::Stale);
+    }
+
+    /// Lets brokers forget what we read, as far as connections allow it at once.
+    pub(super) fn close_sessions(&self) {
+        let cluster = self.metadata.cache();
+        let mut core = self.core();
+        for (node, fetch) in &mut core.nodes {
+            // A fetch that waits at the broker keeps the connection from hearing anything else.
+            if let (false, Some(request), Some(broker)) = (fetch.in_flight, fetch.session.close(), cluster.broker(*node)) {
+                let connection = self.connections.node(*node, Role::Data, &broker.endpoint());
+                connection.send(request, SendOptions::default(), |_| {});
+            }
+        }
+    }
+
+    pub(super) fn reads_committed(&self) -> bool {
+        self.config.isolation_level == IsolationLevel::ReadCommitted
+    }
+}
+
+fn fetch_from(cluster: &MetadataCache, partition: &TopicPartition) -> Option<FetchFrom> {
+    let leader = cluster.leader(&partition.topic, partition.partition)?;
+    Some(FetchFrom {
+        node: leader.broker.id,
+        leader_epoch: leader.epoch.unwrap_or(-1),
+    })
+}

@@ -1,0 +1,399 @@
+//! The driver of a consumer's membership: carries calls to the coordinator and answers back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytestring::ByteString;
+use milena_machines::{
+    TopicPartition,
+    fetch::{Position, Turn},
+    member::{
+        CallFailure, CallId, CommitId, CommitMode, FetchId, Member, MemberCall, MemberEvent, MemberRequest,
+        MemberResponse, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError, OffsetEvent, OffsetRequest,
+        OffsetResponse,
+    },
+};
+use milena_wire::message::Request;
+use tokio::sync::oneshot;
+
+use super::{
+    error::GroupError,
+    shared::{Core, Shared},
+    subscription::Subscription,
+};
+use crate::{
+    coordinator::{Coordinator, CoordinatorEvent},
+    io,
+    net::{Answer, CallError, Connection, SendOptions},
+};
+
+pub(crate) type CommitResults = BTreeMap<TopicPartition, Result<(), OffsetError>>;
+pub(crate) type Committed = BTreeMap<TopicPartition, Result<Option<OffsetAndMetadata>, OffsetError>>;
+
+/// A consumer's group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) member: Member,
+    pub(crate) offsets: OffsetCalls,
+    pub(crate) coordinator: Coordinator,
+    /// What the application must hear, until it has heard it.
+    pub(crate) event: Option<MemberEvent>,
+    /// Why the coordinator cannot be found; told once.
+    pub(crate) trouble: Option<GroupError>,
+    /// The topics that a pattern matched last.
+    pub(crate) matched: Option<BTreeSet<ByteString>>,
+    pub(crate) auto_commit: Option<AutoCommit>,
+    committing: BTreeMap<CommitId, oneshot::Sender<CommitResults>>,
+    fetching: BTreeMap<FetchId, Fetching>,
+}
+
+/// When positions are committed without being asked to.
+#[derive(Debug)]
+pub(crate) struct AutoCommit {
+    interval_ms: i64,
+    due_ms: i64,
+    under_way: Option<CommitId>,
+}
+
+impl AutoCommit {
+    pub(crate) fn new(interval_ms: i64) -> Self {
+        Self {
+            interval_ms,
+            due_ms: i64::MAX,
+            under_way: None,
+        }
+    }
+
+    /// Begins to count, if it does not yet.
+    pub(crate) fn restart_if_off(&mut self, now_ms: i64) {
+        if self.due_ms == i64::MAX {
+            self.restart(now_ms);
+        }
+    }
+
+    /// Counts the interval from now on.
+    pub(crate) fn restart(&mut self, now_ms: i64) {
+        self.due_ms = now_ms.saturating_add(self.interval_ms);
+    }
+}
+
+/// Who waits for committed offsets.
+#[derive(Debug)]
+enum Fetching {
+    Positions(Vec<(TopicPartition, Turn)>),
+    Application(oneshot::Sender<Committed>),
+}
+
+impl Group {
+    pub(crate) fn new(
+        member: Member,
+        offsets: OffsetCalls,
+        coordinator: Coordinator,
+        auto_commit: Option<AutoCommit>,
+    ) -> Self {
+        Self {
+            member,
+            offsets,
+            coordinator,
+            event: None,
+            trouble: None,
+            matched: None,
+            auto_commit,
+            committing: BTreeMap::new(),
+            fetching: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<i64> {
+        let deadlines = [self.member.poll_timeout(), self.offsets.poll_timeout()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
+        mode: CommitMode,
+    ) -> oneshot::Receiver<CommitResults> {
+        let (done, results) = oneshot::channel();
+        let id = self.offsets.commit(offsets, mode);
+        self.committing.insert(id, done);
+        results
+    }
+
+    pub(crate) fn fetch_committed(
+        &mut self,
+        partitions: BTreeSet<TopicPartition>,
+        deadline_ms: i64,
+    ) -> oneshot::Receiver<Committed> {
+        let (done, results) = oneshot::channel();
+        let id = self.offsets.fetch(partitions, deadline_ms);
+        self.fetching.insert(id, Fetching::Application(done));
+        results
+    }
+}
+
+impl Shared {
+    pub(super) fn drive_group(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+        let Some(group) = &mut core.group else { return };
+        if self.is_polling() && !matches!(core.subscription, Subscription::Manual | Subscription::None) {
+            group.member.handle_poll(now_ms);
+        }
+        group.member.handle_timeout(now_ms);
+        group.offsets.handle_timeout(now_ms);
+        self.send_group_calls(group, now_ms);
+        if group.event.is_none() {
+            group.event = group.member.poll_event();
+            if group.event.is_some() {
+                self.bell().ring();
+            }
+        }
+        if group.offsets.take_metadata_outdated() {
+            self.refresh_metadata();
+        }
+        self.take_offset_events(core, now_ms);
+    }
+
+    fn send_group_calls(self: &Arc<Self>, group: &mut Group, now_ms: i64) {
+        // Without a coordinator the machines wait: when it is found, this is called again.
+        let Some(connection) = group.coordinator.connection() else {
+            return;
+        };
+        while let Some(call) = group.member.poll_call(now_ms) {
+            self.send_member_call(&connection, call);
+        }
+        let standing = group.member.standing();
+        while let Some(call) = group.offsets.poll_call(now_ms, &standing) {
+            self.send_offset_call(&connection, call);
+        }
+    }
+
+    fn send_member_call(self: &Arc<Self>, connection: &Connection, call: MemberCall) {
+        let options = SendOptions::timeout_ms(call.timeout_ms).version_min(call.min_version);
+        let carrier = Carrier::new(self, connection, call.id);
+        match call.request {
+            MemberRequest::Join(request) => carrier.send(connection, request, options, MemberResponse::Join),
+            MemberRequest::Sync(request) => carrier.send(connection, request, options, MemberResponse::Sync),
+            MemberRequest::Heartbeat(request) => carrier.send(connection, request, options, MemberResponse::Heartbeat),
+            MemberRequest::ConsumerHeartbeat(request) => {
+                carrier.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
+            }
+            MemberRequest::Leave(request) => {
+                let build = move |version| match MemberRequest::Leave(request).for_version(version) {
+                    MemberRequest::Leave(request) => request,
+                    _ => Default::default(),
+                };
+                connection.send_built(build, options, move |result| {
+                    carrier.member_answered(result, MemberResponse::Leave);
+                });
+            }
+        }
+    }
+
+    fn send_offset_call(self: &Arc<Self>, connection: &Connection, call: OffsetCall) {
+        let options = SendOptions::timeout_ms(call.timeout_ms).version_max(call.max_version);
+        let carrier = Carrier::new(self, connection, call.id);
+        match call.request {
+            OffsetRequest::Commit(request) => connection.send(request, options, move |result| {
+                carrier.offsets_answered(result, OffsetResponse::Commit);
+            }),
+            OffsetRequest::Fetch(request) => {
+                let build = move |version| match OffsetRequest::Fetch(request).for_version(version) {
+                    OffsetRequest::Fetch(request) => request,
+                    OffsetRequest::Commit(_) => Default::default(),
+                };
+                connection.send_built(build, options, move |result| {
+                    carrier.offsets_answered(result, OffsetResponse::Fetch);
+                });
+            }
+        }
+    }
+
+    fn take_offset_events(&self, core: &mut Core, now_ms: i64) {
+        while let Some(event) = core.group.as_mut().and_then(|group| group.offsets.poll_event()) {
+            match event {
+                OffsetEvent::Committed { id, results } => self.take_commit(core, now_ms, id, results),
+                OffsetEvent::Fetched { id, results } => self.take_committed(core, now_ms, id, results),
+                OffsetEvent::MemberRefused { sent, error } => {
+                    if let Some(group) = &mut core.group {
+                        group.member.handle_commit_refused(now_ms, &sent, error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_commit(&self, core: &mut Core, now_ms: i64, id: CommitId, results: CommitResults) {
+        let Some(group) = &mut core.group else { return };
+        if let Some(auto_commit) = &mut group.auto_commit
+            && auto_commit.under_way == Some(id)
+        {
+            auto_commit.under_way = None;
+            let error = results.values().find_map(|result| result.as_ref().err());
+            match error {
+                Some(OffsetError::Retriable(cause)) => {
+                    tracing::debug!(%cause, "automatic commit failed; it is tried again");
+                    auto_commit.due_ms = now_ms + self.config.retry_backoff_ms;
+                }
+                Some(error) => tracing::warn!(%error, "automatic commit failed"),
+                None => {}
+            }
+        }
+        if let Some(done) = group.committing.remove(&id) {
+            // Whoever asked may have gone.
+            let _ = done.send(results);
+        }
+    }
+
+    fn take_committed(&self, core: &mut Core, now_ms: i64, id: FetchId, results: Committed) {
+        let Some(group) = &mut core.group else { return };
+        match group.fetching.remove(&id) {
+            Some(Fetching::Application(done)) => {
+                let _ = done.send(results);
+            }
+            Some(Fetching::Positions(asked)) => {
+                for (partition, turn) in asked {
+                    match results.get(&partition) {
+                        Some(Ok(committed)) => {
+                            let position = committed.as_ref().map(|committed| Position {
+                                offset: committed.offset,
+                                epoch: committed.leader_epoch,
+                            });
+                            core.positions.handle_committed(&partition, turn, position);
+                        }
+                        Some(Err(error)) => {
+                            tracing::debug!(%partition, %error, "the committed offset is not known yet");
+                            core.positions.handle_unanswered(now_ms, &partition, turn);
+                        }
+                        None => core.positions.handle_unanswered(now_ms, &partition, turn),
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Asks the group where partitions begin that have no place yet.
+    pub(super) fn ask_committed(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+        let Some(group) = &mut core.group else { return };
+        let asked = core.positions.ask_committed(now_ms);
+        if asked.is_empty() {
+            return;
+        }
+        let partitions = asked.iter().map(|(partition, _)| partition.clone()).collect();
+        let deadline_ms = now_ms + i64::from(self.config.default_api_timeout_ms);
+        let id = group.offsets.fetch(partitions, deadline_ms);
+        group.fetching.insert(id, Fetching::Positions(asked));
+        self.send_group_calls(group, now_ms);
+    }
+
+    /// Commits what was handed out, if it is time.
+    pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+        let is_due = |auto: &AutoCommit| auto.due_ms <= now_ms && auto.under_way.is_none();
+        let group = core.group.as_ref();
+        if !group.and_then(|group| group.auto_commit.as_ref()).is_some_and(is_due) {
+            return;
+        }
+        let offsets = committable(core.consumed_of(None));
+        let Some(group) = &mut core.group else { return };
+        let Some(auto_commit) = &mut group.auto_commit else { return };
+        auto_commit.restart(now_ms);
+        if !offsets.is_empty() {
+            auto_commit.under_way = Some(group.offsets.commit(offsets, CommitMode::Async));
+            core.is_dirty = true;
+        }
+    }
+
+    /// The coordinator was found, or cannot be.
+    pub(super) fn handle_coordinator(self: &Arc<Self>, event: &CoordinatorEvent) {
+        let mut core = self.core();
+        if let (CoordinatorEvent::Failed(error), Some(group)) = (event, &mut core.group) {
+            group.trouble = Some(GroupError::Coordinator(error.to_string()));
+            self.bell().ring();
+        }
+        self.drive_locked(&mut core, io::now_ms());
+    }
+}
+
+/// Positions as they are committed.
+pub(super) fn committable(positions: BTreeMap<TopicPartition, Position>) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
+    let committable = |position: Position| OffsetAndMetadata {
+        offset: position.offset,
+        leader_epoch: position.epoch,
+        metadata: ByteString::new(),
+    };
+    let positions = positions.into_iter();
+    positions.map(|(partition, position)| (partition, committable(position))).collect()
+}
+
+/// Brings the answer of one call back to the machines.
+struct Carrier {
+    shared: Arc<Shared>,
+    node: i32,
+    call: CallId,
+}
+
+impl Carrier {
+    fn new(shared: &Arc<Shared>, connection: &Connection, call: CallId) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            node: connection.node_id(),
+            call,
+        }
+    }
+
+    fn send<R>(self, connection: &Connection, request: R, options: SendOptions, wrap: fn(R::Response) -> MemberResponse)
+    where
+        R: Request + Send + 'static,
+        R::Response: crate::net::Throttled,
+    {
+        connection.send(request, options, move |result| self.member_answered(result, wrap));
+    }
+
+    fn member_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> MemberResponse) {
+        let answer = result.map(|answer| wrap(answer.response)).map_err(|error| failure(&error));
+        let now_ms = io::now_ms();
+        let mut core = self.shared.core();
+        if let Some(group) = &mut core.group {
+            group.member.handle_response(now_ms, self.call, answer);
+            if group.member.take_coordinator_moved() {
+                group.coordinator.mark_unknown(self.node);
+            }
+            let member = &group.member;
+            if member.metadata_needed().is_some() || member.group_topics().is_some() {
+                self.shared.want_topics(&core);
+            }
+        }
+        self.shared.drive_locked(&mut core, now_ms);
+        drop(core);
+        self.shared.bell().ring();
+    }
+
+    fn offsets_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
+        let answer = result.map(|answer| wrap(answer.response)).map_err(|error| failure(&error));
+        let now_ms = io::now_ms();
+        let mut core = self.shared.core();
+        if let Some(group) = &mut core.group {
+            let standing = group.member.standing();
+            group.offsets.handle_response(now_ms, self.call, answer, &standing);
+            if group.offsets.take_coordinator_moved() {
+                group.coordinator.mark_unknown(self.node);
+            }
+        }
+        self.shared.drive_locked(&mut core, now_ms);
+        drop(core);
+        self.shared.bell().ring();
+    }
+}
+
+fn failure(error: &CallError) -> CallFailure {
+    match error {
+        CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
+        CallError::TimedOut { .. } => CallFailure::TimedOut,
+        error => {
+            tracing::debug!(%error, "the coordinator did not answer");
+            CallFailure::Disconnected
+        }
+    }
+}

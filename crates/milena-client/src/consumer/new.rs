@@ -1,0 +1,198 @@
+//! Making a consumer.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytestring::ByteString;
+use milena_machines::{
+    assign::{self, Assignor},
+    fetch::{Positions, ResetPolicy},
+    member::{self, Member, MemberConfig, OffsetCalls, OffsetConfig},
+};
+use milena_wire::{pool::BufferPool, records::RecordDecoder};
+
+use super::{
+    Consumer,
+    error::NewConsumerError,
+    fetched::Reading,
+    group::{AutoCommit, Group},
+    listener::NoListener,
+    parts::RebalanceConsumer,
+    shared::{Core, Shared},
+};
+use crate::{
+    config::{self, AutoOffsetReset, ConfigErrors, ConsumerConfig, GroupProtocol},
+    coordinator::{Coordinator, CoordinatorKind},
+    io::Io,
+    metadata::Metadata,
+    net::{ClientSettings, Connections, Endpoint, MetadataRecovery},
+};
+
+/// Buffers that are kept for the next answers: as large as one answer of usual settings.
+const IDLE_BUFFER_BYTES: usize = 16 << 20;
+/// A batch that decompresses to more is not read.
+const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
+
+impl Consumer {
+    /// A consumer from a configuration, its builder, or a map of settings. Nothing is asked of a broker yet, and this
+    /// does not wait.
+    pub fn new<C>(config: C) -> Result<Self, NewConsumerError>
+    where
+        C: TryInto<ConsumerConfig>,
+        ConfigErrors: From<C::Error>,
+    {
+        Self::make(config, None)
+    }
+
+    /// The same with assignors of one's own, the most wanted first, in place of `partition.assignment.strategy`. They count
+    /// in the classic protocol only; in the other, the broker assigns.
+    pub fn with_assignors<C>(config: C, assignors: Vec<Box<dyn Assignor>>) -> Result<Self, NewConsumerError>
+    where
+        C: TryInto<ConsumerConfig>,
+        ConfigErrors: From<C::Error>,
+    {
+        Self::make(config, Some(assignors))
+    }
+
+    fn make<C>(config: C, assignors: Option<Vec<Box<dyn Assignor>>>) -> Result<Self, NewConsumerError>
+    where
+        C: TryInto<ConsumerConfig>,
+        ConfigErrors: From<C::Error>,
+    {
+        let config = config.try_into().map_err(ConfigErrors::from)?;
+        for note in &config.notes {
+            tracing::warn!("{note}");
+        }
+        let io = Io::start().map_err(|error| NewConsumerError::Io(error.to_string()))?;
+        let connections = Connections::new(io.clone(), Arc::new(client_settings(&config)));
+        let metadata = Metadata::start(connections.clone());
+        let group = new_group(&config, &metadata, assignors)?;
+        let coordinator = group.as_ref().map(|group| group.coordinator.clone());
+        let positions = Positions::new(reset_policy(&config), group.is_some(), config.retry_backoff_ms);
+        let reading = Reading {
+            decoder: RecordDecoder::new(BufferPool::new(IDLE_BUFFER_BYTES), DECOMPRESSED_BYTES_MAX),
+            checks_crc: config.check_crcs,
+        };
+        let core = Core::new(&config, positions, group);
+        let shared = Shared::new(config, io, connections, metadata, core);
+        if let Some(coordinator) = coordinator {
+            let weak = Arc::downgrade(&shared);
+            coordinator.on_change(move |event| {
+                if let Some(shared) = weak.upgrade() {
+                    shared.handle_coordinator(event);
+                }
+            });
+        }
+        Ok(Self {
+            parts: RebalanceConsumer { shared },
+            reading,
+            listener: Box::new(NoListener),
+            interceptors: vec![],
+        })
+    }
+}
+
+fn new_group(
+    config: &ConsumerConfig,
+    metadata: &Metadata,
+    assignors: Option<Vec<Box<dyn Assignor>>>,
+) -> Result<Option<Group>, NewConsumerError> {
+    let Some(group_id) = &config.group_id else {
+        return Ok(None);
+    };
+    let group_id = ByteString::from(group_id.as_str());
+    let seeds = RandomState::new();
+    let member = Member::new(member_config(config, &group_id, assignors), seeds.hash_one("member"))?;
+    let offsets = OffsetConfig {
+        group_id: group_id.clone(),
+        request_timeout_ms: i64::from(config.request_timeout_ms),
+        retry_backoff_ms: config.retry_backoff_ms,
+        retry_backoff_max_ms: config.retry_backoff_max_ms,
+    };
+    let offsets = OffsetCalls::new(offsets, seeds.hash_one("offsets"));
+    let coordinator = Coordinator::start(metadata.clone(), CoordinatorKind::Group, group_id);
+    let interval_ms = i64::from(config.auto_commit_interval_ms);
+    let auto_commit = config.enable_auto_commit.then(|| AutoCommit::new(interval_ms));
+    Ok(Some(Group::new(member, offsets, coordinator, auto_commit)))
+}
+
+fn member_config(
+    config: &ConsumerConfig,
+    group_id: &ByteString,
+    assignors: Option<Vec<Box<dyn Assignor>>>,
+) -> MemberConfig {
+    let text = |text: &Option<String>| text.as_deref().map(ByteString::from);
+    let protocol = match &config.group_protocol {
+        GroupProtocol::Classic {
+            session_timeout_ms,
+            heartbeat_interval_ms,
+            assignors: names,
+        } => member::GroupProtocol::Classic {
+            session_timeout_ms: *session_timeout_ms,
+            heartbeat_interval_ms: *heartbeat_interval_ms,
+            assignors: assignors.unwrap_or_else(|| {
+                let builtin = |name: &config::AssignorName| assign::builtin(&name.to_string());
+                names.iter().filter_map(builtin).collect()
+            }),
+        },
+        GroupProtocol::Consumer { remote_assignor } => member::GroupProtocol::Consumer {
+            remote_assignor: text(remote_assignor),
+        },
+    };
+    MemberConfig {
+        group_id: group_id.clone(),
+        instance_id: text(&config.group_instance_id),
+        rack: text(&config.client_rack),
+        rebalance_timeout_ms: config.max_poll_interval_ms,
+        request_timeout_ms: i64::from(config.request_timeout_ms),
+        retry_backoff_ms: config.retry_backoff_ms,
+        retry_backoff_max_ms: config.retry_backoff_max_ms,
+        protocol,
+    }
+}
+
+fn reset_policy(config: &ConsumerConfig) -> ResetPolicy {
+    let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    match config.auto_offset_reset {
+        AutoOffsetReset::Earliest => ResetPolicy::Earliest,
+        AutoOffsetReset::Latest => ResetPolicy::Latest,
+        AutoOffsetReset::ByDuration(duration) => ResetPolicy::ByDuration {
+            millis: millis(duration),
+        },
+        AutoOffsetReset::None => ResetPolicy::None,
+    }
+}
+
+fn client_settings(config: &ConsumerConfig) -> ClientSettings {
+    let bytes = |bytes: Option<u32>| bytes.map_or(-1, |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
+    let bootstrap = config.bootstrap_servers.iter().map(|server| Endpoint {
+        host: server.host.as_str().into(),
+        port: server.port,
+    });
+    ClientSettings {
+        bootstrap: bootstrap.collect(),
+        client_id: config.client_id.as_str().into(),
+        request_timeout_ms: i64::from(config.request_timeout_ms),
+        retry_backoff_ms: config.retry_backoff_ms,
+        retry_backoff_max_ms: config.retry_backoff_max_ms,
+        reconnect_backoff_ms: config.reconnect_backoff_ms,
+        reconnect_backoff_max_ms: config.reconnect_backoff_max_ms,
+        connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,
+        connection_setup_timeout_max_ms: config.socket_connection_setup_timeout_max_ms,
+        connections_max_idle_ms: config.connections_max_idle_ms.unwrap_or(-1),
+        send_buffer_bytes: bytes(config.send_buffer_bytes),
+        receive_buffer_bytes: bytes(config.receive_buffer_bytes),
+        metadata_max_age_ms: config.metadata_max_age_ms,
+        allow_auto_create_topics: config.allow_auto_create_topics,
+        metadata_recovery: match config.metadata_recovery {
+            config::MetadataRecovery::Rebootstrap => MetadataRecovery::Rebootstrap,
+            config::MetadataRecovery::None => MetadataRecovery::None,
+        },
+        rebootstrap_trigger_ms: config.metadata_recovery_rebootstrap_trigger_ms,
+        idle_buffer_bytes_max: IDLE_BUFFER_BYTES,
+        ..ClientSettings::default()
+    }
+}

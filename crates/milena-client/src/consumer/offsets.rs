@@ -1,0 +1,143 @@
+//! Questions about offsets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use milena_machines::{
+    TopicPartition,
+    fetch::{Position, ResetTo},
+    member::OffsetAndMetadata,
+};
+
+use super::{error::OffsetsError, offset_queries::ends, parts::RebalanceConsumer};
+use crate::io;
+
+/// The first record that is not older than a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetAndTimestamp {
+    pub offset: i64,
+    /// Of that record, in milliseconds since 1970.
+    pub timestamp: i64,
+    pub leader_epoch: Option<i32>,
+}
+
+impl RebalanceConsumer {
+    /// The offset of the next record that `poll` would return of a partition. If it has none yet, this waits until it is
+    /// found: the committed offset, or where `auto.offset.reset` leads.
+    ///
+    /// Like all questions here it gives up after `default.api.timeout.ms`, and dropping its future changes nothing.
+    pub async fn position(&mut self, partition: &TopicPartition) -> Result<Position, OffsetsError> {
+        let deadline = tokio::time::Instant::now() + self.api_timeout();
+        loop {
+            {
+                let mut core = self.shared.core();
+                if core.closed {
+                    return Err(OffsetsError::Closed);
+                }
+                if !core.positions.contains(partition) {
+                    return Err(OffsetsError::NotAssigned(partition.clone()));
+                }
+                if let Some(position) = core.positions.position(partition) {
+                    return Ok(position);
+                }
+                if let Some(error) = core.positions.stuck_at(partition) {
+                    return Err(error.clone().into());
+                }
+                self.shared.drive_locked(&mut core, io::now_ms());
+            }
+            if !self.rung_before(Some(deadline)).await {
+                return Err(OffsetsError::timed_out(std::iter::once(partition)));
+            }
+        }
+    }
+
+    /// What the group has committed for these partitions; those without a committed offset are left out. They need not be
+    /// assigned.
+    pub async fn committed<'a>(
+        &mut self,
+        partitions: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, OffsetAndMetadata>, OffsetsError> {
+        let partitions: BTreeSet<TopicPartition> = partitions.into_iter().cloned().collect();
+        if partitions.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let deadline_ms = io::now_ms() + i64::from(self.shared.config.default_api_timeout_ms);
+        let results = {
+            let mut core = self.shared.core();
+            let group = core.group.as_mut().ok_or(OffsetsError::NoGroup)?;
+            let results = group.fetch_committed(partitions, deadline_ms);
+            self.shared.drive_locked(&mut core, io::now_ms());
+            results
+        };
+        let results = results.await.map_err(|_| OffsetsError::Closed)?;
+        let mut committed = BTreeMap::new();
+        for (partition, result) in results {
+            match result {
+                Ok(Some(offset)) => {
+                    committed.insert(partition, offset);
+                }
+                Ok(None) => {}
+                Err(error) => return Err(OffsetsError::Committed { partition, error }),
+            }
+        }
+        Ok(committed)
+    }
+
+    /// The first offset of each partition. They need not be assigned.
+    pub async fn beginning_offsets<'a>(
+        &mut self,
+        partitions: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, i64>, OffsetsError> {
+        self.find_ends(partitions, ResetTo::Earliest).await
+    }
+
+    /// The offset after the last record of each partition; with `read_committed`, that of the first record of the oldest
+    /// transaction that is still open. They need not be assigned.
+    pub async fn end_offsets<'a>(
+        &mut self,
+        partitions: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, i64>, OffsetsError> {
+        self.find_ends(partitions, ResetTo::Latest).await
+    }
+
+    async fn find_ends<'a>(
+        &mut self,
+        partitions: impl IntoIterator<Item = &'a TopicPartition>,
+        to: ResetTo,
+    ) -> Result<BTreeMap<TopicPartition, i64>, OffsetsError> {
+        let found = self.shared.list_offsets(ends(partitions, to), self.api_timeout()).await?;
+        let found = found.into_iter();
+        Ok(found
+            .filter_map(|(partition, found)| Some((partition, found?.offset)))
+            .collect())
+    }
+
+    /// For each partition and time (milliseconds since 1970) the first record that is not older; those that have none are
+    /// left out. They need not be assigned.
+    pub async fn offsets_for_times(
+        &mut self,
+        times: impl IntoIterator<Item = (TopicPartition, i64)>,
+    ) -> Result<BTreeMap<TopicPartition, OffsetAndTimestamp>, OffsetsError> {
+        let times: BTreeMap<TopicPartition, i64> = times.into_iter().collect();
+        if let Some(timestamp) = times.values().copied().find(|timestamp| *timestamp < 0) {
+            return Err(OffsetsError::NegativeTime { timestamp });
+        }
+        let found = self.shared.list_offsets(times, self.api_timeout()).await?;
+        let found = found.into_iter().filter_map(|(partition, found)| Some((partition, found?)));
+        let found = found.map(|(partition, found)| {
+            let found = OffsetAndTimestamp {
+                offset: found.offset,
+                timestamp: found.timestamp,
+                leader_epoch: found.epoch,
+            };
+            (partition, found)
+        });
+        Ok(found.collect())
+    }
+
+    pub(super) fn api_timeout(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.shared.config.default_api_timeout_ms).unwrap_or(0))
+    }
+}

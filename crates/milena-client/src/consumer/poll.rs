@@ -1,0 +1,285 @@
+//! `poll`: what the group wants from the application, then records.
+
+use std::time::Duration;
+
+use milena_machines::{
+    TopicPartition,
+    member::{CommitMode, MemberEvent},
+};
+use tokio::time::Instant;
+
+use super::{
+    Consumer,
+    error::PollError,
+    fetched::{End, Fetched},
+    group::committable,
+    records::ConsumerRecords,
+    shared::Core,
+    subscription::Subscription,
+};
+use crate::io;
+
+impl Consumer {
+    /// Waits for records, up to `timeout`, and hands out what is there; with a `timeout` of zero it does not wait.
+    ///
+    /// All that concerns the group happens here: joining, rebalances and their listener, automatic commits. So it must be
+    /// called again within `max.poll.interval.ms`. Heartbeats and fetching go on in the background meanwhile.
+    ///
+    /// A call hands out at most `max.poll.records`; what was fetched beyond that waits for the next. It may return early
+    /// without records if it only passed over what no application sees.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the position moves only when records are returned. If it was running the
+    /// rebalance listener, the next `poll` runs it again.
+    pub async fn poll(&mut self, timeout: Duration) -> Result<ConsumerRecords, PollError> {
+        self.poll_up_to(timeout, self.parts.shared.config.max_poll_records).await
+    }
+
+    pub(super) async fn poll_up_to(&mut self, timeout: Duration, max: usize) -> Result<ConsumerRecords, PollError> {
+        let _polling = self.parts.shared.enter_poll();
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            if self.parts.shared.bell().take_wakeup() {
+                return Err(PollError::Wakeup);
+            }
+            match self.step(max)? {
+                Step::Event(event) => {
+                    self.run_event(event).await?;
+                    continue;
+                }
+                Step::Records(records) => return Ok(self.intercept(records)),
+                Step::Wait => {}
+            }
+            if !self.parts.rung_before(deadline).await {
+                return Ok(ConsumerRecords::default());
+            }
+        }
+    }
+
+    /// One look at everything; nothing is awaited.
+    pub(super) fn step(&mut self, max: usize) -> Result<Step, PollError> {
+        let shared = &self.parts.shared;
+        let mut guard = shared.core();
+        let core = &mut *guard;
+        if core.closed {
+            return Err(PollError::Closed);
+        }
+        if matches!(core.subscription, Subscription::None) {
+            return Err(PollError::NotSubscribed);
+        }
+        let now_ms = io::now_ms();
+        if let Some(group) = &mut core.group {
+            if !matches!(core.subscription, Subscription::Manual) {
+                group.member.handle_poll(now_ms);
+            }
+            if let Some(trouble) = group.trouble.take() {
+                return Err(trouble.into());
+            }
+            shared.commit_if_due(core, now_ms);
+        }
+        shared.drive_if_needed(core, now_ms);
+        if let Some(event) = core.group.as_ref().and_then(|group| group.event.clone()) {
+            return Ok(Step::Event(event));
+        }
+        let fetched = core.buffer.take(&core.positions);
+        if let Some(fetched) = fetched {
+            drop(guard);
+            return self.collect(fetched, max);
+        }
+        if let Some(error) = core.positions.stuck() {
+            return Err(PollError::Fetch(error.clone()));
+        }
+        if let Some(error) = self.topic_trouble(core) {
+            return Err(error);
+        }
+        Ok(Step::Wait)
+    }
+
+    /// Hands out what was taken from the buffer, and then more, up to `max`. The lock is held only in
+    /// between: decoding takes its time.
+    fn collect(&mut self, first: Fetched, max: usize) -> Result<Step, PollError> {
+        let mut records = ConsumerRecords::default();
+        let mut has_moved = false;
+        let mut next = Some(first);
+        while let Some(mut fetched) = next {
+            let before = fetched.position();
+            let outcome = fetched.take(max - records.len(), &mut self.reading, &mut records);
+            let after = fetched.position();
+            let mut guard = self.parts.shared.core();
+            let core = &mut *guard;
+            if after != before {
+                has_moved = true;
+                core.positions.handle_delivered(&fetched.partition, fetched.turn, after);
+                records.set_next(&fetched.partition, after);
+            }
+            match outcome {
+                Ok(true) => core.buffer.put_back(fetched),
+                // Records come first; what is to be told comes with the next poll.
+                Ok(false) if fetched.is_to_be_told() && !records.is_empty() => {
+                    core.buffer.put_back(fetched);
+                    break;
+                }
+                Ok(false) => {
+                    if let Some(error) = finish(core, &fetched) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => {
+                    // It is fetched again: what went wrong may have gone wrong on the way.
+                    core.positions.read_again(&fetched.partition, fetched.turn);
+                    core.buffer.finish(&fetched);
+                    core.is_dirty = true;
+                    if records.is_empty() {
+                        return Err(PollError::unreadable(&fetched.partition, &error));
+                    }
+                    break;
+                }
+            }
+            next = (records.len() < max).then(|| core.buffer.take(&core.positions)).flatten();
+        }
+        let shared = &self.parts.shared;
+        let mut core = shared.core();
+        if core.is_dirty {
+            shared.drive_locked(&mut core, io::now_ms());
+        }
+        drop(core);
+        if records.is_empty() && !has_moved {
+            return Ok(Step::Wait);
+        }
+        Ok(Step::Records(records))
+    }
+
+    /// What is wrong with a topic that was named in so many words.
+    fn topic_trouble(&self, core: &Core) -> Option<PollError> {
+        let Subscription::Topics(topics) = &core.subscription else {
+            return None;
+        };
+        let cluster = self.parts.shared.metadata.cache();
+        topics.iter().find_map(|topic| {
+            let code = cluster.topic_error(topic)?;
+            // One that does not exist may come.
+            (!code.is_retriable()).then(|| PollError::Topic {
+                topic: topic.to_string(),
+                code,
+            })
+        })
+    }
+
+    /// Lets the application hear of what happens to its partitions. The event is over only when all of it is done.
+    pub(super) async fn run_event(&mut self, event: MemberEvent) -> Result<(), PollError> {
+        let outcome = match &event {
+            MemberEvent::Revoked(partitions) => {
+                self.hold(partitions, true);
+                self.commit_revoked(partitions).await;
+                self.listener.revoked(&mut self.parts, partitions).await
+            }
+            MemberEvent::Lost(partitions) => {
+                self.hold(partitions, true);
+                tracing::warn!(partitions = partitions.len(), "partitions were lost: the group went on without us");
+                self.listener.lost(&mut self.parts, partitions).await
+            }
+            MemberEvent::Assigned { added, all } => {
+                self.take_assignment(added, all);
+                self.listener.assigned(&mut self.parts, added).await
+            }
+            MemberEvent::Error(_) | MemberEvent::Fatal(_) => Ok(()),
+        };
+        self.finish_event(&event);
+        match event {
+            MemberEvent::Error(error) | MemberEvent::Fatal(error) => Err(PollError::Group(error.into())),
+            _ => outcome.map_err(PollError::Listener),
+        }
+    }
+
+    fn hold(&self, partitions: &[TopicPartition], held: bool) {
+        self.parts.shared.core().positions.hold(partitions, held);
+    }
+
+    /// What was handed out of these counts as done when they go, if commits are automatic.
+    async fn commit_revoked(&mut self, partitions: &[TopicPartition]) {
+        let shared = &self.parts.shared;
+        if !shared.config.enable_auto_commit || partitions.is_empty() {
+            return;
+        }
+        let deadline_ms = io::now_ms() + i64::from(shared.config.max_poll_interval_ms);
+        let results = {
+            let mut core = shared.core();
+            let offsets = committable(core.consumed_of(Some(partitions)));
+            let Some(group) = &mut core.group else { return };
+            let results = group.commit(offsets, CommitMode::Sync { deadline_ms });
+            shared.drive_locked(&mut core, io::now_ms());
+            results
+        };
+        let failed = results.await.unwrap_or_default().into_iter();
+        for (partition, result) in failed {
+            if let Err(error) = result {
+                tracing::warn!(%partition, %error, "the last offset before a revocation was not committed");
+            }
+        }
+    }
+
+    fn take_assignment(&self, added: &[TopicPartition], all: &[TopicPartition]) {
+        let shared = &self.parts.shared;
+        let mut core = shared.core();
+        core.positions.assign(all.iter().cloned());
+        core.positions.hold(added, true);
+        shared.want_topics(&core);
+    }
+
+    fn finish_event(&self, event: &MemberEvent) {
+        let shared = &self.parts.shared;
+        let now_ms = io::now_ms();
+        let mut guard = shared.core();
+        let core = &mut *guard;
+        match event {
+            MemberEvent::Revoked(gone) | MemberEvent::Lost(gone) => {
+                let stay = core.positions.assignment().filter(|partition| !gone.contains(partition));
+                let stay: Vec<TopicPartition> = stay.cloned().collect();
+                core.positions.assign(stay);
+                core.buffer.retain_current(&core.positions);
+            }
+            MemberEvent::Assigned { added, .. } => {
+                core.positions.hold(added, false);
+                if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
+                    auto_commit.restart(now_ms);
+                }
+            }
+            MemberEvent::Error(_) | MemberEvent::Fatal(_) => {}
+        }
+        if let Some(group) = &mut core.group {
+            group.event = None;
+            group.member.handle_event_done(now_ms);
+        }
+        shared.drive_locked(core, now_ms);
+    }
+}
+
+pub(super) enum Step {
+    Event(MemberEvent),
+    Records(ConsumerRecords),
+    Wait,
+}
+
+/// What was fetched is handed out to its end. What comes then may be for the application.
+fn finish(core: &mut Core, fetched: &Fetched) -> Option<PollError> {
+    core.is_dirty = true;
+    core.buffer.finish(fetched);
+    let (partition, turn) = (&fetched.partition, fetched.turn);
+    match fetched.end() {
+        End::Open => None,
+        End::OutOfRange => {
+            core.positions.handle_end_of_range(partition, turn);
+            None
+        }
+        End::Error(error) => Some(PollError::Fetch(error.clone())),
+        End::Unreadable => {
+            core.positions.read_again(partition, turn);
+            Some(PollError::Unreadable {
+                partition: partition.clone(),
+                offset: fetched.position().offset,
+                problem: "the broker sent what is not a whole batch of records".to_owned(),
+            })
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Records one by one, as a stream.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures_core::Stream;
+
+use super::{Consumer, ConsumerRecord, ConsumerRecords, PollError, poll::Step};
+
+/// The records of a consumer, one by one, without end. See [`Consumer::stream`].
+pub struct RecordStream<'a> {
+    state: State<'a>,
+}
+
+type Polled<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<ConsumerRecords, PollError>)> + Send + 'a>>;
+
+enum State<'a> {
+    Waiting(Polled<'a>),
+    Idle(&'a mut Consumer),
+    /// Only while a state is being left.
+    Between,
+}
+
+impl Consumer {
+    /// Records one by one. The stream never ends; an error is an item, and the stream goes on behind it as `poll` would.
+    ///
+    /// The position moves with each record that the stream hands out, so dropping the stream loses nothing. Where records
+    /// come by the million, `poll` costs less.
+    pub fn stream(&mut self) -> RecordStream<'_> {
+        RecordStream {
+            state: State::Idle(self),
+        }
+    }
+}
+
+fn first(records: &ConsumerRecords) -> Option<ConsumerRecord> {
+    records.iter().next().map(|record| record.to_owned())
+}
+
+fn wait(consumer: &mut Consumer) -> Polled<'_> {
+    Box::pin(async move {
+        let polled = consumer.poll_up_to(Duration::MAX, 1).await;
+        (consumer, polled)
+    })
+}
+
+impl Stream for RecordStream<'_> {
+    type Item = Result<ConsumerRecord, PollError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Between) {
+                State::Idle(consumer) => match consumer.step(1) {
+                    Ok(Step::Records(records)) => {
+                        let records = consumer.intercept(records);
+                        self.state = State::Idle(consumer);
+                        if let Some(record) = first(&records) {
+                            return Poll::Ready(Some(Ok(record)));
+                        }
+                    }
+                    Ok(Step::Event(_) | Step::Wait) => self.state = State::Waiting(wait(consumer)),
+                    Err(error) => {
+                        self.state = State::Idle(consumer);
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                State::Waiting(mut polled) => {
+                    let outcome = polled.as_mut().poll(context);
+                    if outcome.is_pending() {
+                        self.state = State::Waiting(polled);
+                        return Poll::Pending;
+                    }
+                    let (consumer, outcome) = ready!(outcome);
+                    self.state = State::Idle(consumer);
+                    match outcome.map(|records| first(&records)) {
+                        Ok(Some(record)) => return Poll::Ready(Some(Ok(record))),
+                        Ok(None) => {}
+                        Err(error) => return Poll::Ready(Some(Err(error))),
+                    }
+                }
+                State::Between => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for RecordStream<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordStream").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! Choosing what to read.
+
+use std::collections::BTreeSet;
+
+use bytestring::ByteString;
+use milena_machines::{
+    TopicPartition,
+    member::{self, Leave},
+};
+
+use super::{
+    Consumer,
+    error::{PollError, SubscribeError},
+    listener::{NoListener, RebalanceListener},
+    subscription::{Subscription, whole_name},
+    wakeup::WakeupHandle,
+};
+use crate::{config::GroupProtocol, io};
+
+impl Consumer {
+    /// Reads these topics as a member of the group; the group decides which partitions. It replaces an earlier list, and an
+    /// empty one means none.
+    ///
+    /// Nothing is asked of a broker before the next `poll`. What was buffered of topics that are not in the list any more
+    /// is not handed out.
+    pub fn subscribe<T: Into<String>>(&mut self, topics: impl IntoIterator<Item = T>) -> Result<(), SubscribeError> {
+        self.subscribe_with(topics, NoListener)
+    }
+
+    /// The same with a listener that hears when partitions come and go. It replaces an earlier one at once.
+    pub fn subscribe_with<T: Into<String>>(
+        &mut self,
+        topics: impl IntoIterator<Item = T>,
+        listener: impl RebalanceListener + 'static,
+    ) -> Result<(), SubscribeError> {
+        let topics: BTreeSet<ByteString> = topics.into_iter().map(|topic| ByteString::from(topic.into())).collect();
+        if topics.iter().any(|topic| topic.trim().is_empty()) {
+            return Err(SubscribeError::EmptyTopic);
+        }
+        self.change_subscription(Subscription::Topics(topics))?;
+        self.listener = Box::new(listener);
+        Ok(())
+    }
+
+    /// Reads all topics whose whole name matches a regular expression, those too that appear later: it is looked at again
+    /// with every refresh of the metadata (`metadata.max.age.ms`).
+    pub fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        self.subscribe_pattern_with(pattern, NoListener)
+    }
+
+    /// The same with a listener.
+    pub fn subscribe_pattern_with(
+        &mut self,
+        pattern: &str,
+        listener: impl RebalanceListener + 'static,
+    ) -> Result<(), SubscribeError> {
+        let regex = whole_name(pattern).map_err(|error| SubscribeError::BadPattern {
+            pattern: pattern.to_owned(),
+            reason: error.to_string(),
+        })?;
+        self.change_subscription(Subscription::Pattern(regex))?;
+        self.listener = Box::new(listener);
+        Ok(())
+    }
+
+    /// Lets the broker match the names of topics (RE2 syntax). It needs `group.protocol=consumer` and Kafka 4; a pattern
+    /// that the broker does not understand comes out of `poll`.
+    pub fn subscribe_broker_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        self.subscribe_broker_pattern_with(pattern, NoListener)
+    }
+
+    /// The same with a listener.
+    pub fn subscribe_broker_pattern_with(
+        &mut self,
+        pattern: &str,
+        listener: impl RebalanceListener + 'static,
+    ) -> Result<(), SubscribeError> {
+        if !matches!(self.parts.shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
+            return Err(SubscribeError::NeedsConsumerProtocol);
+        }
+        self.change_subscription(Subscription::BrokerPattern(pattern.into()))?;
+        self.listener = Box::new(listener);
+        Ok(())
+    }
+
+    fn change_subscription(&mut self, next: Subscription) -> Result<(), SubscribeError> {
+        let shared = &self.parts.shared;
+        let now_ms = io::now_ms();
+        let mut core = shared.core();
+        if !core.subscription.may_become(&next) {
+            return Err(SubscribeError::Exclusive);
+        }
+        let Some(group) = &mut core.group else {
+            return Err(SubscribeError::NoGroup);
+        };
+        match &next {
+            Subscription::Topics(topics) if topics.is_empty() => {
+                group.member.leave(now_ms, Leave::Default);
+            }
+            Subscription::Topics(topics) => group.member.subscribe(now_ms, member::Subscription::Topics(topics.clone())),
+            Subscription::BrokerPattern(pattern) => {
+                group.member.subscribe(now_ms, member::Subscription::BrokerPattern(pattern.clone()));
+            }
+            // Which topics match is known when the metadata of all is there.
+            Subscription::Pattern(_) => group.matched = None,
+            Subscription::None | Subscription::Manual => {}
+        }
+        if let Subscription::Topics(topics) = &next {
+            let gone = core.positions.assignment().filter(|partition| !topics.contains(&partition.topic));
+            let gone: Vec<TopicPartition> = gone.cloned().collect();
+            core.positions.hold(&gone, true);
+        }
+        core.subscription = next;
+        shared.want_topics(&core);
+        shared.show_metadata(&mut core, now_ms);
+        shared.drive_locked(&mut core, now_ms);
+        Ok(())
+    }
+
+    /// Reads exactly these partitions, without the group's help. What stays assigned keeps its position. With a `group.id`
+    /// offsets can still be committed; an empty list means none.
+    pub fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), SubscribeError> {
+        let partitions: BTreeSet<TopicPartition> = partitions.into_iter().collect();
+        for TopicPartition { topic, partition } in &partitions {
+            if topic.trim().is_empty() {
+                return Err(SubscribeError::EmptyTopic);
+            }
+            if *partition < 0 {
+                let (topic, partition) = (topic.to_string(), *partition);
+                return Err(SubscribeError::NegativePartition { topic, partition });
+            }
+        }
+        let shared = &self.parts.shared;
+        let now_ms = io::now_ms();
+        let mut guard = shared.core();
+        let core = &mut *guard;
+        if !core.subscription.may_become(&Subscription::Manual) {
+            return Err(SubscribeError::Exclusive);
+        }
+        shared.commit_if_due(core, now_ms);
+        core.subscription = if partitions.is_empty() {
+            Subscription::None
+        } else {
+            Subscription::Manual
+        };
+        core.positions.assign(partitions);
+        core.buffer.retain_current(&core.positions);
+        if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
+            auto_commit.restart_if_off(now_ms);
+        }
+        shared.want_topics(core);
+        shared.drive_locked(core, now_ms);
+        Ok(())
+    }
+
+    /// The topics of the last [`subscribe`](Self::subscribe), or those that its pattern matches as far as is known.
+    pub fn subscription(&self) -> BTreeSet<String> {
+        let core = self.parts.shared.core();
+        let matched = core.group.as_ref().and_then(|group| group.matched.as_ref());
+        let topics = match &core.subscription {
+            Subscription::Topics(topics) => Some(topics),
+            Subscription::Pattern(_) => matched,
+            _ => None,
+        };
+        topics.into_iter().flatten().map(ToString::to_string).collect()
+    }
+
+    /// Gives up subscription and assignment, and leaves the group. The listener hears of it; positions are not committed.
+    pub async fn unsubscribe(&mut self) -> Result<(), PollError> {
+        let outcome = self.leave_group(Leave::Default).await;
+        let shared = &self.parts.shared;
+        let mut guard = shared.core();
+        let core = &mut *guard;
+        core.subscription = Subscription::None;
+        core.positions.clear();
+        core.buffer.retain_current(&core.positions);
+        if let Some(group) = &mut core.group {
+            group.matched = None;
+        }
+        shared.want_topics(core);
+        shared.drive_locked(core, io::now_ms());
+        outcome
+    }
+
+    /// Asks the group for a rebalance; it happens in the next calls of `poll`. With `group.protocol=consumer` that is the
+    /// broker's affair, and nothing happens.
+    pub fn enforce_rebalance(&mut self, reason: &str) {
+        let shared = &self.parts.shared;
+        if matches!(shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
+            tracing::warn!("a rebalance cannot be enforced with group.protocol=consumer: the broker decides");
+        }
+        let mut core = shared.core();
+        if let Some(group) = &mut core.group {
+            group.member.enforce_rebalance(reason);
+        }
+        shared.drive_locked(&mut core, io::now_ms());
+    }
+
+    /// What other tasks can end a waiting `poll` with.
+    pub fn wakeup_handle(&self) -> WakeupHandle {
+        self.parts.shared.wakeup.clone()
+    }
+}

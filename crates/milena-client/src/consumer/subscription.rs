@@ -1,0 +1,150 @@
+//! What a consumer reads, and the topics it must know for that.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bytestring::ByteString;
+use milena_machines::{
+    TopicPartition,
+    assign::TopicLayout,
+    member::{self, MemberMetadata},
+};
+use milena_wire::errors::ErrorCode;
+use regex::Regex;
+
+use super::shared::{Core, Shared};
+use crate::{
+    io,
+    metadata::{MetadataCache, Wanted},
+};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Subscription {
+    #[default]
+    None,
+    Topics(BTreeSet<ByteString>),
+    /// Matched here, against all topics there are. It matches whole names.
+    Pattern(Regex),
+    /// Matched by the broker.
+    BrokerPattern(ByteString),
+    /// Partitions that the application has chosen itself.
+    Manual,
+}
+
+impl Subscription {
+    /// Whether one can follow the other without unsubscribing first, as in Kafka.
+    pub(crate) fn may_become(&self, next: &Self) -> bool {
+        matches!(
+            (self, next),
+            (Self::None, _)
+                | (Self::Topics(_), Self::Topics(_))
+                | (Self::Pattern(_), Self::Pattern(_))
+                | (Self::BrokerPattern(_), Self::BrokerPattern(_))
+                | (Self::Manual, Self::Manual)
+        )
+    }
+}
+
+impl Shared {
+    /// Tells the metadata which topics matter now.
+    pub(super) fn want_topics(&self, core: &Core) {
+        let mut names = core.asked_topics.clone();
+        names.extend(core.positions.assignment().map(|partition| partition.topic.clone()));
+        let member = core.group.as_ref().map(|group| &group.member);
+        names.extend(member.and_then(|member| member.group_topics()).into_iter().flatten().cloned());
+        let wanted = match &core.subscription {
+            Subscription::Pattern(_) => Wanted::All,
+            Subscription::BrokerPattern(_) => {
+                let cluster = self.metadata.cache();
+                let needed = member.and_then(|member| member.metadata_needed()).unwrap_or_default();
+                let mut ids = needed.topic_ids;
+                ids.extend(names.iter().filter_map(|name| cluster.topic_id(name)));
+                Wanted::Ids(ids)
+            }
+            Subscription::Topics(topics) => {
+                names.extend(topics.iter().cloned());
+                Wanted::Topics(names)
+            }
+            Subscription::None | Subscription::Manual => Wanted::Topics(names),
+        };
+        self.metadata.want(wanted);
+    }
+
+    /// Somebody asks about these partitions: their leaders must be known.
+    pub(super) fn want_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
+        let cluster = self.metadata.cache();
+        let unknown: Vec<ByteString> = partitions
+            .filter(|partition| cluster.topic(&partition.topic).is_none())
+            .map(|partition| partition.topic.clone())
+            .collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let mut core = self.core();
+        core.asked_topics.extend(unknown);
+        self.want_topics(&core);
+    }
+
+    /// The metadata is new: patterns may match other topics, and partitions may have other leaders.
+    pub(super) fn handle_metadata(self: &Arc<Self>) {
+        let now_ms = io::now_ms();
+        let mut core = self.core();
+        self.show_metadata(&mut core, now_ms);
+        self.drive_locked(&mut core, now_ms);
+        drop(core);
+        self.bell().ring();
+    }
+
+    /// Shows the group's machines the cluster as it is.
+    pub(super) fn show_metadata(&self, core: &mut Core, now_ms: i64) {
+        let cluster = self.metadata.cache();
+        let matching = match &core.subscription {
+            Subscription::Pattern(pattern) => Some((self.matching(&cluster, pattern), pattern.clone())),
+            _ => None,
+        };
+        let Some(group) = &mut core.group else { return };
+        if let Some((topics, pattern)) = matching
+            && group.matched.as_ref() != Some(&topics)
+        {
+            group.matched = Some(topics.clone());
+            group
+                .member
+                .subscribe(now_ms, member::Subscription::Matching { topics, pattern });
+        }
+        let asked = match &core.subscription {
+            Subscription::Topics(topics) => topics.clone(),
+            _ => BTreeSet::new(),
+        };
+        let shown = Arc::new(member_metadata(&cluster, &asked));
+        group.member.handle_metadata(now_ms, Arc::clone(&shown));
+        group.offsets.handle_metadata(shown);
+    }
+
+    fn matching(&self, cluster: &MetadataCache, pattern: &Regex) -> BTreeSet<ByteString> {
+        let hidden = self.config.exclude_internal_topics;
+        cluster
+            .topics()
+            .filter(|topic| !(hidden && topic.internal) && pattern.is_match(&topic.name))
+            .map(|topic| topic.name.clone())
+            .collect()
+    }
+}
+
+fn member_metadata(cluster: &MetadataCache, asked: &BTreeSet<ByteString>) -> MemberMetadata {
+    let mut shown = MemberMetadata::default();
+    for topic in cluster.topics() {
+        let racks = cluster.replica_racks(&topic.name).unwrap_or_default();
+        shown.insert(topic.name.clone(), topic.id, TopicLayout { racks });
+    }
+    for name in asked {
+        // That it does not exist is knowledge too: the others need not wait for it.
+        if cluster.topic_error(name) == Some(ErrorCode::UnknownTopicOrPartition) {
+            shown.insert(name.clone(), None, TopicLayout::without_racks(0));
+        }
+    }
+    shown
+}
+
+/// A pattern for whole names.
+pub(super) fn whole_name(pattern: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&format!("^(?:{pattern})$"))
+}

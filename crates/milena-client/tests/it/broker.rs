@@ -1,0 +1,54 @@
+//! A broker in this process, and records in it.
+
+use std::thread;
+
+use crate::{
+    client::{Client, batch},
+    running::{self, Running},
+};
+
+pub(crate) struct TestBroker {
+    running: Option<Running>,
+    address: String,
+    _directory: tempfile::TempDir,
+}
+
+impl TestBroker {
+    pub(crate) fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        // Its runtime can be neither started nor dropped inside of the test's own.
+        let start = move || running::start(&path, &[("auto.create.topics.enable", "false")]);
+        let running = thread::spawn(start).join().unwrap();
+        Self {
+            address: running.address.clone(),
+            running: Some(running),
+            _directory: directory,
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
+        self.client().create_topic(name, partitions, &[]);
+    }
+
+    /// All values as one batch.
+    pub(crate) fn produce(&self, topic: &str, partition: i32, values: &[&str]) {
+        let produced = self.client().produce(topic, partition, batch(values));
+        assert_eq!(produced.error_code, 0, "{produced:?}");
+    }
+}
+
+impl Drop for TestBroker {
+    fn drop(&mut self) {
+        let running = self.running.take();
+        let _ = thread::spawn(move || drop(running)).join();
+    }
+}
