@@ -1,1 +1,3 @@
 //! The consumer.
+
+pub mod deserialize;

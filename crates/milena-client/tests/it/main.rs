@@ -3,3 +3,4 @@
 mod config;
 mod config_facts;
 mod config_sources;
+mod deserialize;
