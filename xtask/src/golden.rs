@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::kafka;
 
-/// Write the golden vectors of milena-wire and the configs of milena-broker and milena-client with Kafka's own classes.
-/// Needs a JDK 17 and Maven.
+/// Write the golden vectors of milena-wire and the facts for milena-broker and milena-client with Kafka's own classes. Needs
+/// a JDK 17 and Maven.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -31,14 +31,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.read_batches {
         Some(_) => Ok(()),
         None => {
-            configs("crates/milena-broker", "Configs.java", args.check)?;
-            configs("crates/milena-client", "ClientConfigs.java", args.check)
+            facts("crates/milena-broker", "Configs.java", "configs.txt", args.check)?;
+            facts("crates/milena-client", "ClientConfigs.java", "configs.txt", args.check)?;
+            facts("crates/milena-client", "Serialized.java", "serialized.txt", args.check)
         }
     }
 }
 
-/// What Kafka says about configs.
-fn configs(room: &str, program: &str, check: bool) -> Result<()> {
+/// What a program says that asks Kafka's classes.
+fn facts(room: &str, program: &str, file: &str, check: bool) -> Result<()> {
     let room = crate::root().join(room);
     let output = Command::new("java")
         .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
@@ -49,7 +50,7 @@ fn configs(room: &str, program: &str, check: bool) -> Result<()> {
     if !output.status.success() {
         bail!("{program} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
-    let file = room.join("tests/golden/configs.txt");
+    let file = room.join("tests/golden").join(file);
     if !check {
         return fs::write(&file, &output.stdout).with_context(|| format!("cannot write {}", file.display()));
     }

@@ -134,7 +134,7 @@ public class ClientConfigs {
         "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor,"
             + "org.apache.kafka.clients.consumer.RangeAssignor;group.id=g",
         "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor,,;group.id=g",
-        "partition.assignment.strategy=none.Such;group.id=g",
+        "partition.assignment.strategy=none.Such;group.id=g", "partition.assignment.strategy=;group.id=g",
         "bootstrap.servers=127.0.0.1:9092,127.0.0.1:9092", "bootstrap.servers=127.0.0.1:9092,,127.0.0.1:9093",
         "bootstrap.servers=", "bootstrap.servers=127.0.0.1", "bootstrap.servers=127.0.0.1:99999",
         "bootstrap.servers=127.0.0.1:x", "bootstrap.servers=[::1]:9092", "bootstrap.servers=::1:9092",

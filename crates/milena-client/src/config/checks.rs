@@ -21,16 +21,16 @@ fn check_servers(settings: &mut Resolver) {
 
 fn check_group(settings: &mut Resolver) {
     let grouped = settings.setting("group.id").is_some() || settings.is_broken("group.id");
-    let auto_commit = settings.given("enable.auto.commit").cloned();
-    if let Some(auto_commit) = auto_commit
-        && !grouped
-        && settings.read("enable.auto.commit")
-    {
-        settings.offend(ConfigError::Contradiction {
+    if grouped || !settings.read::<bool>("enable.auto.commit") {
+        return;
+    }
+    match settings.given("enable.auto.commit").cloned() {
+        Some(auto_commit) => settings.offend(ConfigError::Contradiction {
             first: Box::new(auto_commit),
             second: Box::new(unset("group.id")),
             rule: "only a group has committed offsets; set group.id, or leave enable.auto.commit out",
-        });
+        }),
+        None => settings.set_default("enable.auto.commit", "false"),
     }
 }
 
@@ -93,7 +93,8 @@ fn check_times(settings: &mut Resolver) {
         settings,
         "fetch.max.wait.ms",
         "request.timeout.ms",
-        "a broker with nothing to send would answer after the request is given up; make fetch.max.wait.ms smaller than request.timeout.ms",
+        "a broker with nothing to send would answer after the request is given up; make fetch.max.wait.ms smaller than \
+         request.timeout.ms",
     );
     // As in Kafka: who sets only the first pause wants the same one always.
     if settings.given("reconnect.backoff.ms").is_some()

@@ -126,11 +126,13 @@ impl ConsumerConfig {
         let mut settings = Resolver::new(map);
         checks::check(&mut settings);
         let mut config = Self::read(&settings);
-        let (notes, settings) = settings.finish()?;
+        (config.notes, config.settings) = settings.finish()?;
         // Only now, so that a configuration that is refused uses up no number.
         config.client_id = named_client(&config);
-        config.notes = notes;
-        config.settings = settings;
+        let client_id = config.settings.iter_mut().find(|setting| setting.key == "client.id");
+        if let Some(client_id) = client_id {
+            client_id.value.clone_from(&config.client_id);
+        }
         Ok(config)
     }
 
@@ -140,18 +142,17 @@ impl ConsumerConfig {
     }
 
     fn read(settings: &Resolver) -> Self {
-        let group_id = settings.text("group.id");
         Self {
             bootstrap_servers: settings.read("bootstrap.servers"),
             client_id: settings.text("client.id").unwrap_or_default(),
             client_rack: settings.text("client.rack"),
 
-            enable_auto_commit: group_id.is_some() && settings.read("enable.auto.commit"),
-            group_id,
+            group_id: settings.text("group.id"),
             group_instance_id: settings.text("group.instance.id"),
             group_protocol: read_protocol(settings),
             max_poll_interval_ms: settings.read("max.poll.interval.ms"),
             max_poll_records: settings.read("max.poll.records"),
+            enable_auto_commit: settings.read("enable.auto.commit"),
             auto_commit_interval_ms: settings.read("auto.commit.interval.ms"),
             auto_offset_reset: settings.read("auto.offset.reset"),
             isolation_level: settings.read("isolation.level"),

@@ -15,8 +15,8 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("How often positions are committed, with enable.auto.commit.");
     "auto.offset.reset" String = "latest", medium, allowed(ResetPolicy),
         about("Where to begin without a valid committed offset: at the earliest or latest record, at the first one that \
-               is not older than a duration (by_duration:P7D), or with an error (none). librdkafka's smallest, beginning, \
-               largest, end and error are understood.");
+               is not older than a duration (by_duration:P7D), or with an error (none). librdkafka's smallest, \
+               beginning, largest, end and error are understood.");
     "bootstrap.servers" List, required, high, allowed(Addresses), alias(&[same("metadata.broker.list")]),
         about("Brokers to ask for the cluster first, as host:port. One that can be reached is enough.");
     "check.crcs" Boolean = "true",
@@ -87,7 +87,8 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("Which metrics are kept.");
     "metrics.sample.window.ms" Long = "30000", at_least(0),
         about("How long a window is that a rate or an average is computed from.");
-    "milena.fetch.buffer.bytes" Long = "33554432", medium, at_least(1024), alias(&[kilobytes("queued.max.messages.kbytes")]),
+    "milena.fetch.buffer.bytes" Long = "33554432", medium, at_least(1024),
+        alias(&[kilobytes("queued.max.messages.kbytes")]),
         about("How many bytes the consumer holds that were fetched and not yet handed out, all partitions together, \
                decompressed ones included. One batch always has room.");
     "milena.profile" String, medium, allowed(PROFILES),
@@ -122,7 +123,8 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("After how long without a heartbeat the broker takes a classic member for dead.");
     "share.acknowledgement.mode" String = "implicit", medium, allowed(ACKNOWLEDGEMENT_MODES), default_only(NO_SHARE),
         about("How a share consumer acknowledges records.");
-    "share.acquire.mode" String = "BATCH_OPTIMIZED", medium, allowed(ACQUIRE_MODES), default_or(&["batch_optimized"], NO_SHARE),
+    "share.acquire.mode" String = "BATCH_OPTIMIZED", medium, allowed(ACQUIRE_MODES),
+        default_or(&["batch_optimized"], NO_SHARE),
         about("How a share consumer acquires records.");
     "socket.connection.setup.timeout.max.ms" Long = "30000", medium, at_least(0),
         about("The longest time to wait for a connection, after several attempts.");

@@ -58,8 +58,8 @@ impl ConfigMap {
     /// Reads TOML, with Kafka's names in quotes, as dotted keys or as tables; arrays become lists. Messages call the text
     /// by `name`.
     ///
-    /// A name that is the beginning of another, such as `group.remote` and `group.remote.assignor`, cannot be both a value
-    /// and a table in TOML; put the longer one in quotes.
+    /// A name that is the beginning of another, such as `debug` and `debug.level`, cannot be both a value and a table
+    /// in TOML; put the longer one in quotes.
     pub fn parse_toml(text: &str, name: &str) -> Result<Self, ConfigErrors> {
         Self::from_lines(toml_text::parse(text), name)
     }

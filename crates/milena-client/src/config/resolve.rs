@@ -95,6 +95,12 @@ impl Resolver {
         protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer"))
     }
 
+    /// Gives a key another default.
+    pub(super) fn set_default(&mut self, name: &'static str, text: &str) {
+        self.values.remove(name);
+        self.add(name, text, Source::Default);
+    }
+
     /// Gives a key the value of another one.
     pub(super) fn copy(&mut self, from: &str, to: &'static str) {
         if let Some(Resolved { value, setting }) = self.values.get(from) {
@@ -135,6 +141,8 @@ impl Resolver {
         }
         let definition = strongest.definition;
         match strongest.value() {
+            // What can only have its default is nothing that anybody reads.
+            Ok(_) if definition.support != Support::Honoured => {}
             Ok(value) => {
                 self.note(strongest);
                 let setting = Setting {

@@ -82,9 +82,11 @@ pub(super) const SECURITY_CONFIGS: &[Definition] = definitions! {
         about("The first pause between two attempts to fetch them.");
     "sasl.oauthbearer.jwks.endpoint.url" String, medium, default_only(NO_SECURITY),
         about("Where the provider's keys are.");
-    "sasl.oauthbearer.jwt.retriever.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", medium, default_only(NO_SECURITY),
+    "sasl.oauthbearer.jwt.retriever.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        medium, default_only(NO_SECURITY),
         about("A Java class that gets a token.");
-    "sasl.oauthbearer.jwt.validator.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", medium, default_only(NO_SECURITY),
+    "sasl.oauthbearer.jwt.validator.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        medium, default_only(NO_SECURITY),
         about("A Java class that checks a token.");
     "sasl.oauthbearer.scope" String, medium, default_only(NO_SECURITY),
         about("What a token is asked for.");

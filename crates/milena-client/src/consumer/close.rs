@@ -93,7 +93,13 @@ impl Consumer {
             self.parts.shared.drive_locked(&mut core, io::now_ms());
         }
         loop {
-            let event = self.parts.shared.core().group.as_ref().and_then(|group| group.event.clone());
+            let event = self
+                .parts
+                .shared
+                .core()
+                .group
+                .as_ref()
+                .and_then(|group| group.event.clone());
             let Some(event) = event else { break };
             let told = self.run_event(event).await;
             outcome = outcome.and(told);
@@ -168,7 +174,12 @@ impl Shared {
 
     async fn wait_for_commits(self: &Arc<Self>, deadline: Option<Instant>) {
         self.drive();
-        while self.core().group.as_ref().is_some_and(|group| group.offsets.has_commits()) {
+        while self
+            .core()
+            .group
+            .as_ref()
+            .is_some_and(|group| group.offsets.has_commits())
+        {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return;

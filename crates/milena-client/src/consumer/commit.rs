@@ -38,7 +38,8 @@ impl RebalanceConsumer {
     /// Commits these offsets: of each partition, that of the next record to read.
     pub async fn commit_offsets(&mut self, offsets: Offsets) -> Result<(), CommitError> {
         let timeout_ms = u64::try_from(self.shared.config.default_api_timeout_ms).unwrap_or(0);
-        self.commit_offsets_within(offsets, Duration::from_millis(timeout_ms)).await
+        self.commit_offsets_within(offsets, Duration::from_millis(timeout_ms))
+            .await
     }
 
     /// The same with a deadline of its own.

@@ -10,11 +10,7 @@ use milena_machines::{
 use milena_wire::{errors::ErrorCode, records::BatchError};
 
 use super::listener::ListenerError;
-use crate::{
-    config::ConfigErrors,
-    metadata::MetadataCache,
-    net::CallError,
-};
+use crate::{config::ConfigErrors, metadata::MetadataCache, net::CallError};
 
 /// Why a consumer cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +26,9 @@ pub enum NewConsumerError {
 /// Why a subscription is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    #[error("subscriptions to topics, by pattern, and partitions assigned by hand exclude each other: unsubscribe first")]
+    #[error(
+        "subscriptions to topics, by pattern, and partitions assigned by hand exclude each other: unsubscribe first"
+    )]
     Exclusive,
     #[error("a subscription needs a group: set group.id, or assign partitions by hand")]
     NoGroup,
@@ -126,7 +124,10 @@ fn describe(failed: &BTreeMap<TopicPartition, OffsetError>) -> String {
     };
     match failed.len() {
         1 => format!("the offset of {partition} was not committed: {error}"),
-        more => format!("the offsets of {partition} and {} more were not committed: {error}", more - 1),
+        more => format!(
+            "the offsets of {partition} and {} more were not committed: {error}",
+            more - 1
+        ),
     }
 }
 

@@ -240,7 +240,8 @@ impl Shared {
         if data.preferred_read_replica >= 0 {
             let until_ms = now_ms + self.config.metadata_max_age_ms;
             let replica = data.preferred_read_replica;
-            core.positions.handle_preferred_replica(partition, *turn, replica, until_ms);
+            core.positions
+                .handle_preferred_replica(partition, *turn, replica, until_ms);
         }
         if let Some(records) = data.records.filter(|records| !records.is_empty()) {
             let aborted = self
@@ -292,7 +293,11 @@ impl Shared {
         let mut hints = vec![];
         for topic in &response.responses {
             let name = cluster.topic_name(topic.topic_id).unwrap_or(&topic.topic);
-            for data in topic.partitions.iter().filter(|data| data.current_leader.leader_id >= 0) {
+            for data in topic
+                .partitions
+                .iter()
+                .filter(|data| data.current_leader.leader_id >= 0)
+            {
                 hints.push(LeaderHint {
                     partition: TopicPartition::new(&**name, data.partition_index),
                     leader_id: data.current_leader.leader_id,
@@ -318,7 +323,9 @@ impl Shared {
         let mut core = self.core();
         for (node, fetch) in &mut core.nodes {
             // A fetch that waits at the broker keeps the connection from hearing anything else.
-            if let (false, Some(request), Some(broker)) = (fetch.in_flight, fetch.session.close(), cluster.broker(*node)) {
+            if let (false, Some(request), Some(broker)) =
+                (fetch.in_flight, fetch.session.close(), cluster.broker(*node))
+            {
                 let connection = self.connections.node(*node, Role::Data, &broker.endpoint());
                 connection.send(request, SendOptions::default(), |_| {});
             }

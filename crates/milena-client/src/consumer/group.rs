@@ -297,7 +297,9 @@ impl Shared {
         }
         let offsets = committable(core.consumed_of(None));
         let Some(group) = &mut core.group else { return };
-        let Some(auto_commit) = &mut group.auto_commit else { return };
+        let Some(auto_commit) = &mut group.auto_commit else {
+            return;
+        };
         auto_commit.restart(now_ms);
         if !offsets.is_empty() {
             auto_commit.under_way = Some(group.offsets.commit(offsets, CommitMode::Async));
@@ -317,14 +319,18 @@ impl Shared {
 }
 
 /// Positions as they are committed.
-pub(super) fn committable(positions: BTreeMap<TopicPartition, Position>) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
+pub(super) fn committable(
+    positions: BTreeMap<TopicPartition, Position>,
+) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
     let committable = |position: Position| OffsetAndMetadata {
         offset: position.offset,
         leader_epoch: position.epoch,
         metadata: ByteString::new(),
     };
     let positions = positions.into_iter();
-    positions.map(|(partition, position)| (partition, committable(position))).collect()
+    positions
+        .map(|(partition, position)| (partition, committable(position)))
+        .collect()
 }
 
 /// Brings the answer of one call back to the machines.
@@ -352,7 +358,9 @@ impl Carrier {
     }
 
     fn member_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> MemberResponse) {
-        let answer = result.map(|answer| wrap(answer.response)).map_err(|error| failure(&error));
+        let answer = result
+            .map(|answer| wrap(answer.response))
+            .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
         if let Some(group) = &mut core.group {
@@ -371,7 +379,9 @@ impl Carrier {
     }
 
     fn offsets_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
-        let answer = result.map(|answer| wrap(answer.response)).map_err(|error| failure(&error));
+        let answer = result
+            .map(|answer| wrap(answer.response))
+            .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
         if let Some(group) = &mut core.group {

@@ -7,7 +7,7 @@ mod aborted;
 mod buffer;
 mod close;
 mod commit;
-
+pub mod deserialize;
 mod error;
 mod fetched;
 mod fetching;
@@ -103,6 +103,8 @@ impl DerefMut for Consumer {
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("Consumer")
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
     }
 }

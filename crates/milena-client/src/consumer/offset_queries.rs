@@ -262,5 +262,7 @@ impl ResetTimestamp for ResetTo {
 /// The questions for one end of each partition.
 pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> Questions {
     let partitions = partitions.into_iter();
-    partitions.map(|partition| (partition.clone(), to.timestamp())).collect()
+    partitions
+        .map(|partition| (partition.clone(), to.timestamp()))
+        .collect()
 }

@@ -107,7 +107,10 @@ impl RebalanceConsumer {
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
         to: ResetTo,
     ) -> Result<BTreeMap<TopicPartition, i64>, OffsetsError> {
-        let found = self.shared.list_offsets(ends(partitions, to), self.api_timeout()).await?;
+        let found = self
+            .shared
+            .list_offsets(ends(partitions, to), self.api_timeout())
+            .await?;
         let found = found.into_iter();
         Ok(found
             .filter_map(|(partition, found)| Some((partition, found?.offset)))
@@ -125,7 +128,9 @@ impl RebalanceConsumer {
             return Err(OffsetsError::NegativeTime { timestamp });
         }
         let found = self.shared.list_offsets(times, self.api_timeout()).await?;
-        let found = found.into_iter().filter_map(|(partition, found)| Some((partition, found?)));
+        let found = found
+            .into_iter()
+            .filter_map(|(partition, found)| Some((partition, found?)));
         let found = found.map(|(partition, found)| {
             let found = OffsetAndTimestamp {
                 offset: found.offset,

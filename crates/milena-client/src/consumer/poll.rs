@@ -33,7 +33,8 @@ impl Consumer {
     /// Dropping the future loses nothing: the position moves only when records are returned. If it was running the
     /// rebalance listener, the next `poll` runs it again.
     pub async fn poll(&mut self, timeout: Duration) -> Result<ConsumerRecords, PollError> {
-        self.poll_up_to(timeout, self.parts.shared.config.max_poll_records).await
+        self.poll_up_to(timeout, self.parts.shared.config.max_poll_records)
+            .await
     }
 
     pub(super) async fn poll_up_to(&mut self, timeout: Duration, max: usize) -> Result<ConsumerRecords, PollError> {
@@ -136,7 +137,9 @@ impl Consumer {
                     break;
                 }
             }
-            next = (records.len() < max).then(|| core.buffer.take(&core.positions)).flatten();
+            next = (records.len() < max)
+                .then(|| core.buffer.take(&core.positions))
+                .flatten();
         }
         let shared = &self.parts.shared;
         let mut core = shared.core();
@@ -176,7 +179,10 @@ impl Consumer {
             }
             MemberEvent::Lost(partitions) => {
                 self.hold(partitions, true);
-                tracing::warn!(partitions = partitions.len(), "partitions were lost: the group went on without us");
+                tracing::warn!(
+                    partitions = partitions.len(),
+                    "partitions were lost: the group went on without us"
+                );
                 self.listener.lost(&mut self.parts, partitions).await
             }
             MemberEvent::Assigned { added, all } => {
@@ -234,7 +240,10 @@ impl Consumer {
         let core = &mut *guard;
         match event {
             MemberEvent::Revoked(gone) | MemberEvent::Lost(gone) => {
-                let stay = core.positions.assignment().filter(|partition| !gone.contains(partition));
+                let stay = core
+                    .positions
+                    .assignment()
+                    .filter(|partition| !gone.contains(partition));
                 let stay: Vec<TopicPartition> = stay.cloned().collect();
                 core.positions.assign(stay);
                 core.buffer.retain_current(&core.positions);

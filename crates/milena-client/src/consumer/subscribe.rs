@@ -97,16 +97,23 @@ impl Consumer {
             Subscription::Topics(topics) if topics.is_empty() => {
                 group.member.leave(now_ms, Leave::Default);
             }
-            Subscription::Topics(topics) => group.member.subscribe(now_ms, member::Subscription::Topics(topics.clone())),
+            Subscription::Topics(topics) => group
+                .member
+                .subscribe(now_ms, member::Subscription::Topics(topics.clone())),
             Subscription::BrokerPattern(pattern) => {
-                group.member.subscribe(now_ms, member::Subscription::BrokerPattern(pattern.clone()));
+                group
+                    .member
+                    .subscribe(now_ms, member::Subscription::BrokerPattern(pattern.clone()));
             }
             // Which topics match is known when the metadata of all is there.
             Subscription::Pattern(_) => group.matched = None,
             Subscription::None | Subscription::Manual => {}
         }
         if let Subscription::Topics(topics) = &next {
-            let gone = core.positions.assignment().filter(|partition| !topics.contains(&partition.topic));
+            let gone = core
+                .positions
+                .assignment()
+                .filter(|partition| !topics.contains(&partition.topic));
             let gone: Vec<TopicPartition> = gone.cloned().collect();
             core.positions.hold(&gone, true);
         }

@@ -50,7 +50,13 @@ impl Shared {
         let mut names = core.asked_topics.clone();
         names.extend(core.positions.assignment().map(|partition| partition.topic.clone()));
         let member = core.group.as_ref().map(|group| &group.member);
-        names.extend(member.and_then(|member| member.group_topics()).into_iter().flatten().cloned());
+        names.extend(
+            member
+                .and_then(|member| member.group_topics())
+                .into_iter()
+                .flatten()
+                .cloned(),
+        );
         let wanted = match &core.subscription {
             Subscription::Pattern(_) => Wanted::All,
             Subscription::BrokerPattern(_) => {

@@ -437,6 +437,26 @@ fn clients_without_a_name_get_one() {
     assert!(second > first);
 }
 
+/// What is listed is what holds.
+#[test]
+fn every_key_that_does_something_is_listed() {
+    let config = resolve(&[("max.poll.records", "7"), ("security.protocol", "PLAINTEXT")]).unwrap();
+    let line = |key: &str| {
+        let setting = config.settings().iter().find(|setting| setting.key == key);
+        setting.map(ToString::to_string)
+    };
+    assert_eq!(line("max.poll.records").as_deref(), Some("max.poll.records=7 (code)"));
+    assert_eq!(
+        line("enable.auto.commit").as_deref(),
+        Some("enable.auto.commit=false (default)")
+    );
+    assert_eq!(
+        line("client.id"),
+        Some(format!("client.id={} (default)", config.client_id))
+    );
+    assert_eq!(line("security.protocol"), None);
+}
+
 #[test]
 fn what_can_become_a_configuration_is_taken() {
     fn take<C>(config: C) -> Result<ConsumerConfig, ConfigErrors>

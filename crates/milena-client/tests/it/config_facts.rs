@@ -22,6 +22,8 @@ const OUR_RANGES: &[&str] = &[
 /// What a Java consumer can be made with, although it makes no sense.
 const STRICTER: &[&str] = &[
     "group.id=g;heartbeat.interval.ms=0",
+    // Java fails later, when it subscribes.
+    "partition.assignment.strategy=;group.id=g",
     "bootstrap.servers=[::1:9092",
     "fetch.max.wait.ms=30000",
     "retry.backoff.ms=2000",

@@ -4,12 +4,13 @@
 
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
-#[allow(dead_code, reason = "the broker's tests need more of it")]
+#[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod client;
 mod config;
 mod config_facts;
 mod config_sources;
 mod consuming;
+mod deserialize;
 #[path = "../../../milena-broker/tests/it/running.rs"]
-#[allow(dead_code, reason = "the broker's tests need more of it")]
+#[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod running;

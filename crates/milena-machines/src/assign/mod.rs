@@ -130,5 +130,9 @@ pub trait Assignor: Send + fmt::Debug {
     }
 }
 pub fn builtin(name: &str) -> Option<Box<dyn Assignor>> {
-    match name { "roundrobin" => Some(Box::new(RoundRobinAssignor)), "range" => Some(Box::new(RangeAssignor)), _ => None }
+    match name {
+        "roundrobin" => Some(Box::new(RoundRobinAssignor)),
+        "range" => Some(Box::new(RangeAssignor)),
+        _ => None,
+    }
 }

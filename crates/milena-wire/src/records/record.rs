@@ -228,8 +228,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The headers of a record, in their order, read from the wire form as they are asked for.
-#[derive(Debug, Clone)]
+/// The headers of a record, in their order, read from the wire form as they are asked for. None by default.
+#[derive(Debug, Clone, Default)]
 pub struct Headers<'a> {
     left: usize,
     rest: &'a [u8],

@@ -1,0 +1,19 @@
+//! JSON.
+
+use serde::de::{DeserializeOwned, value::UnitDeserializer};
+
+use super::{BoxError, Deserializer, NullField, Source};
+
+/// Reads JSON into whatever `serde` can make of it. Null without any bytes is like JSON's `null`: an `Option` takes it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Json;
+
+impl<T: DeserializeOwned> Deserializer<T> for Json {
+    fn deserialize(&self, source: &Source<'_>) -> Result<T, BoxError> {
+        let Some(data) = source.data else {
+            let nothing: UnitDeserializer<serde::de::value::Error> = UnitDeserializer::new();
+            return Ok(T::deserialize(nothing).map_err(|_| NullField { field: source.field })?);
+        };
+        Ok(serde_json::from_slice(data)?)
+    }
+}
