@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use milena_wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest};
+
 use crate::{
     client::{Client, batch},
     running::{self, Running},
@@ -37,6 +39,21 @@ impl TestBroker {
 
     pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
         self.client().create_topic(name, partitions, &[]);
+    }
+
+    /// How many members a group has.
+    pub(crate) fn members_of(&self, group: &str) -> usize {
+        let request = DescribeGroupsRequest {
+            groups: vec![group.into()],
+            ..Default::default()
+        };
+        let classic = self.client().call(&request, 5).groups.remove(0).members.len();
+        let request = ConsumerGroupDescribeRequest {
+            group_ids: vec![group.into()],
+            ..Default::default()
+        };
+        let modern = self.client().call(&request, 0).groups.remove(0).members.len();
+        classic + modern
     }
 
     /// All values as one batch.
