@@ -11,7 +11,7 @@ use milena_wire::{
 use super::rig::*;
 use crate::net::{ClientSettings, Connection, Role, SendOptions, Status};
 
-fn create_topic(connection: &Connection, name: &str) {
+pub(crate) fn create_topic(connection: &Connection, name: &str) {
     let topic = create_topics_request::CreatableTopic {
         name: name.into(),
         num_partitions: 1,

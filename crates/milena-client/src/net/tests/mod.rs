@@ -1,6 +1,6 @@
 //! Connections against a real broker, and against servers that do what a test tells them.
 
-mod broker;
+pub(crate) mod broker;
 mod life;
 mod misbehaving;
 pub(crate) mod rig;
