@@ -1,17 +1,17 @@
 //! The driver against a real broker, and against one that gets lost.
 
-use std::{net::TcpListener, sync::mpsc};
+use std::sync::mpsc;
 
 use milena_wire::{api::ApiKey, messages::MetadataRequest};
 
 use super::{answer, names, orders, partition, topic};
 use crate::{
-    metadata::{Metadata, MetadataError, Refresh, Wanted},
+    metadata::{Metadata, MetadataCache, MetadataError, Refresh, Wanted},
     net::{
         ClientSettings, Connections, Endpoint, Status,
         tests::{
             broker::create_topic,
-            rig::{self, Peer, connections, scripted, wait},
+            rig::{self, Nobody, Peer, connections, scripted, wait},
         },
     },
 };
@@ -23,16 +23,22 @@ fn bootstrapped(bootstrap: Vec<Endpoint>) -> Connections {
     })
 }
 
-/// A port where nobody listens.
-fn nobody() -> Endpoint {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port())
+/// Waits for an answer after which this holds.
+fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
+    loop {
+        let cache = metadata.cache();
+        if holds(&cache) {
+            return;
+        }
+        assert!(wait(metadata.updated_past(cache.version)));
+    }
 }
 
 #[test]
 fn it_learns_of_the_cluster_from_whoever_answers() {
     let broker = rig::broker();
-    let connections = bootstrapped(vec![nobody(), broker.endpoint.clone(), nobody()]);
+    let nobody = Nobody::new();
+    let connections = bootstrapped(vec![nobody.endpoint(), broker.endpoint.clone(), nobody.endpoint()]);
     let metadata = Metadata::start(connections.clone());
     let (told, updates) = mpsc::channel();
     metadata.on_update(move |cache| {
@@ -44,9 +50,8 @@ fn it_learns_of_the_cluster_from_whoever_answers() {
     assert!(node.node_id() >= 0, "it is a broker now, not a bootstrap server");
     create_topic(&node, "orders");
 
-    let before = metadata.cache().version;
     metadata.want(names(&["orders"]));
-    assert!(wait(metadata.updated_past(before)));
+    until(&metadata, |cache| cache.topic("orders").is_some());
     let cache = metadata.cache();
     assert_eq!(cache.partition_count("orders"), Some(1));
     assert_eq!(cache.leader("orders", 0).unwrap().broker.endpoint(), broker.endpoint);
@@ -54,12 +59,12 @@ fn it_learns_of_the_cluster_from_whoever_answers() {
     let id = cache.topic_id("orders").unwrap();
     assert_eq!(metadata.trouble(), None);
 
-    for wanted in [Wanted::All, Wanted::Ids([id].into())] {
-        let before = metadata.cache().version;
-        metadata.want(wanted);
-        assert!(wait(metadata.updated_past(before)));
-        assert_eq!(metadata.cache().topic_name(id).unwrap(), "orders");
-    }
+    create_topic(&node, "others");
+    metadata.want(Wanted::All);
+    until(&metadata, |cache| cache.topics().len() == 2);
+    metadata.want(Wanted::Ids([id].into()));
+    until(&metadata, |cache| cache.topics().len() == 1);
+    assert_eq!(metadata.cache().topic_name(id).unwrap(), "orders");
     let version = metadata.cache().version;
     let (thread, _) = updates.iter().find(|update| update.1 == version).unwrap();
     assert_eq!(thread.as_deref(), Some("milena-io"));
@@ -71,9 +76,8 @@ fn a_newer_epoch_is_looked_for() {
     let metadata = Metadata::start(bootstrapped(vec![broker.endpoint.clone()]));
     assert!(wait(metadata.updated_past(0)));
     create_topic(&metadata.any_broker().unwrap(), "orders");
-    let before = metadata.cache().version;
     metadata.want(names(&["orders"]));
-    assert!(wait(metadata.updated_past(before)));
+    until(&metadata, |cache| cache.topic("orders").is_some());
     let before = metadata.cache().version;
     assert!(metadata.handle_epoch(&orders(0), 77));
     assert!(metadata.cache().leader("orders", 0).is_none());
@@ -82,7 +86,8 @@ fn a_newer_epoch_is_looked_for() {
 
 #[test]
 fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
-    let nobody = nobody();
+    let nobody = Nobody::new();
+    let gone = nobody.endpoint();
     let server = scripted(move |listener| {
         let mut peer = Peer::agree(&listener);
         for asked in 0..2 {
@@ -90,10 +95,11 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
             assert_eq!(request.key, ApiKey::Metadata);
             let body = request.body::<MetadataRequest>().unwrap();
             assert_eq!(body.topics.unwrap().len(), asked);
-            let mut response = answer(vec![topic("orders", super::id(1), vec![partition(0, 1, 0)])]);
+            let topics = (0..asked).map(|_| topic("orders", super::id(1), vec![partition(0, 1, 0)]));
+            let mut response = answer(topics.collect());
             for broker in &mut response.brokers {
-                broker.host = nobody.host.clone();
-                broker.port = i32::from(nobody.port);
+                broker.host = gone.host.clone();
+                broker.port = i32::from(gone.port);
             }
             peer.answer(&request, &response);
         }
@@ -110,12 +116,9 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
     let metadata = Metadata::start(connections.clone());
     assert!(wait(metadata.updated_past(0)));
     assert_eq!(metadata.cache().brokers().len(), 3);
-    metadata.want(names(&["orders"]));
     // One broker after the other cannot be reached, and so the bootstrap server is asked again.
-    while metadata.cache().partition_count("orders").is_none() || metadata.trouble().is_some() {
-        let version = metadata.cache().version;
-        assert!(wait(metadata.updated_past(version)));
-    }
+    metadata.want(names(&["orders"]));
+    until(&metadata, |cache| cache.partition_count("orders") == Some(1));
     assert!(connections.numbers().connections_failed >= 3);
     connections.close();
     server.finish();
@@ -123,7 +126,8 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
 
 #[test]
 fn nobody_to_ask_is_a_trouble_that_can_be_read() {
-    let metadata = Metadata::start(bootstrapped(vec![nobody()]));
+    let nobody = Nobody::new();
+    let metadata = Metadata::start(bootstrapped(vec![nobody.endpoint()]));
     while metadata.trouble().is_none() {
         std::thread::yield_now();
     }

@@ -12,9 +12,8 @@ use crate::net::{CallError, ClientSettings, Endpoint, Role, SendOptions, Status}
 
 #[test]
 fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
-    drop(listener);
+    let nobody = Nobody::new();
+    let endpoint = nobody.endpoint();
     let connections = connections(ClientSettings {
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,

@@ -17,7 +17,7 @@ use milena_wire::{
     message::Response,
     messages::{ApiVersionsResponse, FetchRequest, FetchResponse, MetadataRequest, api_versions_response::ApiVersion},
 };
-use tokio::runtime::Runtime;
+use tokio::{net::TcpSocket, runtime::Runtime};
 
 use crate::{
     io::Io,
@@ -75,6 +75,23 @@ impl Drop for Running {
         if let Some(broker) = self.broker.take() {
             self.runtime.block_on(broker.shutdown());
         }
+    }
+}
+
+/// A port that is taken, and where nobody listens.
+pub(crate) struct Nobody {
+    socket: TcpSocket,
+}
+
+impl Nobody {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self { socket }
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint::new("127.0.0.1", self.socket.local_addr().unwrap().port())
     }
 }
 
