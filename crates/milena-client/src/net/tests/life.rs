@@ -2,13 +2,17 @@
 
 use std::{
     net::TcpListener,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
 };
 
 use milena_wire::messages::MetadataResponse;
 
 use super::rig::*;
-use crate::net::{CallError, ClientSettings, Endpoint, Role, SendOptions, Status};
+use crate::net::{CallError, ClientSettings, Connection, Endpoint, Role, SendOptions, Status};
 
 #[test]
 fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
@@ -166,6 +170,31 @@ fn a_handler_that_panics_harms_nobody_else() {
     assert!(matches!(failed.recv().unwrap(), CallError::BadRequest { .. }));
     wait(connection.call(ask(), SendOptions::default())).unwrap();
     assert_eq!(connections.numbers().connections_made, 1);
+}
+
+/// Sends what cannot be sent, again and again, until it may stop.
+fn insist(connection: Connection, stop: Arc<AtomicBool>) {
+    let again = connection.clone();
+    let impossible = SendOptions::default().version_min(i16::MAX);
+    connection.send(ask(), impossible, move |result| {
+        assert!(matches!(result, Err(CallError::UnsupportedVersion { .. })));
+        if !stop.load(Relaxed) {
+            insist(again, stop);
+        }
+    });
+}
+
+#[test]
+fn a_handler_that_insists_does_not_stop_the_others() {
+    let broker = broker();
+    let connections = connections(ClientSettings::default());
+    let connection = connections.node(1, Role::Data, &broker.endpoint);
+    let stop = Arc::default();
+    insist(connection.clone(), Arc::clone(&stop));
+    wait(connection.call(ask(), SendOptions::default())).unwrap();
+    let other = connections.node(2, Role::Data, &broker.endpoint);
+    wait(other.call(ask(), SendOptions::default())).unwrap();
+    stop.store(true, Relaxed);
 }
 
 #[test]
