@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use milena_wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest};
+use milena_wire::messages::{
+    ConsumerGroupDescribeRequest, DeleteTopicsRequest, DescribeGroupsRequest, delete_topics_request,
+};
 
 use crate::{
     client::{Client, batch},
@@ -39,6 +41,20 @@ impl TestBroker {
 
     pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
         self.client().create_topic(name, partitions, &[]);
+    }
+
+    pub(crate) fn delete_topic(&self, name: &str) {
+        let topic = delete_topics_request::DeleteTopicState {
+            name: Some(name.into()),
+            ..Default::default()
+        };
+        let request = DeleteTopicsRequest {
+            topics: vec![topic],
+            timeout_ms: 30_000,
+            ..Default::default()
+        };
+        let response = self.client().call(&request, 6);
+        assert_eq!(response.responses[0].error_code, 0, "{response:?}");
     }
 
     /// How many members a group has.

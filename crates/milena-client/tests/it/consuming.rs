@@ -346,3 +346,14 @@ async fn a_stream_hands_out_record_by_record() {
         "the stream took no more than it handed out"
     );
 }
+
+#[tokio::test]
+async fn a_topic_made_anew_is_read_from_its_beginning() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("metadata.max.age.ms", "100")]);
+    assert_eq!(read(&mut consumer, 5).await.len(), 5);
+    broker.delete_topic("letters");
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["A", "B"]);
+    assert_eq!(read(&mut consumer, 2).await, ["A", "B"]);
+}
