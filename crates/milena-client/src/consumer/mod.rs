@@ -24,6 +24,7 @@ mod shared;
 mod stream;
 mod subscribe;
 mod subscription;
+mod typed;
 mod wakeup;
 
 pub use close::{CloseError, CloseOptions};
@@ -44,6 +45,7 @@ pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
 pub use stream::RecordStream;
+pub use typed::TypedRecord;
 pub use wakeup::WakeupHandle;
 
 use std::ops::{Deref, DerefMut};

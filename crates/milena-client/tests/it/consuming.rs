@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use milena_client::{
     config::ConsumerConfig,
-    consumer::{Consumer, ConsumerRecords, TopicPartition},
+    consumer::{
+        Consumer, ConsumerRecords, TopicPartition,
+        deserialize::{Json, Plain},
+    },
 };
 
 use crate::broker::TestBroker;
@@ -356,4 +359,22 @@ async fn a_topic_made_anew_is_read_from_its_beginning() {
     broker.create_topic("letters", 1);
     broker.produce("letters", 0, &["A", "B"]);
     assert_eq!(read(&mut consumer, 2).await, ["A", "B"]);
+}
+
+#[tokio::test]
+async fn a_bad_record_is_a_value_and_the_others_are_read() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["1", "two", "3"]);
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    let records = consumer.poll(60 * SECOND).await.unwrap();
+    let typed: Vec<_> = records.typed::<String, u32>(&Plain, &Json).collect();
+    let numbers: Vec<u32> = typed.iter().flatten().map(|record| record.value).collect();
+    assert_eq!(numbers, [1, 3]);
+    let error = typed[1].as_ref().unwrap_err();
+    assert_eq!((error.offset, error.value.as_deref()), (1, Some(&b"two"[..])));
+    assert_eq!(typed[0].as_ref().unwrap().key, "key");
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 3);
 }
