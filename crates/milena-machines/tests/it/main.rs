@@ -12,6 +12,7 @@ mod classic_sync;
 mod classic_timeouts;
 mod consumer;
 mod groups_admin;
+mod member;
 mod offsets_commit;
 mod offsets_delete;
 mod offsets_expiry;

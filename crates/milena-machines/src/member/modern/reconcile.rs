@@ -33,7 +33,7 @@ impl Modern {
         let target = self.target.as_ref()?;
         let known = target.iter().filter(|(id, _)| self.names.contains_key(*id));
         let resolved: PartitionsById = known.map(|(id, partitions)| (*id, partitions.clone())).collect();
-        if self.current.as_ref() == Some(&resolved) {
+        if !self.is_moving && self.current.as_ref() == Some(&resolved) {
             // The application has nothing to do, but the broker is to know that we have heard.
             self.must_acknowledge |= !self.is_reached;
             self.is_reached = true;
@@ -42,10 +42,12 @@ impl Modern {
         let current = self.current.clone().unwrap_or_default();
         let revoked = self.named(&difference(&current, &resolved));
         if !revoked.is_empty() {
+            self.is_moving = true;
             return Some(MemberEvent::Revoked(revoked.into_iter().collect()));
         }
         let added = self.named(&difference(&resolved, &current));
         common.owned = self.named(&resolved);
+        self.is_moving = false;
         self.arriving = Some(resolved);
         Some(MemberEvent::Assigned {
             added: added.into_iter().collect(),
