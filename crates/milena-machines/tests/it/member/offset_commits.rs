@@ -329,6 +329,30 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
     }
 }
 
+/// Found by the simulator: the commit came in the name of the new epoch, and overwrote that of the new owner.
+#[test]
+fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
+    let mut calls = calls();
+    let first = calls.commit(offsets(&[(0, 1), (1, 1)]), SYNC);
+    let waiting = calls.commit(offsets(&[(0, 2), (1, 2)]), CommitMode::Async);
+    let call = calls.poll_call(0, &member(1)).unwrap();
+    calls.handle_released(&[TopicPartition::new("t", 0)]);
+    // What is under way is not sent again for it.
+    calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(2));
+    let call = calls.poll_call(BACKOFF_MS, &member(2)).unwrap();
+    assert_eq!(request(&call).topics[0].partitions.len(), 1);
+    calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
+    let failed = Err(OffsetError::CommitFailed);
+    assert_eq!(calls.poll_event(), Some(done(first, &[(0, failed), (1, Ok(()))])));
+    let call = calls.poll_call(BACKOFF_MS, &member(2)).unwrap();
+    assert_eq!(request(&call).topics[0].partitions.len(), 1);
+    calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
+    assert_eq!(calls.poll_event(), Some(done(waiting, &[(0, failed), (1, Ok(()))])));
+    // What is committed afterwards is the application's own decision.
+    calls.commit(offsets(&[(0, 3)]), CommitMode::Async);
+    assert!(calls.poll_call(BACKOFF_MS, &member(2)).is_some());
+}
+
 #[test]
 fn what_the_answer_forgets_has_failed() {
     let mut calls = calls();
