@@ -1,4 +1,5 @@
-//! `cargo xtask golden`: what Kafka's own classes write and say, for the tests of `milena-wire` and `milena-broker`.
+//! `cargo xtask golden`: what Kafka's own classes write, say and decide, for the tests of `milena-wire`, `milena-broker` and
+//! `milena-machines`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::kafka;
 
-/// Write the golden vectors of milena-wire and the configs of milena-broker with Kafka's own classes. Needs a JDK 17 and
-/// Maven.
+/// Write the golden vectors of milena-wire, the configs of milena-broker and the assignments of milena-machines with Kafka's
+/// own classes. Needs a JDK 17 and Maven.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -29,23 +30,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     result?;
     match args.read_batches {
         Some(_) => Ok(()),
-        None => configs(args.check),
+        None => {
+            write_output(args.check, "milena-broker", "Configs.java", "configs.txt")?;
+            write_output(args.check, "milena-machines", "Assignors.java", "assignors.txt")
+        }
     }
 }
 
-/// What Kafka's definitions say about each config.
-fn configs(check: bool) -> Result<()> {
-    let broker = crate::root().join("crates/milena-broker");
+/// Keeps what a program of one file prints.
+fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()> {
+    let room = crate::root().join("crates").join(room);
     let output = Command::new("java")
         .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
         .arg(kafka::classpath(kafka::Jars::Kafka)?)
-        .arg(broker.join("golden/Configs.java"))
+        .arg(room.join("golden").join(program))
         .output()
         .context("cannot run `java`")?;
     if !output.status.success() {
-        bail!("Configs.java failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        bail!("{program} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
-    let file = broker.join("tests/golden/configs.txt");
+    let file = room.join("tests/golden").join(file);
     if !check {
         return fs::write(&file, &output.stdout).with_context(|| format!("cannot write {}", file.display()));
     }

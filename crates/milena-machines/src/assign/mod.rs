@@ -4,14 +4,23 @@
 //! of them, lets an [`Assignor`] decide, and the coordinator hands out what it decided. An assignor is a plain value: the
 //! topics there are and the members go in, each member's partitions come out, and the same input gives the same output.
 
+mod group;
+mod range;
+mod round_robin;
+mod sticky;
 mod subscription;
+mod transfer;
 
 use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 use bytestring::ByteString;
 
+pub use range::RangeAssignor;
+pub use round_robin::RoundRobinAssignor;
+pub use sticky::{CooperativeStickyAssignor, StickyAssignor};
 pub use subscription::{decode_assignment, decode_subscription, encode_assignment, encode_subscription};
+pub use transfer::in_transfer;
 
 use crate::TopicPartition;
 
@@ -122,5 +131,16 @@ pub trait Assignor: Send + fmt::Debug {
     /// Learns what this member got in `generation`, in the leader and in all others.
     fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
         let _ = (assignment, generation);
+    }
+}
+
+/// One of Kafka's four by its name.
+pub fn builtin(name: &str) -> Option<Box<dyn Assignor>> {
+    match name {
+        "range" => Some(Box::new(RangeAssignor)),
+        "roundrobin" => Some(Box::new(RoundRobinAssignor)),
+        "sticky" => Some(Box::new(StickyAssignor::default())),
+        "cooperative-sticky" => Some(Box::new(CooperativeStickyAssignor::default())),
+        _ => None,
     }
 }
