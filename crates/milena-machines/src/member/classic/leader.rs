@@ -9,8 +9,10 @@ use milena_wire::messages::{
 
 use super::{Classic, Common, MemberError, Phase};
 use crate::{
-    TopicPartition,
-    assign::{ClusterLayout, GroupAssignment, MemberSubscription, TopicLayout, decode_subscription, encode_assignment},
+    assign::{
+        ClusterLayout, GroupAssignment, MemberSubscription, TopicLayout, decode_subscription, encode_assignment,
+        in_transfer,
+    },
     member::MemberMetadata,
 };
 
@@ -156,20 +158,4 @@ impl Classic {
         });
         assignments.collect()
     }
-}
-
-/// What is given to one member although another says that it owns it.
-fn in_transfer(members: &[MemberSubscription], assignment: &GroupAssignment) -> Vec<TopicPartition> {
-    let mut moved = BTreeSet::new();
-    for owner in members {
-        for place in &owner.owned {
-            let mut others = assignment
-                .iter()
-                .filter(|(member_id, _)| **member_id != owner.member_id);
-            if others.any(|(_, given)| given.partitions.contains(place)) {
-                moved.insert(place.clone());
-            }
-        }
-    }
-    moved.into_iter().collect()
 }

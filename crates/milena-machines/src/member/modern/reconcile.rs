@@ -10,7 +10,8 @@ use crate::TopicPartition;
 impl Modern {
     /// The broker has told where to go.
     pub(super) fn aim(&mut self, common: &Common, target: PartitionsById) {
-        self.is_reached = self.current.as_ref() == Some(&target);
+        // Even if we are there already: the broker may wait for us to let go of what we have never taken.
+        self.is_reached &= self.target.as_ref() == Some(&target);
         self.target = Some(target);
         self.learn_names(common);
     }

@@ -102,6 +102,20 @@ fn the_same_assignment_again_changes_nothing() {
     rig.expect_no_call();
 }
 
+/// Found by the simulator: the broker waited for a partition to be let go of until it threw the member out.
+#[test]
+fn a_target_that_goes_back_to_what_is_owned_is_acknowledged() {
+    let mut rig = Rig::modern();
+    rig.settle_modern(&["t"], &[("t", 0)]);
+    aim(&mut rig, 2, &[("t", 0), ("t", 1)]);
+    aim(&mut rig, 2, &[("t", 0)]);
+    rig.expect_no_call();
+    assert_eq!(rig.tell(), None);
+    expect_acknowledged(&mut rig, 2, &[("t", 0)]);
+    assert_eq!(rig.tell(), None);
+    rig.expect_no_call();
+}
+
 #[test]
 fn topics_without_a_name_wait_and_the_others_do_not() {
     let mut rig = Rig::modern();

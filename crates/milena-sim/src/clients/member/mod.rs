@@ -4,7 +4,6 @@
 mod application;
 mod calls;
 mod proof;
-mod temporary;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +13,7 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition, TopicsImage,
-    assign::TopicLayout,
+    assign::{TopicLayout, builtin},
     member::{
         CommitId, FetchId, GroupProtocol, Leave, Member, MemberConfig, MemberError, MemberMetadata, OffsetCalls,
         OffsetConfig, Subscription,
@@ -28,7 +27,6 @@ use crate::checks;
 use application::Callback;
 use calls::UnderWay;
 use proof::Proof;
-use temporary::builtin;
 
 const REQUEST_TIMEOUT_MS: i64 = 3_000;
 const HEARTBEAT_INTERVAL_MS: i32 = 1_500;
