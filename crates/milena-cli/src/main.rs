@@ -1,6 +1,8 @@
 //! The binary `milena`: arguments in, exit code out. What is worth testing on its own lives in the other crates.
 
 mod broker;
+mod cluster;
+mod perf;
 mod protocol;
 
 use std::process::ExitCode;
@@ -25,6 +27,9 @@ enum Command {
     Up(broker::UpArguments),
     /// Run a broker: one node, durable, for Kafka's own clients
     Broker(broker::Arguments),
+    /// Measure how fast a cluster can be read
+    #[command(subcommand)]
+    Perf(perf::Command),
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
@@ -34,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
+        Command::Perf(command) => perf::run(&command),
         Command::Protocol(command) => protocol::run(&command),
     };
     match outcome {

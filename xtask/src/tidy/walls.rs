@@ -111,8 +111,16 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-cli",
-        rooms: &["milena-broker", "milena-wire"],
-        outside: &["anyhow", "bytes", "clap", "tokio", "tracing-subscriber"],
+        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        outside: &[
+            "anyhow",
+            "bytes",
+            "clap",
+            "rustix",
+            "serde_json",
+            "tokio",
+            "tracing-subscriber",
+        ],
         never: &[],
         seam: "",
         reads_strangers: false,

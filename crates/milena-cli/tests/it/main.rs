@@ -8,4 +8,6 @@ mod broker;
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
 mod crash;
+mod perf;
 mod process;
+mod run;

@@ -24,11 +24,14 @@ mod shared;
 mod stream;
 mod subscribe;
 mod subscription;
+mod topics;
 mod wakeup;
 
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
-pub use error::{CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError};
+pub use error::{
+    CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError, TopicsError,
+};
 pub use interceptor::ConsumerInterceptor;
 pub use listener::{ListenerError, RebalanceListener};
 pub use milena_machines::{
@@ -44,6 +47,7 @@ pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
 pub use stream::RecordStream;
+pub use topics::{Node, PartitionInfo};
 pub use wakeup::WakeupHandle;
 
 use std::ops::{Deref, DerefMut};

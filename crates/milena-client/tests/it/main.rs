@@ -14,3 +14,4 @@ mod deserialize;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod running;
+mod topics;
