@@ -7,7 +7,8 @@ use milena_broker::{
     Broker,
     config::{RawConfig, parse_arguments, parse_properties, parse_toml},
 };
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::signals::Signals;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -92,15 +93,11 @@ fn settings(arguments: &Arguments) -> Result<RawConfig> {
 }
 
 async fn serve(settings: RawConfig) -> Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::new()?;
     let broker = Broker::start(settings).await?;
     // One line that scripts can wait for and read.
     println!("BOOTSTRAP={}", broker.address());
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    signals.received().await;
     broker.shutdown().await;
     Ok(())
 }
