@@ -25,6 +25,7 @@ mod stream;
 mod subscribe;
 mod subscription;
 mod topics;
+mod typed;
 mod wakeup;
 
 pub use close::{CloseError, CloseOptions};
@@ -48,6 +49,7 @@ pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
 pub use stream::RecordStream;
 pub use topics::{Node, PartitionInfo};
+pub use typed::TypedRecord;
 pub use wakeup::WakeupHandle;
 
 use std::ops::{Deref, DerefMut};

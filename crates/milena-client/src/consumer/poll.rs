@@ -50,6 +50,7 @@ impl Consumer {
                     continue;
                 }
                 Step::Records(records) => return Ok(self.intercept(records)),
+                Step::Again => continue,
                 Step::Wait => {}
             }
             if !self.parts.rung_before(deadline).await {
@@ -148,7 +149,8 @@ impl Consumer {
         }
         drop(core);
         if records.is_empty() && !has_moved {
-            return Ok(Step::Wait);
+            // What was stale is gone, or a partition has come to its end: that may be all there is to say.
+            return Ok(Step::Again);
         }
         Ok(Step::Records(records))
     }
@@ -267,6 +269,8 @@ impl Consumer {
 pub(super) enum Step {
     Event(MemberEvent),
     Records(ConsumerRecords),
+    /// Nothing for the application, but things have changed.
+    Again,
     Wait,
 }
 

@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc};
 use milena_machines::{TopicPartition, fetch::Position};
 use milena_wire::records::{Headers, Record, RecordSet, TimestampType};
 
+use super::deserialize::{BoxError, DeserializeError, RecordField};
+
 /// A decoded batch with the name of its partition. Every record that is kept shares it.
 #[derive(Debug)]
 pub(crate) struct DecodedBatch {
@@ -228,6 +230,12 @@ impl<'a> RecordRef<'a> {
             batch: Arc::clone(self.batch),
             place: self.place,
         }
+    }
+}
+
+impl RecordRef<'_> {
+    pub(super) fn deserialize_error(&self, field: RecordField, reason: BoxError) -> Box<DeserializeError> {
+        Box::new(DeserializeError::new(&self.batch.partition, &self.record, field, reason))
     }
 }
 

@@ -13,6 +13,7 @@ use milena_machines::{
     TopicPartition,
     fetch::{Position, Positions},
 };
+use milena_wire::Uuid;
 use tokio::sync::Notify;
 
 use super::{
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) group: Option<Group>,
     /// Topics that somebody has asked about and that are not subscribed to.
     pub(crate) asked_topics: BTreeSet<ByteString>,
+    /// The ids of topics that are read, to notice when one is made anew.
+    pub(crate) topic_ids: BTreeMap<ByteString, Uuid>,
     /// Something has changed since the last [`Shared::drive`].
     pub(crate) is_dirty: bool,
     driven_ms: i64,
@@ -74,6 +77,9 @@ pub(crate) struct Core {
 /// How long `poll` may go on without looking whether something is due.
 const LOOK_AGAIN_MS: i64 = 5;
 
+/// How soon to look again at what is due and cannot be done.
+const WAITING_MS: i64 = 10;
+
 impl Core {
     pub(crate) fn new(config: &ConsumerConfig, positions: Positions, group: Option<Group>) -> Self {
         Self {
@@ -83,6 +89,7 @@ impl Core {
             nodes: BTreeMap::new(),
             group,
             asked_topics: BTreeSet::new(),
+            topic_ids: BTreeMap::new(),
             is_dirty: false,
             driven_ms: i64::MIN,
             armed_ms: i64::MAX,
@@ -206,7 +213,9 @@ impl Shared {
     }
 
     fn next_deadline(core: &Core, now_ms: i64) -> Option<i64> {
+        // What is due now waits for something else than time: it is looked at again when that happens, or soon.
         let group = core.group.as_ref().and_then(Group::next_deadline);
+        let group = group.map(|deadline_ms| deadline_ms.max(now_ms + WAITING_MS));
         let nodes = core.nodes.values().filter_map(|node| node.next_retry(now_ms)).min();
         let positions = core.positions.next_retry(now_ms);
         [group, nodes, positions].into_iter().flatten().min()

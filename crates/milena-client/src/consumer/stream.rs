@@ -48,6 +48,14 @@ fn wait(consumer: &mut Consumer) -> Polled<'_> {
     })
 }
 
+impl RecordStream<'_> {
+    /// The next record, for those without the extensions of other crates. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<ConsumerRecord, PollError> {
+        let next = std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await;
+        next.unwrap_or(Err(PollError::Closed))
+    }
+}
+
 impl Stream for RecordStream<'_> {
     type Item = Result<ConsumerRecord, PollError>;
 
@@ -62,6 +70,7 @@ impl Stream for RecordStream<'_> {
                             return Poll::Ready(Some(Ok(record)));
                         }
                     }
+                    Ok(Step::Again) => self.state = State::Idle(consumer),
                     Ok(Step::Event(_) | Step::Wait) => self.state = State::Waiting(wait(consumer)),
                     Err(error) => {
                         self.state = State::Idle(consumer);

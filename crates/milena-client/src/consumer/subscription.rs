@@ -94,10 +94,29 @@ impl Shared {
     pub(super) fn handle_metadata(self: &Arc<Self>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
+        self.notice_recreated(&mut core);
         self.show_metadata(&mut core, now_ms);
         self.drive_locked(&mut core, now_ms);
         drop(core);
         self.bell().ring();
+    }
+
+    fn notice_recreated(&self, core: &mut Core) {
+        let cluster = self.metadata.cache();
+        let topics: BTreeSet<ByteString> = core
+            .positions
+            .assignment()
+            .map(|partition| partition.topic.clone())
+            .collect();
+        core.topic_ids.retain(|topic, _| topics.contains(topic));
+        for topic in topics {
+            let Some(id) = cluster.topic_id(&topic) else { continue };
+            let old = core.topic_ids.insert(topic.clone(), id);
+            if old.is_some_and(|old| old != id) {
+                tracing::warn!(%topic, "the topic was deleted and made anew: its partitions are read as auto.offset.reset says");
+                core.positions.handle_recreated(&topic);
+            }
+        }
     }
 
     /// Shows the group's machines the cluster as it is.

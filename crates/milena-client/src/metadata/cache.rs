@@ -285,33 +285,30 @@ impl MetadataCache {
         self.topics.insert(name, Arc::new(topic));
     }
 
-    /// Takes leaders that are newer than those that are known, if one knows where they are. Gives their partitions.
-    pub(super) fn handle_leaders(&mut self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
-        let mut changed = Vec::new();
-        for hint in hints {
-            let TopicPartition { topic, partition } = &hint.partition;
-            let newer = self.seen_epoch(topic, *partition) < Some(hint.leader_epoch);
-            let endpoint = brokers.iter().find(|broker| broker.id == hint.leader_id);
-            let located = endpoint.is_some() || self.brokers.contains_key(&hint.leader_id);
-            let Some(known) = self.topics.get_mut(topic) else {
-                continue;
-            };
-            let Some(known) = Arc::make_mut(known).partitions.get_mut(partition) else {
-                continue;
-            };
-            if !newer || !located || hint.leader_id < 0 || hint.leader_epoch < 0 {
-                continue;
-            }
+    /// Whether a leader is newer than the one we know, and we know where it is.
+    pub(super) fn is_newer(&self, hint: &LeaderHint, brokers: &[Broker]) -> bool {
+        let TopicPartition { topic, partition } = &hint.partition;
+        let located = brokers.iter().any(|broker| broker.id == hint.leader_id) || self.broker(hint.leader_id).is_some();
+        let newer = hint.leader_epoch >= 0 && self.seen_epoch(topic, *partition) < Some(hint.leader_epoch);
+        located && newer && self.partition(topic, *partition).is_some()
+    }
+
+    /// Takes a leader that is newer.
+    pub(super) fn handle_leader(&mut self, hint: &LeaderHint, brokers: &[Broker]) {
+        let TopicPartition { topic, partition } = &hint.partition;
+        let Some(known) = self.topics.get_mut(topic) else {
+            return;
+        };
+        if let Some(known) = Arc::make_mut(known).partitions.get_mut(partition) {
             known.leader_id = Some(hint.leader_id);
             known.leader_epoch = Some(hint.leader_epoch);
             known.error = ErrorCode::None;
-            let seen = self.seen.entry(topic.clone()).or_default();
-            seen.epochs.insert(*partition, hint.leader_epoch);
-            self.brokers.extend(endpoint.map(|broker| (broker.id, broker.clone())));
-            changed.push(hint.partition.clone());
         }
-        self.version += u64::from(!changed.is_empty());
-        changed
+        let seen = self.seen.entry(topic.clone()).or_default();
+        seen.epochs.insert(*partition, hint.leader_epoch);
+        let endpoint = brokers.iter().find(|broker| broker.id == hint.leader_id);
+        self.brokers.extend(endpoint.map(|broker| (broker.id, broker.clone())));
+        self.version += 1;
     }
 
     /// Notes an epoch that was heard of elsewhere; whether it is newer. Without one to compare with it says nothing.

@@ -15,31 +15,33 @@ pub(super) struct Candidate {
 impl Candidate {
     /// The smaller the better. A connection that is there is best, the one with the least to do. One that is being made
     /// comes behind one that could be made: it may be for a host that never answers.
-    fn rank(&self) -> (u8, i64) {
+    fn rank(&self, now_ms: i64) -> (u8, i64) {
         let load = i64::try_from(self.load).unwrap_or(i64::MAX);
         match self.status {
             Status::Ready => (0, load),
             Status::Unconnected => (1, load),
-            Status::Connecting => (2, load),
-            Status::BackingOff { until_ms } => (3, until_ms),
-            Status::Closed => (4, 0),
+            Status::BackingOff { until_ms } if until_ms <= now_ms => (2, load),
+            Status::Connecting => (3, load),
+            Status::BackingOff { until_ms } => (4, until_ms),
+            Status::Closed => (5, 0),
         }
     }
 }
 
 /// The place of the best; of equals, each is as likely as the others.
-pub(super) fn choose(candidates: &[Candidate], random: &mut Random) -> Option<usize> {
-    let best = candidates.iter().map(Candidate::rank).min()?;
-    let equals = candidates
-        .iter()
-        .enumerate()
-        .filter(|(_, candidate)| candidate.rank() == best);
-    let equals: Vec<usize> = equals.map(|(place, _)| place).collect();
+pub(super) fn choose(candidates: &[Candidate], now_ms: i64, random: &mut Random) -> Option<usize> {
+    let ranks: Vec<_> = candidates.iter().map(|candidate| candidate.rank(now_ms)).collect();
+    let best = ranks.iter().min()?;
+    let equals: Vec<usize> = (0..)
+        .zip(&ranks)
+        .filter(|(_, rank)| *rank == best)
+        .map(|(place, _)| place)
+        .collect();
     let pick = usize::try_from(random.below(equals.len() as u64)).unwrap_or(0);
     equals.get(pick).copied()
 }
 
-/// Whether none of them can be reached for now.
+/// Whether the last attempt to reach each of them failed.
 pub(super) fn all_failing(candidates: &[Candidate]) -> bool {
     let failing = |candidate: &Candidate| matches!(candidate.status, Status::BackingOff { .. });
     !candidates.is_empty() && candidates.iter().all(failing)
@@ -67,24 +69,28 @@ mod tests {
             candidate(Status::Ready, 5),
             candidate(Status::Ready, 2),
         ];
-        assert_eq!(choose(&all, &mut random), Some(4));
-        assert_eq!(choose(&all[..3], &mut random), Some(2));
-        assert_eq!(choose(&all[..2], &mut random), Some(1));
-        assert_eq!(choose(&all[..1], &mut random), Some(0));
-        assert_eq!(choose(&[], &mut random), None);
+        assert_eq!(choose(&all, 0, &mut random), Some(4));
+        assert_eq!(choose(&all[..3], 0, &mut random), Some(2));
+        assert_eq!(choose(&all[..2], 0, &mut random), Some(1));
+        assert_eq!(choose(&all[..1], 0, &mut random), Some(0));
+        assert_eq!(choose(&[], 0, &mut random), None);
     }
 
     #[test]
     fn of_those_that_failed_the_first_to_come_back_is_best() {
         let sooner = candidate(Status::BackingOff { until_ms: 60 }, 9);
-        assert_eq!(choose(&[candidate(OFF, 0), sooner], &mut Random::new(1)), Some(1));
+        assert_eq!(choose(&[candidate(OFF, 0), sooner], 0, &mut Random::new(1)), Some(1));
+        // Its time has come, while the other one may never answer.
+        let connecting = candidate(Status::Connecting, 0);
+        assert_eq!(choose(&[connecting, sooner], 59, &mut Random::new(1)), Some(0));
+        assert_eq!(choose(&[connecting, sooner], 60, &mut Random::new(1)), Some(1));
     }
 
     #[test]
     fn equals_are_all_chosen_at_times() {
         let mut random = Random::new(1);
         let all = [candidate(Status::Unconnected, 0); 3];
-        let chosen: BTreeSet<_> = (0..100).filter_map(|_| choose(&all, &mut random)).collect();
+        let chosen: BTreeSet<_> = (0..100).filter_map(|_| choose(&all, 0, &mut random)).collect();
         assert_eq!(chosen.len(), 3);
     }
 

@@ -287,7 +287,7 @@ impl std::fmt::Debug for Shared {
 
 fn best(mut connections: Vec<Connection>, random: &mut Random) -> Option<Connection> {
     let candidates: Vec<_> = connections.iter().map(candidate).collect();
-    let place = choose(&candidates, random)?;
+    let place = choose(&candidates, now_ms(), random)?;
     (place < connections.len()).then(|| connections.swap_remove(place))
 }
 

@@ -155,10 +155,15 @@ impl Refresher {
 
     /// Takes newer leaders that another answer named. Gives their partitions.
     pub(crate) fn handle_leaders(&mut self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
-        if hints.is_empty() {
-            return Vec::new();
+        let mut changed = Vec::new();
+        for hint in hints {
+            // What others hold of the cache is copied only for a change.
+            if self.cache.is_newer(hint, brokers) {
+                Arc::make_mut(&mut self.cache).handle_leader(hint, brokers);
+                changed.push(hint.partition.clone());
+            }
         }
-        Arc::make_mut(&mut self.cache).handle_leaders(hints, brokers)
+        changed
     }
 
     /// A leader's epoch was heard of. If it is newer than the one we know, its leader must be found.

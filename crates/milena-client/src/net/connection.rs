@@ -38,7 +38,7 @@ pub(crate) enum Status {
     Unconnected,
     Connecting,
     Ready,
-    /// The last connection or attempt failed; the next one begins not before then.
+    /// The last connection or attempt failed; the next one begins not before then, and only if it is needed.
     BackingOff {
         until_ms: i64,
     },
@@ -170,12 +170,23 @@ pub(super) struct Link {
 #[derive(Debug)]
 struct Inbox {
     queued: VecDeque<Queued>,
-    /// The task, if it sleeps. It is not woken while it runs: it looks here before it sleeps.
-    sleeper: Option<Waker>,
+    /// Wakes the task.
+    waker: Option<Waker>,
+    /// While it is awake it need not be woken: it looks here before it sleeps.
+    asleep: bool,
     status: Status,
     /// Why, when it is closed.
     closed: Option<CallError>,
     versions: Option<Arc<BrokerVersions>>,
+}
+
+impl Inbox {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.as_ref().filter(|_| self.asleep) {
+            waker.wake_by_ref();
+        }
+        self.asleep = false;
+    }
 }
 
 pub(super) struct Queued {
@@ -211,7 +222,8 @@ impl Link {
             in_flight: AtomicUsize::new(0),
             inbox: Mutex::new(Inbox {
                 queued: VecDeque::new(),
-                sleeper: None,
+                waker: None,
+                asleep: false,
                 status: Status::Unconnected,
                 closed: None,
                 versions: None,
@@ -231,17 +243,19 @@ impl Link {
             return Err((queued, CallError::TooManyWaiting { address, waiting }));
         }
         inbox.queued.push_back(queued);
-        let sleeper = inbox.sleeper.take();
-        drop(inbox);
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
-        }
+        inbox.wake();
         Ok(())
     }
 
-    /// The first request that waits.
+    /// The first request that waits. Whoever takes it is awake.
     pub(super) fn pop(&self) -> Option<Queued> {
-        self.inbox().queued.pop_front()
+        let mut inbox = self.inbox();
+        inbox.asleep = false;
+        inbox.queued.pop_front()
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.inbox().queued.is_empty()
     }
 
     /// Whether there is nothing to do, and to be woken when there is. `can_send`: a waiting request is something to do.
@@ -253,10 +267,11 @@ impl Link {
         if can_send && !inbox.queued.is_empty() {
             return Parked::Work;
         }
-        match &mut inbox.sleeper {
-            Some(sleeper) => sleeper.clone_from(cx.waker()),
-            None => inbox.sleeper = Some(cx.waker().clone()),
+        match &mut inbox.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => inbox.waker = Some(cx.waker().clone()),
         }
+        inbox.asleep = true;
         let deadline_ms = inbox.queued.iter().map(|queued| queued.deadline_ms).min();
         Parked::Asleep { deadline_ms }
     }
@@ -331,11 +346,7 @@ impl Link {
         }
         inbox.closed = Some(error);
         inbox.status = Status::Closed;
-        let sleeper = inbox.sleeper.take();
-        drop(inbox);
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
-        }
+        inbox.wake();
     }
 
     /// Nothing is left half done by a panic while the lock is held.

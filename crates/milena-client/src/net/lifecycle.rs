@@ -58,7 +58,10 @@ impl Lifecycle {
     async fn turn(&mut self) -> Result<(), CallError> {
         self.link.work().await?;
         while_waiting(&self.link, tokio::time::sleep_until(instant(self.not_before_ms))).await?;
-        // Those who asked may all have given up.
+        if !self.link.has_waiting() {
+            // Those who asked have all given up.
+            return Ok(());
+        }
         self.link.set_status(Status::Connecting);
         let connecting = connect(
             &self.link,

@@ -19,7 +19,7 @@ mod throttle;
 mod versions;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use call::{Answer, SendOptions};

@@ -72,16 +72,14 @@ impl FrameReader {
         stream: &mut S,
     ) -> Poll<Result<Bytes, ReceiveError>> {
         loop {
-            if let Some(body) = &mut self.body {
-                if body.missing > 0 {
-                    let mut room = (&mut *body.buffer).limit(body.missing);
-                    let count = ready!(pin!(stream.read_buf(&mut room)).poll(cx))?;
-                    if count == 0 {
-                        return Poll::Ready(Err(ReceiveError::EofInside));
-                    }
-                    body.missing -= count;
-                    continue;
+            if let Some(body) = self.body.as_mut().filter(|body| body.missing > 0) {
+                let mut room = (&mut *body.buffer).limit(body.missing);
+                let count = ready!(pin!(stream.read_buf(&mut room)).poll(cx))?;
+                if count == 0 {
+                    return Poll::Ready(Err(ReceiveError::EofInside));
                 }
+                body.missing -= count;
+                continue;
             }
             if let Some(body) = self.body.take() {
                 return Poll::Ready(Ok(body.buffer.freeze()));
@@ -147,5 +145,96 @@ impl FrameReader {
             0 => Err(ReceiveError::EofInside),
             _ => Ok(()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, io, pin::Pin};
+
+    use milena_machines::Random;
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    /// Gives its bytes in pieces of random sizes, and is not ready in between.
+    struct Pieces {
+        bytes: Bytes,
+        random: Random,
+        size_max: u64,
+        ready: bool,
+    }
+
+    impl AsyncRead for Pieces {
+        fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            self.ready = !self.ready;
+            if !self.ready {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let size_max = self.size_max;
+            let size = usize::try_from(self.random.below(size_max) + 1).unwrap();
+            let size = size.min(self.bytes.len()).min(buffer.remaining());
+            buffer.put_slice(&self.bytes.split_to(size));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn read_all(frames: &[Vec<u8>], seed: u64, size_max: u64, pool: &BufferPool) -> Vec<Bytes> {
+        let bytes = frames
+            .iter()
+            .flat_map(|frame| [&(frame.len() as u32).to_be_bytes()[..], frame].concat());
+        let mut pieces = Pieces {
+            bytes: bytes.collect(),
+            random: Random::new(seed),
+            size_max,
+            ready: false,
+        };
+        let mut reader = FrameReader::new(1 << 20, pool.clone());
+        let mut read = Vec::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            loop {
+                match poll_fn(|cx| reader.poll_frame(cx, &mut pieces)).await {
+                    Ok(frame) => read.push(frame),
+                    Err(error) => {
+                        assert!(matches!(error, ReceiveError::Eof), "{error}");
+                        return read;
+                    }
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn answers_are_the_same_however_they_come() {
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let frames: Vec<Vec<u8>> = (0..random.below(12))
+                .map(|_| {
+                    let size_max = [10, READ_AHEAD as u64 * 2, POOLED_FROM as u64 * 2][random.below(3) as usize];
+                    (0..random.below(size_max)).map(|_| random.next_u64() as u8).collect()
+                })
+                .collect();
+            let size_max = [7, 100, 5000, 1 << 20][random.below(4) as usize];
+            let read = read_all(&frames, seed, size_max, &BufferPool::new(1 << 20));
+            assert_eq!(read, frames, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn large_answers_take_buffers_of_the_pool_and_small_ones_do_not() {
+        let pool = BufferPool::new(10 << 20);
+        drop(read_all(&[vec![1; POOLED_FROM - 1]], 1, 1 << 20, &pool));
+        assert_eq!(pool.idle_bytes(), 0);
+        let large = read_all(&[vec![1; 1_000_000]], 1, 1 << 20, &pool);
+        assert_eq!(pool.idle_bytes(), 0);
+        drop(large);
+        let idle = pool.idle_bytes();
+        assert!((1_000_000..1_200_000).contains(&idle), "{idle}");
+        // One that is much smaller does not hold it.
+        let small = read_all(&[vec![1; 100_000]], 1, 1 << 20, &pool);
+        drop(small);
+        assert!(pool.idle_bytes() < idle, "{}", pool.idle_bytes());
     }
 }

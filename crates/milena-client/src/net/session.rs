@@ -29,6 +29,8 @@ use crate::io::{instant, now_ms};
 
 /// Requests without an answer on one connection; more of them wait.
 const IN_FLIGHT_MAX: usize = 100;
+/// What is done at once, before others on the thread have their turn.
+const TURNS_MAX: usize = 64;
 /// Parts of frames that are written with one call.
 const SLICES_MAX: usize = 16;
 
@@ -123,7 +125,7 @@ impl Session {
     }
 
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        loop {
+        for _ in 0..TURNS_MAX {
             let now = now_ms();
             self.fill(now);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
@@ -149,6 +151,8 @@ impl Session {
                 return Poll::Ready(end);
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn can_send(&self, now_ms: i64) -> bool {
@@ -157,7 +161,11 @@ impl Session {
 
     /// Makes frames of requests that wait.
     fn fill(&mut self, now_ms: i64) {
-        while self.can_send(now_ms) {
+        // A request that cannot be written may be sent again by its handler, and again.
+        for _ in 0..IN_FLIGHT_MAX {
+            if !self.can_send(now_ms) {
+                return;
+            }
             let Some(Queued {
                 mut call, timeout_ms, ..
             }) = self.link.pop()

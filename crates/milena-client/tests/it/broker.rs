@@ -2,6 +2,10 @@
 
 use std::thread;
 
+use milena_wire::messages::{
+    ConsumerGroupDescribeRequest, DeleteTopicsRequest, DescribeGroupsRequest, delete_topics_request,
+};
+
 use crate::{
     client::{Client, batch},
     running::{self, Running},
@@ -37,6 +41,35 @@ impl TestBroker {
 
     pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
         self.client().create_topic(name, partitions, &[]);
+    }
+
+    pub(crate) fn delete_topic(&self, name: &str) {
+        let topic = delete_topics_request::DeleteTopicState {
+            name: Some(name.into()),
+            ..Default::default()
+        };
+        let request = DeleteTopicsRequest {
+            topics: vec![topic],
+            timeout_ms: 30_000,
+            ..Default::default()
+        };
+        let response = self.client().call(&request, 6);
+        assert_eq!(response.responses[0].error_code, 0, "{response:?}");
+    }
+
+    /// How many members a group has.
+    pub(crate) fn members_of(&self, group: &str) -> usize {
+        let request = DescribeGroupsRequest {
+            groups: vec![group.into()],
+            ..Default::default()
+        };
+        let classic = self.client().call(&request, 5).groups.remove(0).members.len();
+        let request = ConsumerGroupDescribeRequest {
+            group_ids: vec![group.into()],
+            ..Default::default()
+        };
+        let modern = self.client().call(&request, 0).groups.remove(0).members.len();
+        classic + modern
     }
 
     /// All values as one batch.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use milena_client::{
     config::ConsumerConfig,
-    consumer::{Consumer, ConsumerRecords, TopicPartition},
+    consumer::{
+        Consumer, ConsumerRecords, TopicPartition,
+        deserialize::{Json, Plain},
+    },
 };
 
 use crate::broker::TestBroker;
@@ -74,4 +77,304 @@ async fn a_group_reads_commits_and_goes_on_where_it_was() {
         assert_eq!(read(&mut consumer, 1).await, ["c"]);
         consumer.close().await.unwrap();
     }
+}
+
+fn letters(partition: i32) -> TopicPartition {
+    TopicPartition::new("letters", partition)
+}
+
+/// A consumer that has partition 0 of `letters`, which has `a` to `e`.
+fn reader(broker: &TestBroker, settings: &[(&str, &str)]) -> Consumer {
+    broker.create_topic("letters", 1);
+    for value in ["a", "b", "c", "d", "e"] {
+        broker.produce("letters", 0, &[value]);
+    }
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let config = settings
+        .iter()
+        .fold(config, |config, (key, value)| config.set(*key, *value));
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    consumer
+}
+
+#[tokio::test]
+async fn a_seek_goes_anywhere_and_what_was_buffered_is_void() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("max.poll.records", "2")]);
+    assert_eq!(read(&mut consumer, 2).await, ["a", "b"]);
+    consumer.seek(&letters(0), 4).unwrap();
+    assert_eq!(read(&mut consumer, 1).await, ["e"]);
+    consumer.seek_to_beginning(&[letters(0)]).unwrap();
+    assert_eq!(read(&mut consumer, 2).await, ["a", "b"]);
+    consumer.seek_to_end(&[letters(0)]).unwrap();
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 5);
+    broker.produce("letters", 0, &["f"]);
+    assert_eq!(read(&mut consumer, 1).await, ["f"]);
+    let error = consumer.seek(&letters(7), 0).unwrap_err();
+    assert_eq!(error.to_string(), "letters-7 is not assigned to this consumer");
+    assert!(consumer.seek(&letters(0), -1).is_err());
+}
+
+#[tokio::test]
+async fn what_is_paused_waits_and_is_not_fetched_again() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("max.poll.records", "1")]);
+    assert_eq!(read(&mut consumer, 1).await, ["a"]);
+    consumer.pause(&[letters(0)]).unwrap();
+    assert!(consumer.poll(Duration::from_millis(20)).await.unwrap().is_empty());
+    assert_eq!(consumer.paused().len(), 1);
+    consumer.resume(&[letters(0)]).unwrap();
+    assert_eq!(read(&mut consumer, 4).await, ["b", "c", "d", "e"]);
+}
+
+#[tokio::test]
+async fn questions_about_offsets_are_answered() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    broker.create_topic("unassigned", 1);
+    let other = TopicPartition::new("unassigned", 0);
+    let ends = consumer.end_offsets([&letters(0), &other]).await.unwrap();
+    assert_eq!(ends.into_values().collect::<Vec<_>>(), [5, 0]);
+    let beginnings = consumer.beginning_offsets([&letters(0)]).await.unwrap();
+    assert_eq!(beginnings[&letters(0)], 0);
+    let times = [(letters(0), 1_700_000_000_000), (other.clone(), 0)];
+    let found = consumer.offsets_for_times(times).await.unwrap();
+    assert_eq!(found[&letters(0)].offset, 0);
+    assert!(!found.contains_key(&other), "there is no record there");
+    let found = consumer
+        .offsets_for_times([(letters(0), 1_700_000_000_001)])
+        .await
+        .unwrap();
+    assert!(found.is_empty());
+    read(&mut consumer, 2).await;
+    assert_eq!(consumer.current_lag(&letters(0)).unwrap(), Some(0));
+    let error = consumer.committed([&letters(0)]).await.unwrap_err();
+    assert!(error.to_string().contains("set group.id"), "{error}");
+}
+
+#[tokio::test]
+async fn a_topic_that_does_not_exist_is_waited_for() {
+    let broker = TestBroker::start();
+    let config = ConsumerConfig::builder(broker.address())
+        .set("auto.offset.reset", "earliest")
+        .set("default.api.timeout.ms", 400);
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    let error = consumer.end_offsets([&letters(0)]).await.unwrap_err();
+    assert!(error.to_string().contains("letters-0"), "{error}");
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["a"]);
+    assert_eq!(read(&mut consumer, 1).await, ["a"]);
+}
+
+#[tokio::test]
+async fn without_a_policy_the_application_decides() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("auto.offset.reset", "none")]);
+    for _ in 0..2 {
+        let error = consumer.poll(60 * SECOND).await.unwrap_err();
+        assert!(
+            error.to_string().contains("letters-0 has no committed offset"),
+            "{error}"
+        );
+    }
+    consumer.seek(&letters(0), 99).unwrap();
+    let error = consumer.poll(60 * SECOND).await.unwrap_err();
+    assert!(error.to_string().contains("no record at offset 99"), "{error}");
+    consumer.seek(&letters(0), 3).unwrap();
+    assert_eq!(read(&mut consumer, 2).await, ["d", "e"]);
+}
+
+#[tokio::test]
+async fn an_offset_out_of_range_follows_the_policy() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    consumer.seek(&letters(0), 99).unwrap();
+    assert_eq!(read(&mut consumer, 5).await, ["a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test]
+async fn a_wakeup_ends_one_poll_and_loses_nothing() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    let handle = consumer.wakeup_handle();
+    handle.wakeup();
+    let error = consumer.poll(60 * SECOND).await.unwrap_err();
+    assert_eq!(error.to_string(), "somebody has woken the consumer up");
+    assert_eq!(read(&mut consumer, 5).await.len(), 5);
+    let waker = std::thread::spawn(move || handle.wakeup());
+    assert!(consumer.poll(600 * SECOND).await.is_err());
+    waker.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_poll_that_is_dropped_loses_nothing() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("max.poll.records", "1")]);
+    let mut values = vec![];
+    let mut tries = 0;
+    while values.len() < 5 {
+        tries += 1;
+        let polled = tokio::select! {
+            biased;
+            () = yields(tries % 7) => continue,
+            polled = consumer.poll(60 * SECOND) => polled.unwrap(),
+        };
+        values.extend(texts(&polled));
+    }
+    assert_eq!(values, ["a", "b", "c", "d", "e"]);
+}
+
+/// Ready after being polled so often.
+async fn yields(times: usize) {
+    for _ in 0..times {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn records_are_kept_for_the_price_of_a_reference() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    let mut kept = vec![];
+    while kept.len() < 5 {
+        let records = consumer.poll(60 * SECOND).await.unwrap();
+        kept.extend(records.iter().map(|record| record.to_owned()));
+        for (partition, next) in records.next_offsets() {
+            assert_eq!(partition, &letters(0));
+            assert_eq!(next.offset, kept.last().unwrap().offset() + 1);
+        }
+    }
+    let detached = kept[1].detach();
+    drop(consumer);
+    assert_eq!(kept[0].value(), Some(&b"a"[..]));
+    assert_eq!(
+        (detached.offset(), detached.key(), detached.value()),
+        (1, Some(&b"key"[..]), Some(&b"b"[..]))
+    );
+    assert_eq!(detached.timestamp(), 1_700_000_000_000);
+    assert_eq!(detached.headers().count(), 0);
+}
+
+#[tokio::test]
+async fn subscriptions_exclude_each_other_and_say_so() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("group.id", "g")]);
+    let error = consumer.subscribe(["letters"]).unwrap_err();
+    assert!(error.to_string().contains("unsubscribe first"), "{error}");
+    consumer.unsubscribe().await.unwrap();
+    let error = consumer.poll(SECOND).await.unwrap_err();
+    assert!(error.to_string().contains("nothing is subscribed"), "{error}");
+    consumer.subscribe(["letters"]).unwrap();
+    assert!(consumer.assign([letters(0)]).is_err());
+    assert!(consumer.subscribe([" "]).is_err());
+    consumer.unsubscribe().await.unwrap();
+    assert!(consumer.subscribe_pattern("letters(").is_err());
+    let error = consumer.subscribe_broker_pattern("l.*").unwrap_err();
+    assert!(error.to_string().contains("group.protocol=consumer"), "{error}");
+    let mut alone = Consumer::new(ConsumerConfig::builder(broker.address())).unwrap();
+    assert!(
+        alone
+            .subscribe(["letters"])
+            .unwrap_err()
+            .to_string()
+            .contains("group.id")
+    );
+    assert!(alone.commit_async().is_err());
+}
+
+#[tokio::test]
+async fn commits_go_out_in_order_and_the_last_one_counts() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(
+        &broker,
+        &[
+            ("group.id", "manual"),
+            ("max.poll.records", "1"),
+            ("enable.auto.commit", "false"),
+        ],
+    );
+    let mut commits = vec![];
+    for _ in 0..5 {
+        read(&mut consumer, 1).await;
+        commits.push(consumer.commit_async().unwrap());
+    }
+    consumer.commit_sync().await.unwrap();
+    for commit in commits {
+        commit.await.unwrap();
+    }
+    let committed = consumer.committed([&letters(0)]).await.unwrap();
+    assert_eq!(committed[&letters(0)].offset, 5);
+}
+
+#[tokio::test]
+async fn positions_are_committed_when_a_consumer_is_closed_or_dropped() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("group.id", "closing"), ("max.poll.records", "1")]);
+    read(&mut consumer, 2).await;
+    consumer.close().await.unwrap();
+    let config = || {
+        ConsumerConfig::builder(broker.address())
+            .group_id("closing")
+            .set("max.poll.records", 1)
+    };
+    let mut consumer = Consumer::new(config()).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    assert_eq!(read(&mut consumer, 1).await, ["c"]);
+    drop(consumer);
+    let mut consumer = Consumer::new(config()).unwrap();
+    // What a drop leaves behind is done in the background.
+    while consumer.committed([&letters(0)]).await.unwrap()[&letters(0)].offset != 3 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_hands_out_record_by_record() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    let mut values = vec![];
+    let mut stream = consumer.stream();
+    while values.len() < 3 {
+        let record = stream.next().await.unwrap();
+        values.push(String::from_utf8(record.value().unwrap().to_vec()).unwrap());
+    }
+    drop(stream);
+    assert_eq!(values, ["a", "b", "c"]);
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 3);
+    assert_eq!(
+        read(&mut consumer, 2).await,
+        ["d", "e"],
+        "the stream took no more than it handed out"
+    );
+}
+
+#[tokio::test]
+async fn a_topic_made_anew_is_read_from_its_beginning() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("metadata.max.age.ms", "100")]);
+    assert_eq!(read(&mut consumer, 5).await.len(), 5);
+    broker.delete_topic("letters");
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["A", "B"]);
+    assert_eq!(read(&mut consumer, 2).await, ["A", "B"]);
+}
+
+#[tokio::test]
+async fn a_bad_record_is_a_value_and_the_others_are_read() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["1", "two", "3"]);
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    let records = consumer.poll(60 * SECOND).await.unwrap();
+    let typed: Vec<_> = records.typed::<String, u32>(&Plain, &Json).collect();
+    let numbers: Vec<u32> = typed.iter().flatten().map(|record| record.value).collect();
+    assert_eq!(numbers, [1, 3]);
+    let error = typed[1].as_ref().unwrap_err();
+    assert_eq!((error.offset, error.value.as_deref()), (1, Some(&b"two"[..])));
+    assert_eq!(typed[0].as_ref().unwrap().key, "key");
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 3);
 }

@@ -11,6 +11,7 @@ mod config_facts;
 mod config_sources;
 mod consuming;
 mod deserialize;
+mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod running;

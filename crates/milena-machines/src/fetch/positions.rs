@@ -415,6 +415,17 @@ impl Positions {
         state.change(next, state_after);
     }
 
+    /// A topic was deleted, and another one made under its name: no offset of the old one means anything there.
+    pub fn handle_recreated(&mut self, topic: &str) {
+        let of_topic = self.partitions.iter().filter(|(partition, _)| partition.topic == topic);
+        let old: Vec<(TopicPartition, Turn)> = of_topic
+            .map(|(partition, state)| (partition.clone(), state.turn))
+            .collect();
+        for (partition, turn) in old {
+            self.handle_end_of_range(&partition, turn);
+        }
+    }
+
     /// The leader's log and what was read part at `end`: records from there on were cut off. What is buffered may be among
     /// them and is read again. If what was handed out is, reading goes on at the place where they part; without a policy
     /// the application decides.

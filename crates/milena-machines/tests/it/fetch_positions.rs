@@ -295,3 +295,13 @@ fn lag_and_lead_are_known_once_a_broker_has_told() {
     assert_eq!(positions.lead(&place(0)), Some(6));
     assert_eq!(positions.lag(&place(9), false), None);
 }
+
+#[test]
+fn a_topic_made_anew_is_read_as_the_policy_says() {
+    let (mut positions, turn) = reading(ResetPolicy::Earliest);
+    positions.handle_recreated("other");
+    assert_eq!(positions.deliverable(&place(0), turn), Some(true));
+    positions.handle_recreated("orders");
+    assert_eq!(positions.deliverable(&place(0), turn), None);
+    assert_eq!(positions.ask_resets(0)[0].to, ResetTo::Earliest);
+}

@@ -1,1 +1,6 @@
-//! Connections against a real broker and against servers that misbehave.
+//! Connections against a real broker, and against servers that do what a test tells them.
+
+pub(crate) mod broker;
+mod life;
+mod misbehaving;
+pub(crate) mod rig;

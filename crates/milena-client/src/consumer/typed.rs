@@ -1,0 +1,76 @@
+//! Records with keys and values of the application's own types.
+
+use super::{
+    deserialize::{BoxError, DeserializeError, Deserializer, RecordField, Source},
+    records::{ConsumerRecords, RecordRef},
+};
+
+/// A record whose key and value have been read.
+#[derive(Debug, Clone)]
+pub struct TypedRecord<'a, K, V> {
+    pub key: K,
+    pub value: V,
+    /// All else, and the bytes.
+    pub record: RecordRef<'a>,
+}
+
+impl<'a> RecordRef<'a> {
+    /// Reads the key. If it cannot be read, the error has the bytes; the consumer goes on regardless.
+    pub fn key_as<T>(&self, deserializer: &impl Deserializer<T>) -> Result<T, Box<DeserializeError>> {
+        self.read(RecordField::Key, self.key(), deserializer)
+    }
+
+    /// Reads the value. If it cannot be read, the error has the bytes; the consumer goes on regardless.
+    pub fn value_as<T>(&self, deserializer: &impl Deserializer<T>) -> Result<T, Box<DeserializeError>> {
+        self.read(RecordField::Value, self.value(), deserializer)
+    }
+
+    fn read<T>(
+        &self,
+        field: RecordField,
+        data: Option<&'a [u8]>,
+        deserializer: &impl Deserializer<T>,
+    ) -> Result<T, Box<DeserializeError>> {
+        let source = Source::new(self.topic(), field, data).with_headers(self.headers());
+        let failed = |reason: BoxError| self.deserialize_error(field, reason);
+        deserializer.deserialize(&source).map_err(failed)
+    }
+}
+
+impl ConsumerRecords {
+    /// All records with key and value read, one by one as they are asked for. A record that cannot be read is an error
+    /// with its bytes, in its place among the others: nothing stops there, and the position is past it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use milena_client::consumer::{Consumer, deserialize::{Json, Plain}};
+    /// # async fn example(consumer: &mut Consumer) -> Result<(), Box<dyn std::error::Error>> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Order {
+    ///     id: u64,
+    /// }
+    ///
+    /// let records = consumer.poll(Duration::from_secs(1)).await?;
+    /// for record in records.typed::<String, Order>(&Plain, &Json) {
+    ///     match record {
+    ///         Ok(record) => println!("{} ordered {}", record.key, record.value.id),
+    ///         Err(error) => eprintln!("skipped: {error}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn typed<'a, K, V>(
+        &'a self,
+        key: &'a impl Deserializer<K>,
+        value: &'a impl Deserializer<V>,
+    ) -> impl Iterator<Item = Result<TypedRecord<'a, K, V>, Box<DeserializeError>>> {
+        self.iter().map(move |record| {
+            Ok(TypedRecord {
+                key: record.key_as(key)?,
+                value: record.value_as(value)?,
+                record,
+            })
+        })
+    }
+}

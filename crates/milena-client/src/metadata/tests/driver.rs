@@ -1,0 +1,185 @@
+//! The driver against a real broker, and against one that gets lost.
+
+use std::sync::mpsc;
+
+use milena_wire::{api::ApiKey, messages::MetadataRequest};
+
+use super::{answer, names, orders, partition, topic};
+use crate::{
+    metadata::{Metadata, MetadataCache, MetadataError, Refresh, Wanted},
+    net::{
+        ClientSettings, Connections, Endpoint, Status,
+        tests::{
+            broker::create_topic,
+            rig::{self, Nobody, Peer, connections, scripted, wait},
+        },
+    },
+};
+
+fn bootstrapped(bootstrap: Vec<Endpoint>) -> Connections {
+    connections(ClientSettings {
+        bootstrap,
+        ..ClientSettings::default()
+    })
+}
+
+/// Waits for an answer after which this holds.
+fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
+    loop {
+        let cache = metadata.cache();
+        if holds(&cache) {
+            return;
+        }
+        assert!(wait(metadata.updated_past(cache.version)));
+    }
+}
+
+#[test]
+fn it_learns_of_the_cluster_from_whoever_answers() {
+    let broker = rig::broker();
+    let nobody = Nobody::new();
+    let connections = bootstrapped(vec![nobody.endpoint(), broker.endpoint.clone(), nobody.endpoint()]);
+    let metadata = Metadata::start(connections.clone());
+    let (told, updates) = mpsc::channel();
+    metadata.on_update(move |cache| {
+        let _ = told.send((std::thread::current().name().map(str::to_owned), cache.version));
+    });
+    assert!(wait(metadata.updated_past(0)));
+    let node = metadata.any_broker().unwrap();
+    assert_eq!(*node.endpoint(), broker.endpoint);
+    assert!(node.node_id() >= 0, "it is a broker now, not a bootstrap server");
+    create_topic(&node, "orders");
+
+    metadata.want(names(&["orders"]));
+    until(&metadata, |cache| cache.topic("orders").is_some());
+    let cache = metadata.cache();
+    assert_eq!(cache.partition_count("orders"), Some(1));
+    assert_eq!(cache.leader("orders", 0).unwrap().broker.endpoint(), broker.endpoint);
+    assert_eq!(cache.replica_racks("orders").unwrap(), [["r1"]]);
+    let id = cache.topic_id("orders").unwrap();
+    assert_eq!(metadata.trouble(), None);
+
+    create_topic(&node, "others");
+    metadata.want(Wanted::All);
+    until(&metadata, |cache| cache.topics().len() == 2);
+    metadata.want(Wanted::Ids([id].into()));
+    until(&metadata, |cache| cache.topics().len() == 1);
+    assert_eq!(metadata.cache().topic_name(id).unwrap(), "orders");
+    let version = metadata.cache().version;
+    let (thread, _) = updates.iter().find(|update| update.1 == version).unwrap();
+    assert_eq!(thread.as_deref(), Some("milena-io"));
+}
+
+#[test]
+fn a_newer_epoch_is_looked_for() {
+    let broker = rig::broker();
+    let metadata = Metadata::start(bootstrapped(vec![broker.endpoint.clone()]));
+    assert!(wait(metadata.updated_past(0)));
+    create_topic(&metadata.any_broker().unwrap(), "orders");
+    metadata.want(names(&["orders"]));
+    until(&metadata, |cache| cache.topic("orders").is_some());
+    let before = metadata.cache().version;
+    assert!(metadata.handle_epoch(&orders(0), 77));
+    assert!(metadata.cache().leader("orders", 0).is_none());
+    assert!(wait(metadata.updated_past(before + 1)));
+}
+
+#[test]
+fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
+    let nobody = Nobody::new();
+    let gone = nobody.endpoint();
+    let server = scripted(move |listener| {
+        let mut peer = Peer::agree(&listener);
+        for asked in 0..2 {
+            let request = peer.request().unwrap();
+            assert_eq!(request.key, ApiKey::Metadata);
+            let body = request.body::<MetadataRequest>().unwrap();
+            assert_eq!(body.topics.unwrap().len(), asked);
+            let topics = (0..asked).map(|_| topic("orders", super::id(1), vec![partition(0, 1, 0)]));
+            let mut response = answer(topics.collect());
+            for broker in &mut response.brokers {
+                broker.host = gone.host.clone();
+                broker.port = i32::from(gone.port);
+            }
+            peer.answer(&request, &response);
+        }
+        assert!(peer.request().is_none());
+    });
+    let connections = connections(ClientSettings {
+        bootstrap: vec![server.endpoint.clone()],
+        // Who failed once does not come back during the test.
+        reconnect_backoff_ms: 3_600_000,
+        reconnect_backoff_max_ms: 3_600_000,
+        retry_backoff_ms: 1,
+        ..ClientSettings::default()
+    });
+    let metadata = Metadata::start(connections.clone());
+    assert!(wait(metadata.updated_past(0)));
+    assert_eq!(metadata.cache().brokers().len(), 3);
+    // One broker after the other cannot be reached, and so the bootstrap server is asked again.
+    metadata.want(names(&["orders"]));
+    until(&metadata, |cache| cache.partition_count("orders") == Some(1));
+    assert!(connections.numbers().connections_failed >= 3);
+    connections.close();
+    server.finish();
+}
+
+#[test]
+fn nobody_to_ask_is_a_trouble_that_can_be_read() {
+    let nobody = Nobody::new();
+    let metadata = Metadata::start(bootstrapped(vec![nobody.endpoint()]));
+    while metadata.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    let trouble = metadata.trouble().unwrap();
+    assert!(
+        trouble.to_string().starts_with("cannot connect to 127.0.0.1:"),
+        "{trouble}"
+    );
+
+    let metadata = Metadata::start(bootstrapped(vec![]));
+    while metadata.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(metadata.trouble(), Some(MetadataError::NoBootstrap));
+    assert!(metadata.any_broker().is_none());
+}
+
+#[test]
+fn a_lost_connection_asks_for_an_update() {
+    let server = scripted(|listener| {
+        // The first one is lost after it has answered; what is asked for then is metadata, though nobody wanted it.
+        for _ in 0..2 {
+            let mut peer = Peer::agree(&listener);
+            let request = peer.request().unwrap();
+            assert_eq!(request.key, ApiKey::Metadata);
+            let mut response = answer(vec![]);
+            response.brokers.truncate(1);
+            response.brokers[0].host = "127.0.0.1".into();
+            response.brokers[0].port = i32::from(listener.local_addr().unwrap().port());
+            peer.answer(&request, &response);
+        }
+    });
+    let metadata = Metadata::start(bootstrapped(vec![server.endpoint.clone()]));
+    assert!(wait(metadata.updated_past(0)));
+    server.finish();
+}
+
+#[test]
+fn it_ends_with_its_last_handle() {
+    let broker = rig::broker();
+    let connections = bootstrapped(vec![broker.endpoint.clone()]);
+    let metadata = Metadata::start(connections.clone());
+    assert!(wait(metadata.updated_past(0)));
+    let node = metadata.any_broker().unwrap();
+    let never = metadata.updated_past(u64::MAX);
+    metadata.clone().request_update(Refresh::New);
+    drop(metadata);
+    assert!(!wait(never));
+    // The connections are not its own.
+    assert_ne!(node.status(), Status::Closed);
+    drop(connections);
+    while node.status() != Status::Closed {
+        std::thread::yield_now();
+    }
+}

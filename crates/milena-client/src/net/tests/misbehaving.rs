@@ -1,0 +1,320 @@
+//! Servers that do not do what a broker should.
+
+use std::{net::Shutdown, sync::mpsc};
+
+use milena_wire::{
+    api::ApiKey,
+    errors::ErrorCode,
+    messages::{ApiVersionsResponse, FetchResponse, MetadataResponse, api_versions_response::ApiVersion},
+};
+
+use super::rig::*;
+use crate::net::{CallError, ClientSettings, Connection, SendOptions};
+
+fn call(connection: &Connection) -> Result<(), CallError> {
+    wait(connection.call(ask(), SendOptions::default())).map(|_| ())
+}
+
+/// Sends so many requests at once and gives their fates.
+fn calls(connection: &Connection, count: usize) -> Vec<Result<usize, CallError>> {
+    let (done, fates) = mpsc::channel();
+    for _ in 0..count {
+        let done = done.clone();
+        connection.send(fetch(), SendOptions::default(), move |result| {
+            done.send(result.map(|answer| answer.size)).unwrap();
+        });
+    }
+    drop(done);
+    fates.iter().collect()
+}
+
+fn lost_because(result: &Result<usize, CallError>, expected: &str) {
+    match result {
+        Err(CallError::Disconnected { why, .. }) if why.contains(expected) => {}
+        other => panic!("{other:?}, but not {expected:?}"),
+    }
+}
+
+#[test]
+fn an_older_broker_gets_the_older_request() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::accept(&listener);
+        let first = peer.request().unwrap();
+        let mut versions = all_versions();
+        versions.error_code = ErrorCode::UnsupportedVersion.code();
+        for api in versions
+            .api_keys
+            .iter_mut()
+            .filter(|api| api.api_key == ApiKey::ApiVersions.id())
+        {
+            api.max_version = 1;
+        }
+        let mut oldest = first.clone();
+        oldest.version = 0;
+        peer.answer(&oldest, &versions);
+        let second = peer.request().unwrap();
+        assert_eq!((second.key, second.version), (ApiKey::ApiVersions, 1));
+        versions.error_code = 0;
+        peer.answer(&second, &versions);
+        let request = peer.request().unwrap();
+        assert_eq!(request.key, ApiKey::Metadata);
+        peer.answer(&request, &MetadataResponse::default());
+    });
+    let connections = connections(ClientSettings::default());
+    call(&server.connection(&connections)).unwrap();
+    server.finish();
+}
+
+#[test]
+fn the_client_says_who_it_is() {
+    let server = scripted(|listener| {
+        let request = Peer::accept(&listener).request().unwrap();
+        assert_eq!(request.client_id.as_deref(), Some("me"));
+        let body = request.body::<milena_wire::messages::ApiVersionsRequest>().unwrap();
+        assert_eq!(body.client_software_name, "milena");
+        assert_eq!(body.client_software_version, env!("CARGO_PKG_VERSION"));
+    });
+    let connections = connections(ClientSettings {
+        client_id: "me".into(),
+        ..ClientSettings::default()
+    });
+    let error = call(&server.connection(&connections)).unwrap_err();
+    assert!(matches!(error, CallError::ConnectFailed { .. }), "{error}");
+    server.finish();
+}
+
+#[test]
+fn a_version_that_the_broker_lacks_fails_only_its_request() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::accept(&listener);
+        let request = peer.request().unwrap();
+        let metadata = ApiVersion {
+            api_key: ApiKey::Metadata.id(),
+            min_version: 0,
+            max_version: 8,
+            ..ApiVersion::default()
+        };
+        let versions = ApiVersionsResponse {
+            api_keys: vec![metadata],
+            ..ApiVersionsResponse::default()
+        };
+        peer.answer(&request, &versions);
+        let request = peer.request().unwrap();
+        assert_eq!((request.key, request.version), (ApiKey::Metadata, 8));
+        peer.answer(&request, &MetadataResponse::default());
+    });
+    let connections = connections(ClientSettings::default());
+    let connection = server.connection(&connections);
+    let error = wait(connection.call(fetch(), SendOptions::default())).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            CallError::UnsupportedVersion {
+                api: ApiKey::Fetch,
+                theirs: None,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(!error.is_retriable());
+    call(&connection).unwrap();
+    server.finish();
+}
+
+#[test]
+fn bytes_may_come_one_by_one() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::accept(&listener);
+        let request = peer.request().unwrap();
+        for byte in encoded(&request, &all_versions()) {
+            peer.send(&[byte]);
+        }
+        let request = peer.request().unwrap();
+        for byte in encoded(&request, &fetched(5000)) {
+            peer.send(&[byte]);
+        }
+    });
+    let connections = connections(ClientSettings::default());
+    let fates = calls(&server.connection(&connections), 1);
+    assert!(matches!(fates[0], Ok(size) if size > 5000), "{fates:?}");
+    server.finish();
+}
+
+#[test]
+fn answers_may_come_all_at_once() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        let sizes = [0, 10, 100_000, 0, 3000, 2000];
+        let answers = sizes.map(|size| encoded(&peer.request().unwrap(), &fetched(size)));
+        peer.send(&answers.concat());
+    });
+    let connections = connections(ClientSettings::default());
+    let sizes: Vec<_> = calls(&server.connection(&connections), 6)
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let empty = sizes[0];
+    // Longer fields have longer lengths before them.
+    let records: Vec<_> = sizes.iter().map(|size| (size - empty) / 10 * 10).collect();
+    assert_eq!(records, [0, 10, 100_000, 0, 3000, 2000]);
+    server.finish();
+}
+
+#[test]
+fn a_connection_that_ends_inside_an_answer_fails_all_that_were_sent_and_is_made_again() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        let request = peer.request().unwrap();
+        let answer = encoded(&request, &fetched(50_000));
+        while peer.request().unwrap().correlation_id < request.correlation_id + 2 {}
+        peer.send(&answer[..20_000]);
+        drop(peer);
+        let mut peer = Peer::agree(&listener);
+        let request = peer.request().unwrap();
+        peer.answer(&request, &MetadataResponse::default());
+    });
+    let connections = connections(ClientSettings::default());
+    let connection = server.connection(&connections);
+    for fate in calls(&connection, 3) {
+        lost_because(&fate, "in the middle of an answer");
+    }
+    call(&connection).unwrap();
+    assert_eq!(connections.numbers().connections_made, 2);
+    server.finish();
+}
+
+#[test]
+fn a_broker_that_is_silent_loses_its_connection() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        assert!(peer.request().is_some());
+        assert!(peer.request().is_some());
+        assert!(peer.request().is_none(), "the client should have closed");
+    });
+    let connections = connections(ClientSettings::default());
+    let connection = server.connection(&connections);
+    let patient = connection.call(fetch(), SendOptions::default());
+    let impatient = connection.call(ask(), SendOptions::timeout_ms(30));
+    let error = wait(impatient).unwrap_err();
+    let expected = CallError::TimedOut {
+        address: server.endpoint.clone(),
+        api: ApiKey::Metadata,
+        timeout_ms: 30,
+    };
+    assert_eq!(error, expected);
+    lost_because(
+        &wait(patient).map(|answer| answer.size),
+        "did not answer Metadata within 30 ms",
+    );
+    server.finish();
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_refused_before_there_is_memory_for_it() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        peer.request().unwrap();
+        peer.send(&i32::MAX.to_be_bytes());
+        assert!(peer.request().is_none());
+    });
+    let connections = connections(ClientSettings::default());
+    let fates = calls(&server.connection(&connections), 1);
+    lost_because(&fates[0], "2147483647 is more than the 1073741824 bytes allowed");
+    server.finish();
+}
+
+#[test]
+fn a_negative_length_and_a_server_with_tls_are_named() {
+    for (bytes, expected) in [
+        ([0xff; 4], "does not speak Kafka's protocol"),
+        ([0x15, 3, 3, 0], "speaks TLS"),
+    ] {
+        let server = scripted(move |listener| {
+            let mut peer = Peer::accept(&listener);
+            peer.request().unwrap();
+            peer.send(&bytes);
+            peer.stream.shutdown(Shutdown::Write).unwrap();
+            assert!(peer.request().is_none());
+        });
+        let connections = connections(ClientSettings::default());
+        let error = call(&server.connection(&connections)).unwrap_err();
+        assert!(matches!(error, CallError::ConnectFailed { .. }), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        server.finish();
+    }
+}
+
+#[test]
+fn answers_out_of_order_end_the_connection() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        let requests = [peer.request().unwrap(), peer.request().unwrap()];
+        peer.answer(&requests[1], &FetchResponse::default());
+        assert!(peer.request().is_none());
+    });
+    let connections = connections(ClientSettings::default());
+    let fates = calls(&server.connection(&connections), 2);
+    assert!(
+        matches!(&fates[0], Err(CallError::BadAnswer { api: ApiKey::Fetch, .. })),
+        "{fates:?}"
+    );
+    lost_because(&fates[1], "it is for request 3, but the next is that for 2");
+    server.finish();
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_the_connection() {
+    for garbage in [&[][..], &[0, 0], &[0xff; 30]] {
+        let server = scripted(move |listener| {
+            let mut peer = Peer::agree(&listener);
+            let request = peer.request().unwrap();
+            let mut answer = request.correlation_id.to_be_bytes().to_vec();
+            answer.extend(garbage);
+            peer.send(&(answer.len() as i32).to_be_bytes());
+            peer.send(&answer);
+            assert!(peer.request().is_none());
+        });
+        let connections = connections(ClientSettings::default());
+        let fates = calls(&server.connection(&connections), 1);
+        assert!(matches!(&fates[0], Err(CallError::BadAnswer { .. })), "{fates:?}");
+        server.finish();
+    }
+}
+
+#[test]
+fn an_answer_to_nothing_ends_the_connection() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::agree(&listener);
+        let request = peer.request().unwrap();
+        let answer = encoded(&request, &MetadataResponse::default());
+        peer.send(&[answer.clone(), answer].concat());
+        assert!(peer.request().is_none());
+    });
+    let connections = connections(ClientSettings::default());
+    call(&server.connection(&connections)).unwrap();
+    server.finish();
+}
+
+#[test]
+fn a_server_that_never_agrees_is_given_up() {
+    let server = scripted(|listener| {
+        let mut peer = Peer::accept(&listener);
+        peer.request().unwrap();
+        assert!(peer.request().is_none());
+    });
+    let connections = connections(ClientSettings {
+        request_timeout_ms: 50,
+        ..ClientSettings::default()
+    });
+    // What waits has its own time.
+    let connection = server.connection(&connections);
+    let error = wait(connection.call(ask(), SendOptions::timeout_ms(60_000))).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("it did not answer ApiVersions within 50 ms"),
+        "{error}"
+    );
+    server.finish();
+}

@@ -1,0 +1,271 @@
+//! Groups of consumers against a broker in this process: who hears what, when.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use milena_client::{
+    config::{ConsumerConfig, ConsumerConfigBuilder},
+    consumer::{Consumer, ListenerError, RebalanceConsumer, RebalanceListener, TopicPartition},
+};
+
+use crate::broker::TestBroker;
+
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Every way in which a group can assign.
+const KINDS: [(&str, &str); 5] = [
+    ("range", "classic"),
+    ("roundrobin", "classic"),
+    ("sticky", "classic"),
+    ("cooperative-sticky", "classic"),
+    ("", "consumer"),
+];
+
+fn config(broker: &TestBroker, group: &str, (assignor, protocol): (&str, &str)) -> ConsumerConfigBuilder {
+    let config = ConsumerConfig::builder(broker.address())
+        .group_id(group)
+        .set("group.protocol", protocol)
+        .set("auto.offset.reset", "earliest");
+    match assignor {
+        "" => config,
+        assignor => config.set("partition.assignment.strategy", assignor),
+    }
+}
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// Notes what it hears, and commits what it may.
+struct Notes(Heard);
+
+impl Notes {
+    fn note(&self, what: &str, partitions: &[TopicPartition]) {
+        let partitions: Vec<i32> = partitions.iter().map(|partition| partition.partition).collect();
+        self.0.lock().unwrap().push(format!("{what} {partitions:?}"));
+    }
+}
+
+impl RebalanceListener for Notes {
+    async fn assigned(
+        &mut self,
+        consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        assert!(
+            partitions
+                .iter()
+                .all(|partition| consumer.assignment().contains(partition))
+        );
+        self.note("assigned", partitions);
+        Ok(())
+    }
+
+    async fn revoked(
+        &mut self,
+        consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        assert!(
+            partitions
+                .iter()
+                .all(|partition| consumer.assignment().contains(partition))
+        );
+        consumer.commit_sync().await?;
+        self.note("revoked", partitions);
+        Ok(())
+    }
+
+    async fn lost(
+        &mut self,
+        _consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        self.note("lost", partitions);
+        Ok(())
+    }
+}
+
+fn joined(config: ConsumerConfigBuilder, topic: &str) -> (Consumer, Heard) {
+    let heard = Heard::default();
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.subscribe_with([topic], Notes(Arc::clone(&heard))).unwrap();
+    (consumer, heard)
+}
+
+/// Polls all until what they have is as it should be.
+async fn settle(consumers: &mut [&mut Consumer], done: impl Fn(&[usize]) -> bool) {
+    loop {
+        for consumer in consumers.iter_mut() {
+            consumer.poll(SHORT).await.unwrap();
+        }
+        let counts: Vec<usize> = consumers.iter().map(|consumer| consumer.assignment().len()).collect();
+        if done(&counts) {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn partitions_are_shared_given_up_and_taken_over() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 4);
+    for kind in KINDS {
+        let group = format!("shared-{}-{}", kind.0, kind.1);
+        let (mut first, heard) = joined(config(&broker, &group, kind), "orders");
+        settle(&mut [&mut first], |counts| counts == [4]).await;
+        assert_eq!(
+            heard.lock().unwrap().last().unwrap(),
+            "assigned [0, 1, 2, 3]",
+            "{kind:?}"
+        );
+
+        let (mut second, heard_by_second) = joined(config(&broker, &group, kind), "orders");
+        settle(&mut [&mut first, &mut second], |counts| counts == [2, 2]).await;
+        let both: BTreeSet<_> = first.assignment().union(&second.assignment()).cloned().collect();
+        assert_eq!(both.len(), 4, "{kind:?}: each partition has one owner");
+        let revoked = heard.lock().unwrap().iter().any(|heard| heard.starts_with("revoked"));
+        assert!(revoked, "{kind:?}: {:?}", heard.lock().unwrap());
+        let lost = |heard: &Heard| heard.lock().unwrap().iter().any(|heard| heard.starts_with("lost"));
+        assert!(!lost(&heard) && !lost(&heard_by_second), "{kind:?}: nothing was lost");
+
+        first.close().await.unwrap();
+        let last = heard.lock().unwrap().last().cloned().unwrap();
+        assert!(last.starts_with("revoked"), "{kind:?}: {last}");
+        settle(&mut [&mut second], |counts| counts == [4]).await;
+        second.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_handover_loses_nothing_and_doubles_nothing() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 4);
+    for kind in KINDS {
+        let topic = format!("handover-{}-{}", kind.0, kind.1);
+        broker.create_topic(&topic, 4);
+        let mut produced = BTreeSet::new();
+        let mut produce = |round: usize| {
+            for partition in 0..4 {
+                let value = format!("{round}/{partition}");
+                broker.produce(&topic, partition, &[&value]);
+                produced.insert(value);
+            }
+            produced.len()
+        };
+        let mut seen: Vec<String> = vec![];
+        let (mut first, _) = joined(config(&broker, &topic, kind), &topic);
+        let (mut second, _) = joined(config(&broker, &topic, kind), &topic);
+        let mut round = 0;
+        loop {
+            if round < 30 {
+                produce(round);
+            }
+            round += 1;
+            // The second comes while the first reads.
+            let mut consumers = vec![&mut first];
+            if round > 5 {
+                consumers.push(&mut second);
+            }
+            for consumer in consumers {
+                let records = consumer.poll(SHORT).await.unwrap();
+                let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+                seen.extend(records.iter().map(|record| text(record.value().unwrap())));
+            }
+            if round >= 30 && seen.len() >= 120 && second.assignment().len() == 2 {
+                break;
+            }
+        }
+        seen.sort();
+        let total = seen.len();
+        seen.dedup();
+        assert_eq!((seen.len(), total), (120, 120), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_poll_in_time_loses_its_partitions_and_comes_back() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 2);
+    for kind in KINDS {
+        let group = format!("late-{}-{}", kind.0, kind.1);
+        let config = config(&broker, &group, kind).set("max.poll.interval.ms", 300);
+        let (mut consumer, heard) = joined(config, "orders");
+        settle(&mut [&mut consumer], |counts| counts == [2]).await;
+        // The member leaves by itself: the group is empty then.
+        loop {
+            if broker.members_of(&group) == 0 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        settle(&mut [&mut consumer], |_| heard.lock().unwrap().len() >= 3).await;
+        let heard = heard.lock().unwrap().clone();
+        let from = heard.iter().position(|heard| heard == "lost [0, 1]").unwrap();
+        assert_eq!(heard[from + 1], "assigned [0, 1]", "{kind:?}: {heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_static_member_comes_back_to_what_it_had() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 4);
+    for kind in [("range", "classic"), ("", "consumer")] {
+        let group = format!("static-{}", kind.1);
+        let member = |name: &str| config(&broker, &group, kind).group_instance_id(name);
+        let (mut first, _) = joined(member("one"), "orders");
+        let (mut second, heard) = joined(member("two"), "orders");
+        settle(&mut [&mut first, &mut second], |counts| counts == [2, 2]).await;
+        let before = first.assignment();
+        let events = heard.lock().unwrap().len();
+        first.close().await.unwrap();
+        let (mut first, _) = joined(member("one"), "orders");
+        settle(&mut [&mut first, &mut second], |counts| counts == [2, 2]).await;
+        assert_eq!(first.assignment(), before, "{kind:?}");
+        assert_eq!(heard.lock().unwrap().len(), events, "{kind:?}: the other heard nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_pattern_picks_up_topics_that_appear() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders-eu", 1);
+    broker.create_topic("other", 1);
+    for kind in KINDS {
+        let group = format!("pattern-{}-{}", kind.0, kind.1);
+        let config = config(&broker, &group, kind).set("metadata.max.age.ms", 100);
+        let mut consumer = Consumer::new(config).unwrap();
+        consumer.subscribe_pattern("orders-.*").unwrap();
+        settle(&mut [&mut consumer], |counts| counts[0] > 0).await;
+        let new = format!("orders-{group}");
+        broker.create_topic(&new, 1);
+        let has_new = |consumer: &Consumer| consumer.subscription().contains(&new);
+        while !(has_new(&consumer) && consumer.assignment().iter().any(|partition| partition.topic == *new)) {
+            consumer.poll(SHORT).await.unwrap();
+        }
+        assert!(
+            consumer
+                .assignment()
+                .iter()
+                .all(|partition| partition.topic.starts_with("orders-"))
+        );
+        consumer.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_pattern_can_be_the_brokers_affair() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders-eu", 2);
+    broker.create_topic("other", 1);
+    let mut consumer = Consumer::new(config(&broker, "broker-pattern", ("", "consumer"))).unwrap();
+    consumer.subscribe_broker_pattern("orders-.*").unwrap();
+    settle(&mut [&mut consumer], |counts| counts == [2]).await;
+    broker.produce("orders-eu", 1, &["a"]);
+    let mut records = consumer.poll(SHORT).await.unwrap();
+    while records.is_empty() {
+        records = consumer.poll(SHORT).await.unwrap();
+    }
+    assert_eq!(records.iter().next().unwrap().topic(), "orders-eu");
+}
