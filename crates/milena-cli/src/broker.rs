@@ -41,7 +41,7 @@ pub(crate) fn up(arguments: UpArguments) -> Result<()> {
     let data_dir = default_data_dir().context("no place for records: set HOME or XDG_DATA_HOME")?;
     eprintln!("records are kept in {}", data_dir.display());
     eprintln!("try: echo hello | kcat -b {} -P -t letters", arguments.listen);
-    eprintln!("and: kcat -b {} -C -t letters -e", arguments.listen);
+    eprintln!("and: milena consume -b {} -t letters --exit-at-end", arguments.listen);
     run(Arguments {
         listen: arguments.listen,
         data_dir,

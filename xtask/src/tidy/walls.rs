@@ -91,6 +91,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena",
+        rooms: &["milena-client"],
+        outside: &[],
+        never: &[NO_WORLD, NO_FILES],
+        seam: "",
+        reads_strangers: false,
+    },
+    Room {
         name: "milena-broker",
         rooms: &["milena-wire", "milena-log", "milena-machines"],
         outside: &[
