@@ -7,6 +7,7 @@ use milena_client::{
     config::{ConfigMap, ConsumerConfig, Origin},
     consumer::{Consumer, PartitionInfo, TopicsError},
 };
+use tracing_subscriber::filter::LevelFilter;
 
 /// How long a broker may be silent before the user hears of it.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -47,10 +48,21 @@ impl ClusterArguments {
             let (key, value) = setting
                 .split_once('=')
                 .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
-            map.set_from(key.trim(), value.trim(), origin.clone());
+            map.set_from(key, value, origin.clone());
         }
         Ok(Consumer::new(ConsumerConfig::resolve(&map)?)?)
     }
+}
+
+/// Runs a command to its end. What the consumer warns of is for the user.
+pub(crate) fn run(command: impl Future<Output = Result<()>>) -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_max_level(LevelFilter::WARN)
+        .init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(command)
 }
 
 /// The partitions of a topic that must be there. It is the first question to the cluster, so it tells too if there is none.

@@ -64,13 +64,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
-        .init();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(consume(arguments))
+    cluster::run(consume(arguments))
 }
 
 async fn consume(arguments: &Arguments) -> Result<()> {

@@ -41,8 +41,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(measure(arguments))
+    cluster::run(measure(arguments))
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The consumer.
 //!
 //! [`Consumer`] is the application's side: it is polled, and all that concerns a group happens inside `poll`. The state
-//! behind it is shared with the io thread ([`shared`]), which fetches ahead, sends heartbeats and keeps deadlines.
+//! behind it is shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
 mod buffer;

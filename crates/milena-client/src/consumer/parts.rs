@@ -133,6 +133,11 @@ impl RebalanceConsumer {
         Ok(core.positions.lag(partition, self.shared.reads_committed()))
     }
 
+    /// Bytes that brokers have sent to this consumer since it was made: whole answers, with their lengths.
+    pub fn network_bytes_received(&self) -> u64 {
+        self.shared.connections.numbers().bytes_in
+    }
+
     /// Waits until something happens; `false` if `deadline` came first.
     pub(super) async fn rung_before(&self, deadline: Option<Instant>) -> bool {
         let rung = self.shared.bell().rung();

@@ -76,11 +76,6 @@ impl RebalanceConsumer {
             .map(|topic| (topic.name.clone(), partitions(&cluster, topic)))
             .collect())
     }
-
-    /// Bytes that brokers have sent to this consumer since it was made: whole answers, with their lengths.
-    pub fn network_bytes_received(&self) -> u64 {
-        self.shared.connections.numbers().bytes_in
-    }
 }
 
 impl Shared {
