@@ -50,7 +50,7 @@
 //! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
 //! - [`RebalanceListener`] hears when partitions come and go.
 //! - [`deserialize`] makes values of bytes.
-//! - [`config`] has all settings, under Kafka's names.
+//! - [`config`] has all settings, [`metrics`] all figures, under Kafka's names.
 //!
 //! Every kind of call has an error type of its own, such as [`PollError`] and [`CommitError`], whose variants say what
 //! happened and what to do.
@@ -58,9 +58,11 @@
 #![forbid(unsafe_code)]
 
 #[doc(inline)]
-pub use milena_client::config::{self, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel};
-#[doc(inline)]
-pub use milena_client::consumer::*;
+pub use milena_client::{
+    config::{self, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel},
+    consumer::*,
+    metrics::{self, Metric, Metrics},
+};
 
 /// What most programs that read need, for `use milena::prelude::*`.
 pub mod prelude {

@@ -62,7 +62,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         "seconds": read.last.duration_since(read.first).as_secs_f64(),
         "seconds_total": read.last.duration_since(start).as_secs_f64(),
         "cpu_seconds": usage::cpu_seconds(),
-        "wire_bytes": consumer.network_bytes_received(),
+        "wire_bytes": consumer.metrics().get("incoming-byte-total").map(|bytes| bytes as u64),
         "max_rss_bytes": usage::max_rss_bytes(),
     });
     println!("{line}");

@@ -88,15 +88,3 @@ async fn without_a_broker_the_question_ends_in_time_and_says_why() {
     assert!(cause.contains("refused"), "{cause}");
     consumer.close().await.unwrap();
 }
-
-#[tokio::test]
-async fn what_brokers_send_is_counted() {
-    let broker = TestBroker::start();
-    broker.create_topic("letters", 1);
-    let mut consumer = Consumer::new(ConsumerConfig::builder(broker.address())).unwrap();
-    consumer.list_topics().await.unwrap();
-    let before = consumer.network_bytes_received();
-    consumer.list_topics().await.unwrap();
-    assert!(consumer.network_bytes_received() > before && before > 0);
-    consumer.close().await.unwrap();
-}
