@@ -14,4 +14,4 @@ mod tests;
 #[allow(unused_imports, reason = "the consumer that is built on them comes next")]
 pub(crate) use cache::{Broker, Leader, LeaderHint, MetadataCache, Partition, Topic};
 pub(crate) use driver::Metadata;
-pub(crate) use refresh::{MetadataError, Refresh, Refresher, Wanted};
+pub(crate) use refresh::{MetadataError, Refresh, Refresher, VERSION_MIN, Wanted};
