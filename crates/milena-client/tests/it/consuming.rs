@@ -494,3 +494,21 @@ async fn a_duration_leads_back_in_time() {
     consumer.assign([letters(0)]).unwrap();
     assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 0);
 }
+
+/// What a task must be to be spawned.
+fn sendable<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[tokio::test]
+async fn a_consumer_can_live_in_a_task_of_its_own() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    let task = tokio::spawn(sendable(async move {
+        let values = read(&mut consumer, 5).await;
+        consumer.unsubscribe().await.unwrap();
+        consumer.close().await.unwrap();
+        values
+    }));
+    assert_eq!(task.await.unwrap(), ["a", "b", "c", "d", "e"]);
+}
