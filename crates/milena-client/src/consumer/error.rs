@@ -177,11 +177,11 @@ fn because(cause: &Option<String>) -> String {
 }
 
 impl OffsetsError {
-    pub(super) fn timed_out<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Self {
+    pub(super) fn timed_out<'a>(partitions: impl Iterator<Item = &'a TopicPartition>, cause: Option<String>) -> Self {
         let partitions: Vec<String> = partitions.map(ToString::to_string).collect();
         Self::TimedOut {
             partitions: partitions.join(", "),
-            cause: None,
+            cause,
         }
     }
 

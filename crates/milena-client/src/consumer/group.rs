@@ -297,6 +297,10 @@ impl Shared {
                 for (partition, turn) in asked {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
+                            // Whoever committed may know of a newer leader than we do.
+                            if let Some(epoch) = committed.as_ref().and_then(|committed| committed.leader_epoch) {
+                                self.metadata.handle_epoch(&partition, epoch);
+                            }
                             let position = committed.as_ref().map(|committed| Position {
                                 offset: committed.offset,
                                 epoch: committed.leader_epoch,

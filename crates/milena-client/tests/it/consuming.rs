@@ -512,3 +512,17 @@ async fn a_consumer_can_live_in_a_task_of_its_own() {
     }));
     assert_eq!(task.await.unwrap(), ["a", "b", "c", "d", "e"]);
 }
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_says_why() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let config = ConsumerConfig::builder(&*address).set("default.api.timeout.ms", 200);
+    let mut consumer = Consumer::new(config).unwrap();
+    let error = consumer.end_offsets([&letters(0)]).await.unwrap_err().to_string();
+    assert!(error.contains("letters-0") && error.contains(&address), "{error}");
+    consumer.assign([letters(0)]).unwrap();
+    let error = consumer.position(&letters(0)).await.unwrap_err().to_string();
+    assert!(error.contains("letters-0") && error.contains(&address), "{error}");
+}
