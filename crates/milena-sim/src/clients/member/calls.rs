@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition, TopicsImage,
+    assign::decode_assignment,
     group::{GroupReply, GroupRequest},
     member::{
         CallFailure, CallId as MachineCall, GroupMetadata, MemberRequest, MemberResponse, OffsetRequest, OffsetResponse,
@@ -54,7 +55,9 @@ enum What {
     Join {
         is_new: bool,
     },
-    Sync,
+    Sync {
+        generation: i32,
+    },
     Heartbeat,
     Leave,
     /// With the epoch that it named, and whether there was nothing to let go of.
@@ -132,7 +135,9 @@ impl Process {
                 }
                 What::Join { is_new }
             }
-            MemberRequest::Sync(_) => What::Sync,
+            MemberRequest::Sync(request) => What::Sync {
+                generation: request.generation_id,
+            },
             MemberRequest::Heartbeat(_) => What::Heartbeat,
             MemberRequest::Leave(_) => {
                 self.is_out(io);
@@ -227,13 +232,18 @@ impl Process {
         let now = io.now();
         match (what, reply) {
             (What::Join { is_new }, GroupReply::Join(response)) if response.error_code == 0 => {
-                if *is_new {
-                    // Whoever comes in has a new session, also in the place of an older process.
-                    self.proof.proven_at = self.proof.proven_at.max(call.sent_at);
-                }
-                let began_at = io.checks.owners.begun_at(response.generation_id);
-                self.proof.proven_at = self.proof.proven_at.max(began_at);
+                // Whoever comes in has a new session, also in the place of an older process.
+                self.proof.let_in_at = is_new.then_some(call.sent_at);
+                // What is ours in the new generation is not known yet. A member that expired in a group in which the
+                // broker assigns is let in again as if it were new, as by Kafka, and does not hear of it.
+                self.proof.target = None;
                 io.checks.joined((call.sent_at, now), io.id, group, instance);
+            }
+            (What::Sync { generation }, GroupReply::Sync(response)) if response.error_code == 0 => {
+                let assignment = decode_assignment(&response.assignment).unwrap_or_default();
+                self.proof.target = Some(assignment.partitions.into_iter().collect());
+                let began_at = io.checks.owners.begun_at(*generation).max(self.proof.proven_at);
+                self.proof.proven_at = self.proof.let_in_at.take().map_or(began_at, |at| began_at.max(at));
             }
             (What::Heartbeat, GroupReply::Heartbeat(response)) if response.error_code == 0 => {
                 self.proof.proven_at = self.proof.proven_at.max(call.sent_at);

@@ -15,8 +15,10 @@ pub(super) struct Proof {
     pub(super) proven_at: i64,
     /// In the consumer protocol: when a heartbeat was sent before and after which there was nothing to let go of.
     pub(super) clean_at: i64,
-    /// In the consumer protocol: where the broker last sent us.
+    /// What the broker last told to be ours. In the classic protocol, only this is proven by what follows.
     pub(super) target: Option<BTreeSet<TopicPartition>>,
+    /// In the classic protocol: when we asked to be let in as somebody new, until we know what is ours.
+    pub(super) let_in_at: Option<i64>,
 }
 
 impl Default for Proof {
@@ -25,6 +27,7 @@ impl Default for Proof {
             proven_at: i64::MIN,
             clean_at: i64::MIN,
             target: None,
+            let_in_at: None,
         }
     }
 }
@@ -58,7 +61,10 @@ impl Proof {
             }
         };
         let now = io.now();
-        for place in reads {
+        let is_classic = matches!(settings.protocol, ProtocolSettings::Classic { .. });
+        let is_proven =
+            |place: &&TopicPartition| !is_classic || self.target.as_ref().is_some_and(|target| target.contains(*place));
+        for place in reads.iter().filter(is_proven) {
             let held = io.checks.owners.hold(now, io.id, (group, place), (proven_at, until));
             io.checks.demand(held);
         }
