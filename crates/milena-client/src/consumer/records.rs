@@ -235,7 +235,12 @@ impl<'a> RecordRef<'a> {
 
 impl RecordRef<'_> {
     pub(super) fn deserialize_error(&self, field: RecordField, reason: BoxError) -> Box<DeserializeError> {
-        Box::new(DeserializeError::new(&self.batch.partition, &self.record, field, reason))
+        Box::new(DeserializeError::new(
+            &self.batch.partition,
+            &self.record,
+            field,
+            reason,
+        ))
     }
 }
 
