@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: what Kafka's own classes write and say, for the tests of `milena-wire`, `milena-broker` and
-//! `milena-client`.
+//! `cargo xtask golden`: what Kafka's own classes write, say and decide, for the tests of `milena-wire`, `milena-broker` and
+//! `milena-machines`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::kafka;
 
-/// Write the golden vectors of milena-wire and the facts for milena-broker and milena-client with Kafka's own classes. Needs
-/// a JDK 17 and Maven.
+/// Write the golden vectors of milena-wire, the configs of milena-broker and the assignments of milena-machines with Kafka's
+/// own classes. Needs a JDK 17 and Maven.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -31,16 +31,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.read_batches {
         Some(_) => Ok(()),
         None => {
-            facts("crates/milena-broker", "Configs.java", "configs.txt", args.check)?;
-            facts("crates/milena-client", "ClientConfigs.java", "configs.txt", args.check)?;
-            facts("crates/milena-client", "Serialized.java", "serialized.txt", args.check)
+            write_output(args.check, "milena-broker", "Configs.java", "configs.txt")?;
+            write_output(args.check, "milena-machines", "Assignors.java", "assignors.txt")
         }
     }
 }
 
-/// What a program says that asks Kafka's classes.
-fn facts(room: &str, program: &str, file: &str, check: bool) -> Result<()> {
-    let room = crate::root().join(room);
+/// Keeps what a program of one file prints.
+fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()> {
+    let room = crate::root().join("crates").join(room);
     let output = Command::new("java")
         .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
         .arg(kafka::classpath(kafka::Jars::Kafka)?)

@@ -18,5 +18,6 @@ mod coordinator;
 mod io;
 #[allow(dead_code, reason = "the consumer that is built on them comes next")]
 mod metadata;
+pub mod metrics;
 #[allow(dead_code, reason = "the consumer that is built on them comes next")]
 mod net;

@@ -52,8 +52,4 @@ impl AbortedTransactions {
             self.open.remove(&batch.producer_id);
         }
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.upcoming.is_empty() && self.open.is_empty()
-    }
 }

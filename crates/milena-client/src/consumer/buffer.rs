@@ -152,8 +152,4 @@ impl Buffer {
     pub(crate) fn bytes_of(&self, partition: &TopicPartition) -> usize {
         self.by_partition.get(partition).copied().unwrap_or(0)
     }
-
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.held
-    }
 }

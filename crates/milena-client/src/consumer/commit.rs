@@ -5,7 +5,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use milena_machines::{
@@ -46,7 +46,11 @@ impl RebalanceConsumer {
     pub async fn commit_offsets_within(&mut self, offsets: Offsets, timeout: Duration) -> Result<(), CommitError> {
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline_ms = io::now_ms().saturating_add(timeout_ms);
-        self.start_commit(offsets, CommitMode::Sync { deadline_ms })?.await
+        let began = Instant::now();
+        let outcome = self.start_commit(offsets, CommitMode::Sync { deadline_ms })?.await;
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.shared.core().metrics.commit_sync_ns += took_ns;
+        outcome
     }
 
     /// Commits the position of every partition without waiting. It is sent once, in the order of the calls, and never

@@ -26,6 +26,8 @@ pub(crate) struct Fetched {
     /// `None` if transactions do not matter.
     aborted: Option<AbortedTransactions>,
     current: Option<Current>,
+    /// Records and their bytes that were handed out and not yet counted.
+    uncounted: (usize, usize),
     /// What comes when all records are handed out.
     end: End,
 }
@@ -72,6 +74,7 @@ impl Fetched {
             batches,
             aborted,
             current: None,
+            uncounted: (0, 0),
             end: End::Open,
         }
     }
@@ -94,6 +97,12 @@ impl Fetched {
 
     pub(crate) fn end(&self) -> &End {
         &self.end
+    }
+
+    /// What was handed out since this was last asked, once a batch is over: records and bytes.
+    pub(crate) fn take_count(&mut self) -> Option<(usize, usize)> {
+        let is_due = self.current.is_none() && self.uncounted.0 > 0;
+        is_due.then(|| std::mem::take(&mut self.uncounted))
     }
 
     /// Whether the application must hear of how it ends.
@@ -124,6 +133,7 @@ impl Fetched {
             if current.next < end {
                 into.push(&current.batch, current.next, end);
                 left -= end - current.next;
+                self.uncounted.0 += end - current.next;
             }
             if end == len {
                 self.position = current.after;
@@ -171,6 +181,7 @@ impl Fetched {
             self.position = after;
             return Ok(true);
         }
+        self.uncounted.1 += records.size();
         let wanted_from = self.position.offset;
         let next = records
             .iter()
@@ -186,11 +197,18 @@ impl Fetched {
     }
 }
 
-/// Where reading goes on after these batches, by their headers alone; `None` if there is not one whole batch.
-pub(crate) fn position_after(batches: Batches) -> Result<Option<Position>, BatchError> {
+/// Where reading goes on after these batches and how many records they have, by their headers alone; `None` if there is
+/// not one whole batch.
+pub(crate) fn look_over(batches: Batches) -> Result<Option<(Position, usize)>, BatchError> {
     let mut last = None;
+    let mut records = 0;
     for batch in batches {
-        last = Some(after(&batch?));
+        let batch = batch?;
+        records += match &batch {
+            Batch::V2(batch) => usize::try_from(batch.header().record_count).unwrap_or(0),
+            Batch::Legacy(_) => 1,
+        };
+        last = Some((after(&batch), records));
     }
     Ok(last)
 }

@@ -17,7 +17,7 @@ use milena_wire::{
 
 use super::{
     aborted::AbortedTransactions,
-    fetched::{End, Fetched, position_after},
+    fetched::{End, Fetched, look_over},
     shared::{Core, Shared},
 };
 use crate::{
@@ -164,7 +164,11 @@ impl Shared {
         let fetch = core.nodes.entry(node).or_default();
         fetch.in_flight = false;
         let response = match result {
-            Ok(answer) => answer.response,
+            Ok(answer) => {
+                let throttle_ms = answer.response.throttle_time_ms;
+                core.metrics.fetched(now_ms, answer.latency_us, throttle_ms);
+                answer.response
+            }
             Err(error) => {
                 tracing::debug!(node, %error, "a fetch was not answered");
                 fetch.session.handle_failure();
@@ -181,12 +185,14 @@ impl Shared {
             return;
         }
         self.learn_leaders(&response);
+        let mut held = Held::default();
         for topic in response.responses {
-            self.take_topic(core, now_ms, node, topic);
+            self.take_topic(core, now_ms, node, topic, &mut held);
         }
+        core.metrics.fetch_held(now_ms, held.bytes, held.records);
     }
 
-    fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse) {
+    fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse, held: &mut Held) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
             let asked = session.and_then(|session| session.asked(&topic.topic, topic.topic_id, data.partition_index));
@@ -197,18 +203,24 @@ impl Shared {
                 epoch,
             };
             let place = (asked.partition.clone(), asked.tag);
-            self.take_partition(core, now_ms, place, position, data);
+            let batches = self.take_partition(core, now_ms, (place.clone(), position), &data);
+            if let Some(batches) = batches {
+                let aborted = self
+                    .reads_committed()
+                    .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
+                take_records(core, place, position, batches, aborted, held);
+            }
         }
     }
 
+    /// Takes note of what a broker says of a partition; gives the records, if there are any.
     fn take_partition(
         &self,
         core: &mut Core,
         now_ms: i64,
-        place: (TopicPartition, Turn),
-        position: Position,
-        data: PartitionData,
-    ) {
+        (place, position): ((TopicPartition, Turn), Position),
+        data: &PartitionData,
+    ) -> Option<Batches> {
         let (partition, turn) = &place;
         let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
@@ -218,14 +230,14 @@ impl Shared {
                 Verdict::WhenDrained => core.buffer.push(Fetched::ending(place, position, End::OutOfRange)),
                 Verdict::Tell(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
             }
-            return;
+            return None;
         }
         let PartitionData {
             high_watermark,
             last_stable_offset,
             log_start_offset,
             ..
-        } = data;
+        } = *data;
         core.positions
             .handle_ends(partition, high_watermark, last_stable_offset, log_start_offset);
         if data.diverging_epoch.end_offset >= 0 {
@@ -235,7 +247,7 @@ impl Shared {
             };
             tracing::warn!(%partition, from = end.offset, "records that were read have been cut off");
             core.positions.handle_divergence(partition, *turn, end);
-            return;
+            return None;
         }
         if data.preferred_read_replica >= 0 {
             let until_ms = now_ms + self.config.metadata_max_age_ms;
@@ -243,34 +255,8 @@ impl Shared {
             core.positions
                 .handle_preferred_replica(partition, *turn, replica, until_ms);
         }
-        if let Some(records) = data.records.filter(|records| !records.is_empty()) {
-            let aborted = self
-                .reads_committed()
-                .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
-            Self::take_records(core, place, position, Batches::new(records), aborted);
-        }
-    }
-
-    fn take_records(
-        core: &mut Core,
-        place: (TopicPartition, Turn),
-        position: Position,
-        batches: Batches,
-        aborted: Option<AbortedTransactions>,
-    ) {
-        // What cannot be cut into batches is told when the application comes to it.
-        let next = position_after(batches.clone()).ok().flatten();
-        let wanted = match next {
-            Some(next) => core.positions.handle_fetched(&place.0, place.1, next),
-            None => core.positions.deliverable(&place.0, place.1).is_some(),
-        };
-        if wanted {
-            let mut fetched = Fetched::new(place, position, batches, aborted);
-            if next.is_none() {
-                fetched.set_end(End::Unreadable);
-            }
-            core.buffer.push(fetched);
-        }
+        let records = data.records.clone().filter(|records| !records.is_empty());
+        records.map(Batches::new)
     }
 
     /// When records of paused partitions alone fill the budget, those of one are let go, or nothing else could be read.
@@ -343,4 +329,38 @@ fn fetch_from(cluster: &MetadataCache, partition: &TopicPartition) -> Option<Fet
         node: leader.broker.id,
         leader_epoch: leader.epoch.unwrap_or(-1),
     })
+}
+
+/// What an answer brought, for the metrics.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    records: usize,
+}
+
+fn take_records(
+    core: &mut Core,
+    place: (TopicPartition, Turn),
+    position: Position,
+    batches: Batches,
+    aborted: Option<AbortedTransactions>,
+    held: &mut Held,
+) {
+    held.bytes += batches.leftover();
+    // What cannot be cut into batches is told when the application comes to it.
+    let looked_over = look_over(batches.clone()).ok().flatten();
+    let wanted = match looked_over {
+        Some((next, records)) => {
+            held.records += records;
+            core.positions.handle_fetched(&place.0, place.1, next)
+        }
+        None => core.positions.deliverable(&place.0, place.1).is_some(),
+    };
+    if wanted {
+        let mut fetched = Fetched::new(place, position, batches, aborted);
+        if looked_over.is_none() {
+            fetched.set_end(End::Unreadable);
+        }
+        core.buffer.push(fetched);
+    }
 }

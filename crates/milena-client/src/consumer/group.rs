@@ -15,7 +15,7 @@ use milena_machines::{
         OffsetResponse,
     },
 };
-use milena_wire::message::Request;
+use milena_wire::{errors::ErrorCode, message::Request};
 use tokio::sync::oneshot;
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
 use crate::{
     coordinator::{Coordinator, CoordinatorEvent},
     io,
+    metrics::{ConsumerMetrics, GroupCall},
     net::{Answer, CallError, Connection, SendOptions},
 };
 
@@ -142,10 +143,13 @@ impl Shared {
         }
         group.member.handle_timeout(now_ms);
         group.offsets.handle_timeout(now_ms);
-        self.send_group_calls(group, now_ms);
+        self.send_group_calls(group, &mut core.metrics, now_ms);
         if group.event.is_none() {
             group.event = group.member.poll_event();
-            if group.event.is_some() {
+            if let Some(event) = &group.event {
+                if !matches!(event, MemberEvent::Error(_) | MemberEvent::Fatal(_)) {
+                    core.metrics.rebalance_began(now_ms);
+                }
                 self.bell().ring();
             }
         }
@@ -155,12 +159,15 @@ impl Shared {
         self.take_offset_events(core, now_ms);
     }
 
-    fn send_group_calls(self: &Arc<Self>, group: &mut Group, now_ms: i64) {
+    fn send_group_calls(self: &Arc<Self>, group: &mut Group, metrics: &mut ConsumerMetrics, now_ms: i64) {
         // Without a coordinator the machines wait: when it is found, this is called again.
         let Some(connection) = group.coordinator.connection() else {
             return;
         };
         while let Some(call) = group.member.poll_call(now_ms) {
+            if matches!(call.request, MemberRequest::Join(_)) {
+                metrics.rebalance_began(now_ms);
+            }
             self.send_member_call(&connection, call);
         }
         let standing = group.member.standing();
@@ -285,7 +292,7 @@ impl Shared {
         let deadline_ms = now_ms + i64::from(self.config.default_api_timeout_ms);
         let id = group.offsets.fetch(partitions, deadline_ms);
         group.fetching.insert(id, Fetching::Positions(asked));
-        self.send_group_calls(group, now_ms);
+        self.send_group_calls(group, &mut core.metrics, now_ms);
     }
 
     /// Commits what was handed out, if it is time.
@@ -358,11 +365,15 @@ impl Carrier {
     }
 
     fn member_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> MemberResponse) {
+        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
         let answer = result
             .map(|answer| wrap(answer.response))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
+        if let (Ok(answer), Some(latency_us)) = (&answer, latency_us) {
+            measure(&mut core.metrics, now_ms, answer, latency_us);
+        }
         if let Some(group) = &mut core.group {
             group.member.handle_response(now_ms, self.call, answer);
             if group.member.take_coordinator_moved() {
@@ -379,11 +390,15 @@ impl Carrier {
     }
 
     fn offsets_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
+        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
         let answer = result
             .map(|answer| wrap(answer.response))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
+        if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&answer, latency_us) {
+            core.metrics.called(now_ms, GroupCall::Commit, latency_us);
+        }
         if let Some(group) = &mut core.group {
             let standing = group.member.standing();
             group.offsets.handle_response(now_ms, self.call, answer, &standing);
@@ -394,6 +409,20 @@ impl Carrier {
         self.shared.drive_locked(&mut core, now_ms);
         drop(core);
         self.shared.bell().ring();
+    }
+}
+
+fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, answer: &MemberResponse, latency_us: u64) {
+    let failed = |code: i16| code != 0 && code != ErrorCode::MemberIdRequired.code();
+    let (call, has_failed) = match answer {
+        MemberResponse::Join(answer) => (GroupCall::Join, failed(answer.error_code)),
+        MemberResponse::Sync(answer) => (GroupCall::Sync, failed(answer.error_code)),
+        MemberResponse::Heartbeat(_) | MemberResponse::ConsumerHeartbeat(_) => (GroupCall::Heartbeat, false),
+        MemberResponse::Leave(_) => return,
+    };
+    metrics.called(now_ms, call, latency_us);
+    if has_failed {
+        metrics.rebalance_failed(now_ms);
     }
 }
 

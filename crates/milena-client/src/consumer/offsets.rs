@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use milena_machines::{
@@ -63,6 +63,7 @@ impl RebalanceConsumer {
         if partitions.is_empty() {
             return Ok(BTreeMap::new());
         }
+        let began = Instant::now();
         let deadline_ms = io::now_ms() + i64::from(self.shared.config.default_api_timeout_ms);
         let results = {
             let mut core = self.shared.core();
@@ -72,6 +73,8 @@ impl RebalanceConsumer {
             results
         };
         let results = results.await.map_err(|_| OffsetsError::Closed)?;
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.shared.core().metrics.committed_ns += took_ns;
         let mut committed = BTreeMap::new();
         for (partition, result) in results {
             match result {

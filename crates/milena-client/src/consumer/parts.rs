@@ -13,7 +13,11 @@ use tokio::{
 };
 
 use super::{error::SeekError, shared::Shared};
-use crate::{config::ConsumerConfig, io};
+use crate::{
+    config::ConsumerConfig,
+    io,
+    metrics::{Metrics, PartitionNow},
+};
 
 /// A consumer as a rebalance listener gets it: it can commit, seek, pause and ask, but neither poll nor subscribe.
 /// [`Consumer`](super::Consumer) has all of this too.
@@ -131,6 +135,24 @@ impl RebalanceConsumer {
             return Err(SeekError::NotAssigned(partition.clone()));
         }
         Ok(core.positions.lag(partition, self.shared.reads_committed()))
+    }
+
+    /// All metrics at this moment, under Kafka's names.
+    pub fn metrics(&self) -> Metrics {
+        let now_ms = io::now_ms();
+        let reads_committed = self.shared.reads_committed();
+        let nodes = self.shared.connections.node_numbers();
+        let mut core = self.shared.core();
+        core.metrics.network(now_ms, self.shared.connections.numbers());
+        let positions = &core.positions;
+        let places = positions.assignment().map(|partition| PartitionNow {
+            lag: positions.lag(partition, reads_committed),
+            lead: positions.lead(partition),
+            preferred_replica: positions.preferred_replica(partition),
+            partition: partition.clone(),
+        });
+        let places: Vec<PartitionNow> = places.collect();
+        core.metrics.snapshot(now_ms, &places, &nodes)
     }
 
     /// Waits until something happens; `false` if `deadline` came first.

@@ -17,7 +17,7 @@ use super::{
     shared::Core,
     subscription::Subscription,
 };
-use crate::io;
+use crate::{io, metrics::Listened};
 
 impl Consumer {
     /// Waits for records, up to `timeout`, and hands out what is there; with a `timeout` of zero it does not wait.
@@ -39,6 +39,7 @@ impl Consumer {
 
     pub(super) async fn poll_up_to(&mut self, timeout: Duration, max: usize) -> Result<ConsumerRecords, PollError> {
         let _polling = self.parts.shared.enter_poll();
+        self.parts.shared.core().metrics.poll_began(io::now_ms());
         let deadline = Instant::now().checked_add(timeout);
         loop {
             if self.parts.shared.bell().take_wakeup() {
@@ -71,6 +72,7 @@ impl Consumer {
             return Err(PollError::NotSubscribed);
         }
         let now_ms = io::now_ms();
+        core.metrics.poll_ended(now_ms);
         if let Some(group) = &mut core.group {
             if !matches!(core.subscription, Subscription::Manual) {
                 group.member.handle_poll(now_ms);
@@ -104,6 +106,7 @@ impl Consumer {
         let mut records = ConsumerRecords::default();
         let mut has_moved = false;
         let mut next = Some(first);
+        let reads_committed = self.parts.shared.reads_committed();
         while let Some(mut fetched) = next {
             let before = fetched.position();
             let outcome = fetched.take(max - records.len(), &mut self.reading, &mut records);
@@ -114,6 +117,9 @@ impl Consumer {
                 has_moved = true;
                 core.positions.handle_delivered(&fetched.partition, fetched.turn, after);
                 records.set_next(&fetched.partition, after);
+            }
+            if let Some(count) = fetched.take_count() {
+                count_delivered(core, &fetched.partition, count, reads_committed);
             }
             match outcome {
                 Ok(true) => core.buffer.put_back(fetched),
@@ -173,6 +179,7 @@ impl Consumer {
 
     /// Lets the application hear of what happens to its partitions. The event is over only when all of it is done.
     pub(super) async fn run_event(&mut self, event: MemberEvent) -> Result<(), PollError> {
+        let began_ms = io::now_ms();
         let outcome = match &event {
             MemberEvent::Revoked(partitions) => {
                 self.hold(partitions, true);
@@ -193,7 +200,7 @@ impl Consumer {
             }
             MemberEvent::Error(_) | MemberEvent::Fatal(_) => Ok(()),
         };
-        self.finish_event(&event);
+        self.finish_event(&event, began_ms);
         match event {
             MemberEvent::Error(error) | MemberEvent::Fatal(error) => Err(PollError::Group(error.into())),
             _ => outcome.map_err(PollError::Listener),
@@ -235,11 +242,20 @@ impl Consumer {
         shared.want_topics(&core);
     }
 
-    fn finish_event(&self, event: &MemberEvent) {
+    fn finish_event(&self, event: &MemberEvent, began_ms: i64) {
         let shared = &self.parts.shared;
         let now_ms = io::now_ms();
         let mut guard = shared.core();
         let core = &mut *guard;
+        let listened = match event {
+            MemberEvent::Revoked(_) => Some(Listened::Revoked),
+            MemberEvent::Lost(_) => Some(Listened::Lost),
+            MemberEvent::Assigned { .. } => Some(Listened::Assigned),
+            MemberEvent::Error(_) | MemberEvent::Fatal(_) => None,
+        };
+        if let Some(listened) = listened {
+            core.metrics.listened(now_ms, listened, now_ms - began_ms);
+        }
         match event {
             MemberEvent::Revoked(gone) | MemberEvent::Lost(gone) => {
                 let stay = core
@@ -252,6 +268,7 @@ impl Consumer {
             }
             MemberEvent::Assigned { added, .. } => {
                 core.positions.hold(added, false);
+                core.metrics.rebalanced(now_ms);
                 if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
                     auto_commit.restart(now_ms);
                 }
@@ -264,6 +281,14 @@ impl Consumer {
         }
         shared.drive_locked(core, now_ms);
     }
+}
+
+fn count_delivered(core: &mut Core, partition: &TopicPartition, count: (usize, usize), reads_committed: bool) {
+    let now_ms = io::now_ms();
+    core.metrics.delivered(now_ms, partition, count.0, count.1);
+    let lag = core.positions.lag(partition, reads_committed);
+    core.metrics
+        .placed(now_ms, partition, lag, core.positions.lead(partition));
 }
 
 pub(super) enum Step {

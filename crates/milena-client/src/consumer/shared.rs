@@ -27,6 +27,7 @@ use crate::{
     config::ConsumerConfig,
     io::{self, Io},
     metadata::Metadata,
+    metrics::{ConsumerMetrics, Window},
     net::Connections,
 };
 
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) asked_topics: BTreeSet<ByteString>,
     /// The ids of topics that are read, to notice when one is made anew.
     pub(crate) topic_ids: BTreeMap<ByteString, Uuid>,
+    pub(crate) metrics: ConsumerMetrics,
+    network_noted_ms: i64,
     /// Something has changed since the last [`Shared::drive`].
     pub(crate) is_dirty: bool,
     driven_ms: i64,
@@ -77,6 +80,8 @@ pub(crate) struct Core {
 /// How long `poll` may go on without looking whether something is due.
 const LOOK_AGAIN_MS: i64 = 5;
 
+/// How often the numbers of the connections are looked at.
+const NETWORK_NOTED_MS: i64 = 1_000;
 /// How soon to look again at what is due and cannot be done.
 const WAITING_MS: i64 = 10;
 
@@ -90,6 +95,8 @@ impl Core {
             group,
             asked_topics: BTreeSet::new(),
             topic_ids: BTreeMap::new(),
+            metrics: new_metrics(config),
+            network_noted_ms: i64::MIN,
             is_dirty: false,
             driven_ms: i64::MIN,
             armed_ms: i64::MAX,
@@ -106,6 +113,14 @@ impl Core {
             .map(|(partition, position)| (partition.clone(), position))
             .collect()
     }
+}
+
+fn new_metrics(config: &ConsumerConfig) -> ConsumerMetrics {
+    let window = Window {
+        samples: usize::try_from(config.metrics_num_samples).unwrap_or(1),
+        length_ms: config.metrics_sample_window_ms,
+    };
+    ConsumerMetrics::new(window, config.client_id.clone(), config.group_id.clone())
 }
 
 impl Shared {
@@ -189,6 +204,7 @@ impl Shared {
         if core.closed {
             return;
         }
+        self.note_network(core, now_ms);
         self.drive_group(core, now_ms);
         self.find_positions(core, now_ms);
         self.send_fetches(core, now_ms);
@@ -197,6 +213,14 @@ impl Shared {
         {
             core.armed_ms = deadline_ms;
             self.timer.notify_one();
+        }
+    }
+
+    /// Connections count for themselves. Rates need a look at what they have counted from time to time.
+    fn note_network(&self, core: &mut Core, now_ms: i64) {
+        if now_ms >= core.network_noted_ms.saturating_add(NETWORK_NOTED_MS) {
+            core.network_noted_ms = now_ms;
+            core.metrics.network(now_ms, self.connections.numbers());
         }
     }
 

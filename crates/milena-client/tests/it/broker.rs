@@ -11,6 +11,13 @@ use crate::{
     running::{self, Running},
 };
 
+/// Members are to hear of each other at once.
+const SETTINGS: &[(&str, &str)] = &[
+    ("auto.create.topics.enable", "false"),
+    ("group.consumer.heartbeat.interval.ms", "50"),
+    ("group.consumer.min.heartbeat.interval.ms", "50"),
+];
+
 pub(crate) struct TestBroker {
     running: Option<Running>,
     address: String,
@@ -22,7 +29,7 @@ impl TestBroker {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
         // Its runtime can be neither started nor dropped inside of the test's own.
-        let start = move || running::start(&path, &[("auto.create.topics.enable", "false")]);
+        let start = move || running::start(&path, SETTINGS);
         let running = thread::spawn(start).join().unwrap();
         Self {
             address: running.address.clone(),

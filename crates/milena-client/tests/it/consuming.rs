@@ -378,3 +378,44 @@ async fn a_bad_record_is_a_value_and_the_others_are_read() {
     assert_eq!(typed[0].as_ref().unwrap().key, "key");
     assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 3);
 }
+
+#[tokio::test]
+async fn metrics_tell_what_happened_under_kafkas_names() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["a", "b", "c"]);
+    let config = ConsumerConfig::builder(broker.address())
+        .group_id("measured")
+        .client_id("reader")
+        .set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.subscribe(["letters"]).unwrap();
+    read(&mut consumer, 3).await;
+    consumer.commit_sync().await.unwrap();
+    let metrics = consumer.metrics();
+    for (name, value) in [
+        ("records-consumed-total", 3.0),
+        ("assigned-partitions", 1.0),
+        ("rebalance-total", 1.0),
+        ("failed-rebalance-total", 0.0),
+        ("commit-total", 1.0),
+        ("join-total", 2.0),
+        ("sync-total", 1.0),
+        ("records-lag-max", 0.0),
+        ("records-per-request-avg", 3.0),
+    ] {
+        let metric = metrics.iter().find(|metric| metric.name == name && metric.tag("topic").is_none());
+        assert_eq!(metric.map(|metric| metric.value), Some(value), "{name}");
+    }
+    assert_eq!(metrics.get_of("records-lag", "letters", 0), Some(0.0));
+    assert_eq!(metrics.get_of("records-lead", "letters", 0), Some(3.0));
+    assert!(metrics.get("bytes-consumed-total").unwrap() > 9.0);
+    assert!(metrics.get("incoming-byte-total").unwrap() > 100.0);
+    assert!(metrics.get("fetch-latency-avg").unwrap() >= 0.0);
+    assert!(metrics.get("commit-sync-time-ns-total").unwrap() > 0.0);
+    let text = metrics.to_prometheus();
+    let lag = r#"kafka_consumer_records_lag{client_id="reader",topic="letters",partition="0"} 0"#;
+    assert!(text.lines().any(|line| line == lag), "{text}");
+    let group = r#"kafka_consumer_rebalance_total{client_id="reader",group="measured"} 1"#;
+    assert!(text.lines().any(|line| line == group), "{text}");
+}

@@ -31,7 +31,9 @@ fn config(broker: &TestBroker, group: &str, (assignor, protocol): (&str, &str)) 
         .set("auto.offset.reset", "earliest");
     match assignor {
         "" => config,
-        assignor => config.set("partition.assignment.strategy", assignor),
+        assignor => config
+            .set("partition.assignment.strategy", assignor)
+            .set("heartbeat.interval.ms", 50),
     }
 }
 

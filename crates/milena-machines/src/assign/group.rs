@@ -1,7 +1,7 @@
 //! The input of an assignor as numbers: topics and members by their place in a list, so that the work is done without
 //! comparing names.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
@@ -14,8 +14,6 @@ pub(super) struct Group<'a> {
     /// Static members in the order of their instance ids, then the others in the order of their ids: so static members
     /// keep their places although they get new member ids.
     pub(super) members: Vec<&'a MemberSubscription>,
-    /// What each member subscribes to, as places in `topics`, sorted. Equal ones are shared.
-    pub(super) subscriptions: Vec<Rc<[usize]>>,
     /// The topics that exist, in the order of their names.
     pub(super) topics: Vec<Topic<'a>>,
 }
@@ -43,8 +41,8 @@ impl<'a> Group<'a> {
                 subscribers: vec![],
             })
             .collect();
-        let mut known: BTreeMap<&[ByteString], Rc<[usize]>> = BTreeMap::new();
-        let mut subscriptions = vec![];
+        // Most members subscribe to the same, which is looked up once.
+        let mut known: BTreeMap<&[ByteString], Vec<usize>> = BTreeMap::new();
         for (place, member) in members.iter().enumerate() {
             let places = known.entry(&member.topics).or_insert_with(|| places(&topics, member));
             for topic in places.iter() {
@@ -52,13 +50,20 @@ impl<'a> Group<'a> {
                     topic.subscribers.push(place);
                 }
             }
-            subscriptions.push(Rc::clone(places));
         }
-        Self {
-            members,
-            subscriptions,
-            topics,
-        }
+        Self { members, topics }
+    }
+
+    /// Where a topic stands in the list, if it exists.
+    pub(super) fn place_of(&self, topic: &ByteString) -> Option<usize> {
+        self.topics.binary_search_by(|other| other.name.cmp(topic)).ok()
+    }
+
+    /// A partition of a topic, if it exists.
+    pub(super) fn existing(&self, topic: usize, partition: i32) -> Option<Place> {
+        let partition = usize::try_from(partition).ok()?;
+        let layout = self.topics.get(topic)?.layout;
+        (partition < layout.len()).then_some((topic, partition))
     }
 
     /// Says with names what was decided by places.
@@ -84,10 +89,25 @@ impl<'a> Group<'a> {
 }
 
 /// Where the topics of a member stand in the list, each once; those that do not exist are left out.
-fn places(topics: &[Topic<'_>], member: &MemberSubscription) -> Rc<[usize]> {
-    let place = |name: &ByteString| topics.binary_search_by(|topic| topic.name.cmp(name)).ok();
-    let mut places: Vec<usize> = member.topics.iter().filter_map(place).collect();
-    places.sort_unstable();
-    places.dedup();
-    places.into()
+fn places(topics: &[Topic<'_>], member: &MemberSubscription) -> Vec<usize> {
+    let mut names: Vec<&ByteString> = member.topics.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut places = vec![];
+    let mut start = 0;
+    for name in names {
+        // Both lists are sorted, so the next one is not far: look in steps that double, then in between.
+        let is_before = |place: usize| topics.get(place).is_some_and(|topic| topic.name < name);
+        let mut step = 1;
+        while is_before(start + step) {
+            step *= 2;
+        }
+        let ahead = topics.get(start..).unwrap_or_default();
+        let ahead = ahead.get(..=step).unwrap_or(ahead);
+        start += ahead.partition_point(|topic| topic.name < name);
+        if topics.get(start).is_some_and(|topic| topic.name == name) {
+            places.push(start);
+        }
+    }
+    places
 }

@@ -7,7 +7,9 @@
 mod group;
 mod range;
 mod round_robin;
+mod sticky;
 mod subscription;
+mod transfer;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -16,7 +18,9 @@ use bytestring::ByteString;
 
 pub use range::RangeAssignor;
 pub use round_robin::RoundRobinAssignor;
+pub use sticky::{CooperativeStickyAssignor, StickyAssignor};
 pub use subscription::{decode_assignment, decode_subscription, encode_assignment, encode_subscription};
+pub use transfer::in_transfer;
 
 use crate::TopicPartition;
 
@@ -129,10 +133,14 @@ pub trait Assignor: Send + fmt::Debug {
         let _ = (assignment, generation);
     }
 }
+
+/// One of Kafka's four by its name.
 pub fn builtin(name: &str) -> Option<Box<dyn Assignor>> {
     match name {
-        "roundrobin" => Some(Box::new(RoundRobinAssignor)),
         "range" => Some(Box::new(RangeAssignor)),
+        "roundrobin" => Some(Box::new(RoundRobinAssignor)),
+        "sticky" => Some(Box::new(StickyAssignor::default())),
+        "cooperative-sticky" => Some(Box::new(CooperativeStickyAssignor::default())),
         _ => None,
     }
 }

@@ -343,6 +343,11 @@ impl Positions {
         }
     }
 
+    /// The follower that a partition is read from; `None` if that is the leader.
+    pub fn preferred_replica(&self, partition: &TopicPartition) -> Option<i32> {
+        self.partitions.get(partition)?.replica.map(|(node, _)| node)
+    }
+
     /// Nothing more is read from this broker as a follower until a leader names it again.
     pub fn handle_node_lost(&mut self, node: i32) {
         for state in self.partitions.values_mut() {

@@ -42,6 +42,11 @@ impl RecordSet {
         self.entries.is_empty()
     }
 
+    /// Bytes of all records, as they are without compression.
+    pub fn size(&self) -> usize {
+        self.body.len()
+    }
+
     pub fn get(&self, record: usize) -> Option<Record<'_>> {
         self.entries.get(record).map(|entry| self.record(entry))
     }

@@ -128,9 +128,7 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
 fn nobody_to_ask_is_a_trouble_that_can_be_read() {
     let nobody = Nobody::new();
     let metadata = Metadata::start(bootstrapped(vec![nobody.endpoint()]));
-    while metadata.trouble().is_none() {
-        std::thread::yield_now();
-    }
+    rig::until(|| metadata.trouble().is_some());
     let trouble = metadata.trouble().unwrap();
     assert!(
         trouble.to_string().starts_with("cannot connect to 127.0.0.1:"),
@@ -138,9 +136,7 @@ fn nobody_to_ask_is_a_trouble_that_can_be_read() {
     );
 
     let metadata = Metadata::start(bootstrapped(vec![]));
-    while metadata.trouble().is_none() {
-        std::thread::yield_now();
-    }
+    rig::until(|| metadata.trouble().is_some());
     assert_eq!(metadata.trouble(), Some(MetadataError::NoBootstrap));
     assert!(metadata.any_broker().is_none());
 }
@@ -179,7 +175,5 @@ fn it_ends_with_its_last_handle() {
     // The connections are not its own.
     assert_ne!(node.status(), Status::Closed);
     drop(connections);
-    while node.status() != Status::Closed {
-        std::thread::yield_now();
-    }
+    rig::until(|| node.status() == Status::Closed);
 }

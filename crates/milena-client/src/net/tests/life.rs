@@ -73,9 +73,7 @@ fn an_idle_connection_is_closed_and_opened_again() {
     let connection = server.connection(&connections);
     for _ in 0..2 {
         wait(connection.call(ask(), SendOptions::default())).unwrap();
-        while connection.status() != Status::Unconnected {
-            std::thread::yield_now();
-        }
+        until(|| connection.status() == Status::Unconnected);
     }
     server.finish();
 }

@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -35,6 +35,15 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     runtime
         .block_on(async { tokio::time::timeout(PATIENCE, future).await })
         .expect("it does not happen")
+}
+
+/// Waits until this holds.
+pub(crate) fn until(holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it does not happen");
+        std::thread::yield_now();
+    }
 }
 
 pub(crate) fn connections(settings: ClientSettings) -> Connections {

@@ -1,0 +1,515 @@
+//! What a consumer measures. All of it is recorded for each fetch, poll or call, never for each record.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+
+use super::{
+    Metric, MetricKind, Metrics,
+    stats::{Sensor, Window},
+};
+use crate::net::{NodeNumbers, Numbers, Role};
+
+const FETCH: &str = "consumer-fetch-manager-metrics";
+const COORDINATOR: &str = "consumer-coordinator-metrics";
+const CONSUMER: &str = "consumer-metrics";
+const NODE: &str = "consumer-node-metrics";
+
+/// A call to the coordinator that Kafka measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GroupCall {
+    Heartbeat,
+    Join,
+    Sync,
+    Commit,
+}
+
+#[derive(Debug)]
+pub(crate) struct ConsumerMetrics {
+    window: Window,
+    client_id: String,
+    group_id: Option<String>,
+
+    fetch_latency: Sensor,
+    fetch_size: Sensor,
+    records_per_request: Sensor,
+    throttle: Sensor,
+    consumed: Consumed,
+    topics: BTreeMap<ByteString, Consumed>,
+    partitions: BTreeMap<TopicPartition, Place>,
+    lag: Sensor,
+    lead: Sensor,
+
+    calls: BTreeMap<GroupCall, Sensor>,
+    last_heartbeat_ms: Option<i64>,
+    rebalance_started_ms: Option<i64>,
+    rebalance: Sensor,
+    failed_rebalance: Sensor,
+    last_rebalance_ms: Option<i64>,
+    revoked: Sensor,
+    assigned: Sensor,
+    lost: Sensor,
+
+    last_poll_ms: Option<i64>,
+    between_polls: Sensor,
+    idle_ratio: Sensor,
+    polled_until_ms: Option<i64>,
+    pub(crate) commit_sync_ns: u64,
+    pub(crate) committed_ns: u64,
+
+    network: Numbers,
+    bytes_in: Sensor,
+    bytes_out: Sensor,
+    requests: Sensor,
+    answers: Sensor,
+    connected: Sensor,
+    disconnected: Sensor,
+}
+
+/// Records and bytes that were handed out.
+#[derive(Debug)]
+struct Consumed {
+    records: Sensor,
+    bytes: Sensor,
+}
+
+/// How far a partition's reader is from its ends.
+#[derive(Debug)]
+struct Place {
+    lag: Sensor,
+    lead: Sensor,
+}
+
+/// What is told of a partition at the moment.
+pub(crate) struct PartitionNow {
+    pub(crate) partition: TopicPartition,
+    pub(crate) lag: Option<i64>,
+    pub(crate) lead: Option<i64>,
+    pub(crate) preferred_replica: Option<i32>,
+}
+
+impl ConsumerMetrics {
+    pub(crate) fn new(window: Window, client_id: String, group_id: Option<String>) -> Self {
+        let sensor = || Sensor::new(window);
+        Self {
+            window,
+            client_id,
+            group_id,
+            fetch_latency: sensor(),
+            fetch_size: sensor(),
+            records_per_request: sensor(),
+            throttle: sensor(),
+            consumed: Consumed::new(window),
+            topics: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            lag: sensor(),
+            lead: sensor(),
+            calls: BTreeMap::new(),
+            last_heartbeat_ms: None,
+            rebalance_started_ms: None,
+            rebalance: sensor(),
+            failed_rebalance: sensor(),
+            last_rebalance_ms: None,
+            revoked: sensor(),
+            assigned: sensor(),
+            lost: sensor(),
+            last_poll_ms: None,
+            between_polls: sensor(),
+            idle_ratio: sensor(),
+            polled_until_ms: None,
+            commit_sync_ns: 0,
+            committed_ns: 0,
+            network: Numbers::default(),
+            bytes_in: sensor(),
+            bytes_out: sensor(),
+            requests: sensor(),
+            answers: sensor(),
+            connected: sensor(),
+            disconnected: sensor(),
+        }
+    }
+
+    /// A fetch was answered.
+    pub(crate) fn fetched(&mut self, now_ms: i64, latency_us: u64, throttle_ms: i32) {
+        self.fetch_latency.record(now_ms, latency_us as f64 / 1000.0);
+        self.throttle.record(now_ms, f64::from(throttle_ms));
+    }
+
+    /// What all partitions of one answer had.
+    pub(crate) fn fetch_held(&mut self, now_ms: i64, bytes: usize, records: usize) {
+        self.fetch_size.record(now_ms, bytes as f64);
+        self.records_per_request.record(now_ms, records as f64);
+    }
+
+    /// Records were handed out.
+    pub(crate) fn delivered(&mut self, now_ms: i64, partition: &TopicPartition, records: usize, bytes: usize) {
+        self.consumed.record(now_ms, records, bytes);
+        if let Some(topic) = self.topics.get_mut(&partition.topic) {
+            return topic.record(now_ms, records, bytes);
+        }
+        let mut topic = Consumed::new(self.window);
+        topic.record(now_ms, records, bytes);
+        self.topics.insert(partition.topic.clone(), topic);
+    }
+
+    /// Where the reader of a partition stands.
+    pub(crate) fn placed(&mut self, now_ms: i64, partition: &TopicPartition, lag: Option<i64>, lead: Option<i64>) {
+        if !self.partitions.contains_key(partition) {
+            let place = Place {
+                lag: Sensor::new(self.window),
+                lead: Sensor::new(self.window),
+            };
+            self.partitions.insert(partition.clone(), place);
+        }
+        let Some(place) = self.partitions.get_mut(partition) else {
+            return;
+        };
+        if let Some(lag) = lag {
+            self.lag.record(now_ms, lag as f64);
+            place.lag.record(now_ms, lag as f64);
+        }
+        if let Some(lead) = lead {
+            self.lead.record(now_ms, lead as f64);
+            place.lead.record(now_ms, lead as f64);
+        }
+    }
+
+    pub(crate) fn called(&mut self, now_ms: i64, call: GroupCall, latency_us: u64) {
+        let window = self.window;
+        let sensor = self.calls.entry(call).or_insert_with(|| Sensor::new(window));
+        sensor.record(now_ms, latency_us as f64 / 1000.0);
+        if call == GroupCall::Heartbeat {
+            self.last_heartbeat_ms = Some(now_ms);
+        }
+    }
+
+    pub(crate) fn rebalance_began(&mut self, now_ms: i64) {
+        self.rebalance_started_ms.get_or_insert(now_ms);
+    }
+
+    pub(crate) fn rebalance_failed(&mut self, now_ms: i64) {
+        self.failed_rebalance.record(now_ms, 1.0);
+    }
+
+    pub(crate) fn rebalanced(&mut self, now_ms: i64) {
+        let started_ms = self.rebalance_started_ms.take().unwrap_or(now_ms);
+        self.rebalance.record(now_ms, (now_ms - started_ms) as f64);
+        self.last_rebalance_ms = Some(now_ms);
+    }
+
+    /// The listener heard that partitions went or came, and took so long.
+    pub(crate) fn listened(&mut self, now_ms: i64, event: Listened, took_ms: i64) {
+        let sensor = match event {
+            Listened::Revoked => &mut self.revoked,
+            Listened::Assigned => &mut self.assigned,
+            Listened::Lost => &mut self.lost,
+        };
+        sensor.record(now_ms, took_ms as f64);
+    }
+
+    pub(crate) fn poll_began(&mut self, now_ms: i64) {
+        if let Some(last_ms) = self.last_poll_ms.replace(now_ms) {
+            let between_ms = (now_ms - last_ms) as f64;
+            self.between_polls.record(now_ms, between_ms);
+            if let Some(until_ms) = self.polled_until_ms.filter(|_| between_ms > 0.0) {
+                self.idle_ratio.record(now_ms, (until_ms - last_ms) as f64 / between_ms);
+            }
+        }
+    }
+
+    pub(crate) fn poll_ended(&mut self, now_ms: i64) {
+        self.polled_until_ms = Some(now_ms);
+    }
+
+    /// Takes note of what the connections have done since the last time.
+    pub(crate) fn network(&mut self, now_ms: i64, numbers: Numbers) {
+        let old = std::mem::replace(&mut self.network, numbers);
+        let grown = |sensor: &mut Sensor, new: u64, old: u64| {
+            if new > old {
+                sensor.record(now_ms, (new - old) as f64);
+            }
+        };
+        grown(&mut self.bytes_in, numbers.bytes_in, old.bytes_in);
+        grown(&mut self.bytes_out, numbers.bytes_out, old.bytes_out);
+        grown(&mut self.requests, numbers.requests, old.requests);
+        grown(&mut self.answers, numbers.answers, old.answers);
+        grown(&mut self.connected, numbers.connections_made, old.connections_made);
+        grown(
+            &mut self.disconnected,
+            numbers.connections_closed,
+            old.connections_closed,
+        );
+    }
+
+    pub(crate) fn snapshot(&self, now_ms: i64, places: &[PartitionNow], nodes: &[NodeNumbers]) -> Metrics {
+        let mut out = Writer {
+            metrics: vec![],
+            now_ms,
+            tags: self.tags(),
+        };
+        self.write_fetches(&mut out, places);
+        self.write_group(&mut out, places.len());
+        self.write_polls(&mut out);
+        self.write_network(&mut out);
+        for node in nodes {
+            self.write_node(&mut out, node);
+        }
+        Metrics { metrics: out.metrics }
+    }
+
+    fn tags(&self) -> Vec<(&'static str, String)> {
+        vec![("client-id", self.client_id.clone())]
+    }
+
+    fn write_fetches(&self, out: &mut Writer, places: &[PartitionNow]) {
+        out.avg_max(FETCH, "fetch-latency-avg", "fetch-latency-max", &self.fetch_latency);
+        out.frequency_count(FETCH, "fetch-rate", "fetch-total", &self.fetch_latency);
+        out.avg_max(FETCH, "fetch-size-avg", "fetch-size-max", &self.fetch_size);
+        out.gauge(
+            FETCH,
+            "records-per-request-avg",
+            self.records_per_request.avg(out.now_ms),
+        );
+        out.avg_max(
+            FETCH,
+            "fetch-throttle-time-avg",
+            "fetch-throttle-time-max",
+            &self.throttle,
+        );
+        out.gauge(FETCH, "records-lag-max", self.lag.max(out.now_ms));
+        out.gauge(FETCH, "records-lead-min", self.lead.min(out.now_ms));
+        self.consumed.write(out);
+        for (topic, consumed) in &self.topics {
+            out.tags.push(("topic", topic.to_string()));
+            consumed.write(out);
+            out.tags.truncate(1);
+        }
+        for now in places {
+            out.tags.push(("topic", now.partition.topic.to_string()));
+            out.tags.push(("partition", now.partition.partition.to_string()));
+            let gauge = |value: Option<i64>| value.map_or(f64::NAN, |value| value as f64);
+            out.gauge(FETCH, "records-lag", gauge(now.lag));
+            out.gauge(FETCH, "records-lead", gauge(now.lead));
+            if let Some(place) = self.partitions.get(&now.partition) {
+                out.avg_max(FETCH, "records-lag-avg", "records-lag-max", &place.lag);
+                out.gauge(FETCH, "records-lead-avg", place.lead.avg(out.now_ms));
+                out.gauge(FETCH, "records-lead-min", place.lead.min(out.now_ms));
+            }
+            let replica = now.preferred_replica.map_or(-1, i64::from);
+            out.gauge(FETCH, "preferred-read-replica", replica as f64);
+            out.tags.truncate(1);
+        }
+    }
+
+    fn write_group(&self, out: &mut Writer, partitions: usize) {
+        let Some(group_id) = &self.group_id else { return };
+        // Kafka's own have no such tag, and everybody who looks at them misses it.
+        out.tags.push(("group", group_id.clone()));
+        let none = Sensor::new(self.window);
+        let call = |call: GroupCall| self.calls.get(&call).unwrap_or(&none);
+        let ago = |at_ms: Option<i64>| at_ms.map_or(-1.0, |at_ms| ((out.now_ms - at_ms) / 1000) as f64);
+        let (heartbeat_ago, rebalance_ago) = (ago(self.last_heartbeat_ms), ago(self.last_rebalance_ms));
+        out.frequency_count(
+            COORDINATOR,
+            "heartbeat-rate",
+            "heartbeat-total",
+            call(GroupCall::Heartbeat),
+        );
+        out.gauge(
+            COORDINATOR,
+            "heartbeat-response-time-max",
+            call(GroupCall::Heartbeat).max(out.now_ms),
+        );
+        out.gauge(COORDINATOR, "last-heartbeat-seconds-ago", heartbeat_ago);
+        out.frequency_count(COORDINATOR, "join-rate", "join-total", call(GroupCall::Join));
+        out.avg_max(COORDINATOR, "join-time-avg", "join-time-max", call(GroupCall::Join));
+        out.frequency_count(COORDINATOR, "sync-rate", "sync-total", call(GroupCall::Sync));
+        out.avg_max(COORDINATOR, "sync-time-avg", "sync-time-max", call(GroupCall::Sync));
+        out.frequency_count(COORDINATOR, "commit-rate", "commit-total", call(GroupCall::Commit));
+        out.avg_max(
+            COORDINATOR,
+            "commit-latency-avg",
+            "commit-latency-max",
+            call(GroupCall::Commit),
+        );
+        out.gauge(COORDINATOR, "assigned-partitions", partitions as f64);
+        out.avg_max(
+            COORDINATOR,
+            "rebalance-latency-avg",
+            "rebalance-latency-max",
+            &self.rebalance,
+        );
+        out.counter(COORDINATOR, "rebalance-latency-total", self.rebalance.total());
+        out.counter(COORDINATOR, "rebalance-total", self.rebalance.times());
+        out.gauge(
+            COORDINATOR,
+            "rebalance-rate-per-hour",
+            3600.0 * self.rebalance.frequency(out.now_ms),
+        );
+        out.counter(COORDINATOR, "failed-rebalance-total", self.failed_rebalance.times());
+        let failed_rate = 3600.0 * self.failed_rebalance.frequency(out.now_ms);
+        out.gauge(COORDINATOR, "failed-rebalance-rate-per-hour", failed_rate);
+        out.gauge(COORDINATOR, "last-rebalance-seconds-ago", rebalance_ago);
+        out.avg_max(
+            COORDINATOR,
+            "partition-revoked-latency-avg",
+            "partition-revoked-latency-max",
+            &self.revoked,
+        );
+        out.avg_max(
+            COORDINATOR,
+            "partition-assigned-latency-avg",
+            "partition-assigned-latency-max",
+            &self.assigned,
+        );
+        out.avg_max(
+            COORDINATOR,
+            "partition-lost-latency-avg",
+            "partition-lost-latency-max",
+            &self.lost,
+        );
+        out.tags.truncate(1);
+    }
+
+    fn write_polls(&self, out: &mut Writer) {
+        let ago = self
+            .last_poll_ms
+            .map_or(-1.0, |at_ms| ((out.now_ms - at_ms) / 1000) as f64);
+        out.gauge(CONSUMER, "last-poll-seconds-ago", ago);
+        out.avg_max(
+            CONSUMER,
+            "time-between-poll-avg",
+            "time-between-poll-max",
+            &self.between_polls,
+        );
+        out.gauge(CONSUMER, "poll-idle-ratio-avg", self.idle_ratio.avg(out.now_ms));
+        out.counter(CONSUMER, "commit-sync-time-ns-total", self.commit_sync_ns as f64);
+        out.counter(CONSUMER, "committed-time-ns-total", self.committed_ns as f64);
+    }
+
+    fn write_network(&self, out: &mut Writer) {
+        let Numbers {
+            connections_made,
+            connections_closed,
+            ..
+        } = self.network;
+        out.gauge(
+            CONSUMER,
+            "connection-count",
+            connections_made.saturating_sub(connections_closed) as f64,
+        );
+        out.rate_total(
+            CONSUMER,
+            "connection-creation-rate",
+            "connection-creation-total",
+            &self.connected,
+        );
+        out.rate_total(
+            CONSUMER,
+            "connection-close-rate",
+            "connection-close-total",
+            &self.disconnected,
+        );
+        out.rate_total(CONSUMER, "incoming-byte-rate", "incoming-byte-total", &self.bytes_in);
+        out.rate_total(CONSUMER, "outgoing-byte-rate", "outgoing-byte-total", &self.bytes_out);
+        out.rate_total(CONSUMER, "request-rate", "request-total", &self.requests);
+        out.rate_total(CONSUMER, "response-rate", "response-total", &self.answers);
+        let both = self.requests.rate(out.now_ms) + self.answers.rate(out.now_ms);
+        out.gauge(CONSUMER, "network-io-rate", both);
+        out.counter(
+            CONSUMER,
+            "network-io-total",
+            self.requests.total() + self.answers.total(),
+        );
+    }
+
+    fn write_node(&self, out: &mut Writer, node: &NodeNumbers) {
+        let id = match node.role {
+            Role::Data => format!("node-{}", node.node_id),
+            Role::Coordinator => format!("node-{}-coordinator", node.node_id),
+        };
+        out.tags.push(("node-id", id));
+        let numbers = &node.numbers;
+        out.counter(NODE, "request-total", numbers.requests as f64);
+        out.counter(NODE, "response-total", numbers.answers as f64);
+        out.counter(NODE, "outgoing-byte-total", numbers.bytes_out as f64);
+        out.counter(NODE, "incoming-byte-total", numbers.bytes_in as f64);
+        let answers = numbers.answers as f64;
+        let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
+        out.gauge(NODE, "request-latency-avg", latency_ms);
+        out.gauge(NODE, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);
+        out.tags.truncate(1);
+    }
+}
+
+/// What a listener heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listened {
+    Revoked,
+    Assigned,
+    Lost,
+}
+
+impl Consumed {
+    fn new(window: Window) -> Self {
+        Self {
+            records: Sensor::new(window),
+            bytes: Sensor::new(window),
+        }
+    }
+
+    fn record(&mut self, now_ms: i64, records: usize, bytes: usize) {
+        self.records.record(now_ms, records as f64);
+        self.bytes.record(now_ms, bytes as f64);
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.rate_total(FETCH, "records-consumed-rate", "records-consumed-total", &self.records);
+        out.rate_total(FETCH, "bytes-consumed-rate", "bytes-consumed-total", &self.bytes);
+    }
+}
+
+/// Collects metrics under the tags of the moment.
+struct Writer {
+    metrics: Vec<Metric>,
+    now_ms: i64,
+    tags: Vec<(&'static str, String)>,
+}
+
+impl Writer {
+    fn push(&mut self, group: &'static str, name: &'static str, kind: MetricKind, value: f64) {
+        self.metrics.push(Metric {
+            group,
+            name,
+            tags: self.tags.clone(),
+            kind,
+            value,
+        });
+    }
+
+    fn gauge(&mut self, group: &'static str, name: &'static str, value: f64) {
+        self.push(group, name, MetricKind::Gauge, value);
+    }
+
+    fn counter(&mut self, group: &'static str, name: &'static str, value: f64) {
+        self.push(group, name, MetricKind::Counter, value);
+    }
+
+    fn avg_max(&mut self, group: &'static str, avg: &'static str, max: &'static str, sensor: &Sensor) {
+        self.gauge(group, avg, sensor.avg(self.now_ms));
+        self.gauge(group, max, sensor.max(self.now_ms));
+    }
+
+    /// Of values that add up.
+    fn rate_total(&mut self, group: &'static str, rate: &'static str, total: &'static str, sensor: &Sensor) {
+        self.gauge(group, rate, sensor.rate(self.now_ms));
+        self.counter(group, total, sensor.total());
+    }
+
+    /// Of how often something happened.
+    fn frequency_count(&mut self, group: &'static str, rate: &'static str, count: &'static str, sensor: &Sensor) {
+        self.gauge(group, rate, sensor.frequency(self.now_ms));
+        self.counter(group, count, sensor.times());
+    }
+}

@@ -1,0 +1,139 @@
+//! Metrics under Kafka's names.
+
+mod consumer;
+mod stats;
+
+use std::fmt::Write;
+
+pub(crate) use consumer::{ConsumerMetrics, GroupCall, Listened, PartitionNow};
+pub(crate) use stats::Window;
+
+/// One number, under the name and in the group that Kafka's Java client gives it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    /// Such as `consumer-fetch-manager-metrics`.
+    pub group: &'static str,
+    /// Such as `records-lag-max`.
+    pub name: &'static str,
+    /// Such as `client-id`, `topic`, `partition`.
+    pub tags: Vec<(&'static str, String)>,
+    pub kind: MetricKind,
+    /// NaN if nothing has happened that it could be computed from, as in Kafka.
+    pub value: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    Gauge,
+}
+
+impl Metric {
+    pub fn tag(&self, name: &str) -> Option<&str> {
+        self.tags
+            .iter()
+            .find(|(tag, _)| *tag == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// All metrics of a client at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    metrics: Vec<Metric>,
+}
+
+impl Metrics {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Metric> {
+        self.metrics.iter()
+    }
+
+    /// The metric of this name for the whole client, without the tags of a topic, a partition or a broker.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        let of_client =
+            |metric: &&Metric| metric.name == name && metric.tags.iter().all(|(tag, _)| *tag == "client-id");
+        self.metrics.iter().find(of_client).map(|metric| metric.value)
+    }
+
+    /// The metric of this name for one partition.
+    pub fn get_of(&self, name: &str, topic: &str, partition: i32) -> Option<f64> {
+        let partition = partition.to_string();
+        let is_it = |metric: &&Metric| {
+            metric.name == name && metric.tag("topic") == Some(topic) && metric.tag("partition") == Some(&partition)
+        };
+        self.metrics.iter().find(is_it).map(|metric| metric.value)
+    }
+
+    /// In the text format of Prometheus: `records-lag` is `kafka_consumer_records_lag`. Numbers that do not exist yet are
+    /// left out.
+    pub fn to_prometheus(&self) -> String {
+        let mut metrics: Vec<&Metric> = self.metrics.iter().filter(|metric| !metric.value.is_nan()).collect();
+        metrics.sort_by_key(|metric| metric.name);
+        let mut text = String::new();
+        let mut last = "";
+        for metric in metrics {
+            let name = format!("kafka_consumer_{}", metric.name.replace('-', "_"));
+            if metric.name != last {
+                last = metric.name;
+                let kind = match metric.kind {
+                    MetricKind::Counter => "counter",
+                    MetricKind::Gauge => "gauge",
+                };
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "# TYPE {name} {kind}");
+            }
+            let tags = metric.tags.iter();
+            let tags: Vec<String> = tags
+                .map(|(tag, value)| format!("{}=\"{}\"", tag.replace('-', "_"), escaped(value)))
+                .collect();
+            let _ = writeln!(text, "{name}{{{}}} {}", tags.join(","), metric.value);
+        }
+        text
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_reads_names_labels_and_kinds() {
+        let metric = |name, tags: &[(&'static str, &str)], kind, value| Metric {
+            group: "consumer-fetch-manager-metrics",
+            name,
+            tags: tags.iter().map(|(tag, value)| (*tag, (*value).to_owned())).collect(),
+            kind,
+            value,
+        };
+        let lag = |partition, value| {
+            let tags = [("client-id", "a\"b"), ("topic", "t"), ("partition", partition)];
+            metric("records-lag", &tags, MetricKind::Gauge, value)
+        };
+        let metrics = vec![
+            lag("0", 3.0),
+            metric("fetch-total", &[("client-id", "c")], MetricKind::Counter, 7.0),
+            metric("fetch-latency-avg", &[("client-id", "c")], MetricKind::Gauge, f64::NAN),
+            lag("1", 0.5),
+        ];
+        let metrics = Metrics { metrics };
+        let expected = r#"# TYPE kafka_consumer_fetch_total counter
+kafka_consumer_fetch_total{client_id="c"} 7
+# TYPE kafka_consumer_records_lag gauge
+kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="0"} 3
+kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="1"} 0.5
+"#;
+        assert_eq!(metrics.to_prometheus(), expected);
+        assert_eq!(metrics.get("fetch-total"), Some(7.0));
+        assert_eq!(
+            metrics.get("records-lag"),
+            None,
+            "that of a partition is not the client's"
+        );
+        assert_eq!(metrics.get_of("records-lag", "t", 1), Some(0.5));
+    }
+}

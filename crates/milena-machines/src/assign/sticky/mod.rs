@@ -1,0 +1,128 @@
+//! As even as it can be, and then with as few moves as that allows.
+
+mod balance;
+mod claims;
+mod deal;
+mod kinds;
+mod network;
+mod paths;
+mod user_data;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+
+use self::{
+    claims::{Claims, Held},
+    network::Network,
+};
+use super::{
+    Assignor, ClusterLayout, GroupAssignment, MemberAssignment, MemberSubscription, RebalanceProtocol,
+    group::{Group, Place},
+};
+use crate::TopicPartition;
+
+/// Kafka's `sticky`: everybody gets as many partitions as subscriptions allow, and keeps as many of its own as that allows.
+///
+/// It serves the eager protocol, in which members own nothing while they join. So each tells with its subscription what it
+/// had.
+#[derive(Debug, Clone, Default)]
+pub struct StickyAssignor {
+    /// What this member got last, and in which generation.
+    last: Option<(Vec<TopicPartition>, i32)>,
+}
+
+impl Assignor for StickyAssignor {
+    fn name(&self) -> &'static str {
+        "sticky"
+    }
+
+    fn user_data(&self, _: &[ByteString]) -> Option<Bytes> {
+        let (partitions, generation) = self.last.as_ref()?;
+        user_data::encode_assignment(partitions, *generation)
+    }
+
+    fn assign(&mut self, cluster: &ClusterLayout, members: &[MemberSubscription]) -> GroupAssignment {
+        let group = Group::new(cluster, members);
+        let held = group.members.iter().map(|member| {
+            let (partitions, generation) = member.user_data.as_ref().map(user_data::decode_assignment).unzip();
+            Held {
+                partitions: Cow::Owned(partitions.unwrap_or_default()),
+                generation: generation.unwrap_or(-1),
+            }
+        });
+        let claims = Claims::new(&group, &held.collect::<Vec<_>>());
+        group.assignment(assign(&group, &claims))
+    }
+
+    fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
+        self.last = Some((assignment.partitions.clone(), generation));
+    }
+}
+
+/// Kafka's `cooperative-sticky`: as [`StickyAssignor`], but members keep what they own while they join. What is to move is
+/// given to nobody at first. The member that loses it joins again when it has let go, and then it is given out.
+#[derive(Debug, Clone)]
+pub struct CooperativeStickyAssignor {
+    generation: i32,
+}
+
+impl Default for CooperativeStickyAssignor {
+    fn default() -> Self {
+        Self { generation: -1 }
+    }
+}
+
+impl Assignor for CooperativeStickyAssignor {
+    fn name(&self) -> &'static str {
+        "cooperative-sticky"
+    }
+
+    fn protocols(&self) -> &[RebalanceProtocol] {
+        &[RebalanceProtocol::Cooperative, RebalanceProtocol::Eager]
+    }
+
+    fn user_data(&self, _: &[ByteString]) -> Option<Bytes> {
+        Some(user_data::encode_generation(self.generation))
+    }
+
+    fn assign(&mut self, cluster: &ClusterLayout, members: &[MemberSubscription]) -> GroupAssignment {
+        let group = Group::new(cluster, members);
+        let held = group.members.iter().map(|member| {
+            // Subscriptions of older versions have no generation.
+            let told = member.user_data.as_ref().map_or(-1, user_data::decode_generation);
+            Held {
+                partitions: Cow::Borrowed(&member.owned),
+                generation: if member.generation >= 0 {
+                    member.generation
+                } else {
+                    told
+                },
+            }
+        });
+        let claims = Claims::new(&group, &held.collect::<Vec<_>>());
+        let mut assigned = assign(&group, &claims);
+        for (member, places) in assigned.iter_mut().enumerate() {
+            places.retain(|place| !claims.is_held_by_another(*place, member));
+        }
+        group.assignment(assigned)
+    }
+
+    fn on_assignment(&mut self, _: &MemberAssignment, generation: i32) {
+        self.generation = generation;
+    }
+}
+
+/// What each member gets, if everybody lets go of the rest.
+fn assign(group: &Group<'_>, claims: &Claims) -> Vec<Vec<Place>> {
+    let racks = kinds::racks(group);
+    let kinds = kinds::kinds(group, &racks, claims);
+    let mut network = Network::new(group, &racks, &kinds);
+    balance::balance(&mut network);
+    let mut assigned = vec![vec![]; group.members.len()];
+    for (kind, seats) in kinds.iter().zip(&network.kinds) {
+        deal::deal(kind, &seats.seats, &mut assigned);
+    }
+    assigned
+}

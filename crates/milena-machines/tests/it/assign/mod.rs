@@ -1,0 +1,8 @@
+//! The assignors, beside Kafka's own.
+
+mod bytes;
+mod facts;
+mod golden;
+mod groups;
+mod properties;
+mod vectors;
