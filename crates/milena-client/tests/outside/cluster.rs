@@ -34,7 +34,13 @@ impl Cluster {
         let mut command = xtask();
         command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
         command.arg(&dir).env("KAFKA_HEAP", "384m");
-        for (key, value) in GROUP_SETTINGS {
+        // A broker that died is missed soon, and a topic that was deleted does not come back by itself.
+        let more = [
+            ("auto.create.topics.enable", "false"),
+            ("broker.session.timeout.ms", "6000"),
+            ("broker.heartbeat.interval.ms", "500"),
+        ];
+        for (key, value) in GROUP_SETTINGS.into_iter().chain(more) {
             command.args(["--set", &format!("{key}={value}")]);
         }
         let address = run(&mut command, "").trim().to_owned();

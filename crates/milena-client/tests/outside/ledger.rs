@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -24,10 +24,22 @@ pub struct Book {
     readers: BTreeMap<TopicPartition, BTreeMap<i64, Vec<String>>>,
     /// What each member has read last of a partition.
     last: BTreeMap<(String, TopicPartition), i64>,
+    changes: BTreeMap<String, usize>,
     failures: Vec<String>,
 }
 
+impl Book {
+    pub fn count(&self, partition: &TopicPartition) -> usize {
+        self.readers.get(partition).map_or(0, BTreeMap::len)
+    }
+}
+
 impl Ledger {
+    /// A test that has failed leaves members behind, which go on telling.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An event in the words of `Peer.java`.
     pub fn hear(&self, member: &str, event: &str) {
         let mut words = event.split_whitespace();
@@ -46,7 +58,8 @@ impl Ledger {
     }
 
     pub fn change(&self, member: &str, what: &str, partitions: &[TopicPartition]) {
-        let mut book = self.book.lock().unwrap();
+        let mut book = self.book();
+        *book.changes.entry(member.to_owned()).or_default() += 1;
         let owned = book.owned.entry(member.to_owned()).or_default();
         for partition in partitions {
             let is_new = match what {
@@ -66,7 +79,7 @@ impl Ledger {
     }
 
     pub fn read(&self, member: &str, partition: &TopicPartition, offsets: impl IntoIterator<Item = i64>) {
-        let mut guard = self.book.lock().unwrap();
+        let mut guard = self.book();
         let book = &mut *guard;
         let is_owner = book.owned.get(member).is_some_and(|owned| owned.contains(partition));
         if !is_owner {
@@ -88,13 +101,13 @@ impl Ledger {
     }
 
     pub fn fail(&self, member: &str, why: &str) {
-        self.book.lock().unwrap().failures.push(format!("{member}: {why}"));
+        self.book().failures.push(format!("{member}: {why}"));
         self.changed.notify_waiters();
     }
 
     /// Somebody is gone, and says nothing about what it had.
     pub fn bury(&self, member: &str) {
-        self.book.lock().unwrap().owned.remove(member);
+        self.book().owned.remove(member);
     }
 
     /// Waits until something is true; fails at once when a member does.
@@ -105,7 +118,7 @@ impl Ledger {
             tokio::pin!(changed);
             changed.as_mut().enable();
             {
-                let book = self.book.lock().unwrap();
+                let book = self.book();
                 assert!(
                     book.failures.is_empty(),
                     "{what}: {:?}; {:?}",
@@ -117,7 +130,7 @@ impl Ledger {
                 }
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                let book = self.book.lock().unwrap();
+                let book = self.book();
                 let counts: Vec<(&TopicPartition, usize)> = book
                     .readers
                     .iter()
@@ -154,17 +167,17 @@ impl Ledger {
 
     /// How many records of a partition have been read.
     pub fn count(&self, partition: &TopicPartition) -> usize {
-        self.book
-            .lock()
-            .unwrap()
-            .readers
-            .get(partition)
-            .map_or(0, BTreeMap::len)
+        self.book().count(partition)
+    }
+
+    /// How often something has come to a member or gone from it.
+    pub fn changes(&self, member: &str) -> usize {
+        self.book().changes.get(member).copied().unwrap_or(0)
     }
 
     /// No record was read twice, unless one of those who read it died before it could say so.
     pub fn assert_none_twice(&self, dead: &[&str]) {
-        let book = self.book.lock().unwrap();
+        let book = self.book();
         for (partition, read) in &book.readers {
             for (offset, readers) in read {
                 let alive: Vec<&String> = readers.iter().filter(|name| !dead.contains(&name.as_str())).collect();

@@ -216,7 +216,8 @@ public class Peer {
         final String topic;
         final int partitions;
         final Thread thread = daemon(this);
-        final Map<Integer, Integer> ends = new HashMap<>();
+        /** The number of the next record. */
+        int end;
         volatile boolean isOver;
         Exception failure;
 
@@ -229,17 +230,15 @@ public class Peer {
         @Override
         public void run() {
             try (var producer = producer(Map.of("linger.ms", "0", "delivery.timeout.ms", "120000", "acks", "all"))) {
-                List<Future<RecordMetadata>> sent = new ArrayList<>();
-                for (int number = 0; !isOver; number++) {
+                for (; !isOver; end++) {
+                    List<Future<RecordMetadata>> sent = new ArrayList<>();
                     for (int partition = 0; partition < partitions; partition++) {
-                        sent.add(producer.send(record(new TopicPartition(topic, partition), number)));
-                        ends.put(partition, number + 1);
+                        sent.add(producer.send(record(new TopicPartition(topic, partition), end)));
+                    }
+                    for (Future<RecordMetadata> future : sent) {
+                        future.get();
                     }
                     Thread.sleep(10);
-                }
-                producer.flush();
-                for (Future<RecordMetadata> future : sent) {
-                    future.get();
                 }
             } catch (Exception e) {
                 failure = e;
@@ -252,7 +251,7 @@ public class Peer {
             if (failure != null) {
                 throw failure;
             }
-            return String.valueOf(ends.get(0));
+            return String.valueOf(end);
         }
     }
 
