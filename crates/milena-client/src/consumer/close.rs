@@ -61,6 +61,7 @@ impl Consumer {
         let committed = self.commit_before_close(options.timeout).await;
         let left = self.leave_group(options.leave).await;
         self.parts.shared.wait_until_gone(deadline).await;
+        self.tell_commits();
         self.parts.shared.close_sessions();
         self.parts.shared.shut_down();
         committed?;

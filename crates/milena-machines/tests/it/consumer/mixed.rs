@@ -311,6 +311,34 @@ fn a_classic_member_that_does_not_join_again_in_time_is_fenced() {
     assert_eq!(new.count(), 4);
 }
 
+/// Found by the simulator: it was let in as if it were new, did not hear that it had lost anything, and committed what
+/// others read by then.
+#[test]
+fn a_classic_member_that_expired_without_its_knowing_must_come_as_a_new_one() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    world.pass(i64::from(SESSION_MS));
+    world.settle(&mut [&mut new]);
+    let mut request = old.join_request();
+    let subscription = |generation_id| ConsumerProtocolSubscription {
+        topics: names(&["t"]),
+        generation_id,
+        ..Default::default()
+    };
+    request.protocols[0].metadata = encode_versioned(&subscription(old.generation_id), 3).unwrap();
+    let code = |world: &mut World, request: &JoinGroupRequest| match ask(world, 9, GroupRequest::Join(request.clone()))
+    {
+        Some(GroupReply::Join(response)) => ErrorCode::from_code(response.error_code).unwrap(),
+        reply => panic!("{reply:?}"),
+    };
+    assert_eq!(code(&mut world, &request), ErrorCode::UnknownMemberId);
+    // One that says that it is in no generation has nothing to lose: so does whoever was just given its id.
+    request.protocols[0].metadata = encode_versioned(&subscription(-1), 3).unwrap();
+    assert_eq!(code(&mut world, &request), ErrorCode::None);
+}
+
 #[test]
 fn a_classic_member_keeps_its_own_session() {
     let mut world = world_with(MigrationPolicy::Bidirectional);
