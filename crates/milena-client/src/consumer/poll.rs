@@ -149,6 +149,7 @@ impl Consumer {
                 .then(|| core.buffer.take(&core.positions))
                 .flatten();
         }
+        records.group();
         let shared = &self.parts.shared;
         let mut core = shared.core();
         if core.is_dirty {

@@ -351,6 +351,42 @@ async fn a_stream_hands_out_record_by_record() {
 }
 
 #[tokio::test]
+async fn records_of_one_partition_stand_together() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 2);
+    broker.produce("letters", 0, &["a", "b"]);
+    broker.produce("letters", 1, &["x"]);
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0), letters(1)]).unwrap();
+    let first = consumer.stream().next().await.unwrap().partition();
+    let lag_is = async |consumer: &Consumer, partition, lag| {
+        while consumer.current_lag(&letters(partition)).unwrap() != Some(lag) {
+            tokio::task::yield_now().await;
+        }
+    };
+    // What is fetched later waits behind what is there of the other partition.
+    for partition in [0, 1] {
+        let left = if partition == 0 { 2 } else { 1 } - i64::from(first == partition);
+        lag_is(&consumer, partition, left).await;
+        broker.produce("letters", partition, &["later"]);
+        lag_is(&consumer, partition, left + 1).await;
+    }
+    let records = consumer.poll(60 * SECOND).await.unwrap();
+    assert_eq!(records.len(), 4);
+    let partitions: Vec<i32> = records.iter().map(|record| record.partition()).collect();
+    assert!(
+        partitions.is_sorted() || partitions.is_sorted_by(|a, b| a >= b),
+        "{partitions:?}"
+    );
+    assert_eq!(records.partitions().count(), 2);
+    let mut next: Vec<_> = records.next_offsets().collect();
+    next.sort_by_key(|(partition, _)| *partition);
+    let next: Vec<i64> = next.into_iter().map(|(_, position)| position.offset).collect();
+    assert_eq!(next, [3, 2]);
+}
+
+#[tokio::test]
 async fn a_topic_made_anew_is_read_from_its_beginning() {
     let broker = TestBroker::start();
     let mut consumer = reader(&broker, &[("metadata.max.age.ms", "100")]);
