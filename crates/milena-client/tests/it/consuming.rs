@@ -404,7 +404,9 @@ async fn metrics_tell_what_happened_under_kafkas_names() {
         ("records-lag-max", 0.0),
         ("records-per-request-avg", 3.0),
     ] {
-        let metric = metrics.iter().find(|metric| metric.name == name && metric.tag("topic").is_none());
+        let metric = metrics
+            .iter()
+            .find(|metric| metric.name == name && metric.tag("topic").is_none());
         assert_eq!(metric.map(|metric| metric.value), Some(value), "{name}");
     }
     assert_eq!(metrics.get_of("records-lag", "letters", 0), Some(0.0));

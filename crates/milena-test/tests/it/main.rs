@@ -1,0 +1,7 @@
+//! The test kit, and the consumer under its faults.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
+mod broker;
+mod faults;
+mod wire;
