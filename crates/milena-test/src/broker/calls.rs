@@ -12,8 +12,9 @@ use milena_wire::{
     message::Request,
     messages::{
         ConsumerGroupDescribeRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-        DescribeGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, create_partitions_request,
-        create_topics_request, delete_topics_request, offset_commit_request, offset_fetch_request, produce_request,
+        DescribeGroupsRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+        create_partitions_request, create_topics_request, delete_topics_request, leave_group_request,
+        offset_commit_request, offset_fetch_request, produce_request,
     },
     records::BatchOptions,
 };
@@ -175,6 +176,26 @@ impl TestBroker {
             instance_id: member.instance_id.map(|id| id.to_string()),
         });
         classic.chain(modern).collect()
+    }
+
+    /// Puts a member out of its group, as if nothing had been heard of it for too long. It learns so from the next answer
+    /// it gets.
+    pub fn remove_member(&self, group: &str, member_id: &str) {
+        let member = leave_group_request::MemberIdentity {
+            member_id: member_id.into(),
+            ..Default::default()
+        };
+        let request = LeaveGroupRequest {
+            group_id: group.into(),
+            members: vec![member],
+            ..Default::default()
+        };
+        let left = self.call(&request, 5);
+        let mut members = left.members.iter();
+        assert!(
+            left.error_code == 0 && members.all(|member| member.error_code == 0),
+            "{member_id} was not removed from {group}: {left:?}"
+        );
     }
 
     /// The offset that a group has committed for a partition.

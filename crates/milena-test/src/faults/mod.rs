@@ -42,7 +42,8 @@ impl Faults {
     }
 
     /// A fault of one kind of request. Say which ones ([`nth`](FaultsOn::nth), [`times`](FaultsOn::times), …), then what
-    /// happens to them. Where several fit a request, the oldest strikes.
+    /// happens to them. Where several fit a request, the oldest strikes. Requests that the broker has already are spared: a
+    /// fetch that waits there for records, for example.
     pub fn on<R: Request + 'static>(&self) -> FaultsOn<R> {
         FaultsOn::new(Arc::clone(&self.state))
     }

@@ -123,10 +123,14 @@ impl Leaders {
             ApiKey::Metadata => change(request, &answer, |response| self.lead_metadata(response)),
             ApiKey::DescribeCluster => change(request, &answer, |response| self.lead_cluster(response)),
             ApiKey::DescribeTopicPartitions => change(request, &answer, |response| self.lead_topics(response)),
-            ApiKey::Fetch => change(request, &answer, |response| self.refuse_fetch(response, misled)),
+            ApiKey::Fetch => change(request, &answer, |response| {
+                self.refuse_fetch(request.version, response, misled);
+            }),
             ApiKey::ListOffsets => change(request, &answer, |response| refuse_list(response, misled)),
             ApiKey::OffsetForLeaderEpoch => change(request, &answer, |response| refuse_epochs(response, misled)),
-            ApiKey::Produce => change(request, &answer, |response| self.refuse_produce(response, misled)),
+            ApiKey::Produce => change(request, &answer, |response| {
+                self.refuse_produce(request.version, response, misled);
+            }),
             _ => answer,
         }
     }

@@ -3,5 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
 mod broker;
+mod committing;
+mod consumers;
 mod faults;
+mod groups;
+mod leaders;
+mod reading;
 mod wire;

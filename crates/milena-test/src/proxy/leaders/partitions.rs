@@ -6,6 +6,11 @@ use milena_wire::{Uuid, errors::ErrorCode, messages::*};
 
 use super::{Leaders, Misled, Refused, node_id};
 
+/// The first versions in which an answer says who leads, and where that is.
+const FETCH_LEADERS_SINCE: i16 = 12;
+const FETCH_ENDPOINTS_SINCE: i16 = 16;
+const PRODUCE_LEADERS_SINCE: i16 = 10;
+
 impl Leaders {
     /// Whether a node answers for a partition; then with the epoch that the broker knows, in place of the one that clients
     /// know.
@@ -97,18 +102,14 @@ impl Leaders {
         request.topic_data.retain(|topic| !topic.partition_data.is_empty());
     }
 
-    pub(super) fn refuse_fetch(&self, response: &mut FetchResponse, misled: &[Refused]) {
+    pub(super) fn refuse_fetch(&self, version: i16, response: &mut FetchResponse, misled: &[Refused]) {
         for refused in misled {
             let data = fetch_response::PartitionData {
                 partition_index: refused.partition,
                 error_code: refused.code.code(),
                 high_watermark: -1,
                 last_stable_offset: -1,
-                current_leader: fetch_response::LeaderIdAndEpoch {
-                    leader_id: refused.leader_id,
-                    leader_epoch: refused.leader_epoch,
-                    ..Default::default()
-                },
+                current_leader: fetch_leader(version, refused),
                 records: Some(Bytes::new()),
                 ..Default::default()
             };
@@ -119,7 +120,7 @@ impl Leaders {
                 ..Default::default()
             });
         }
-        if !misled.is_empty() {
+        if !misled.is_empty() && version >= FETCH_ENDPOINTS_SINCE {
             let endpoints = self.nodes().map(|(node_id, host, port)| fetch_response::NodeEndpoint {
                 node_id,
                 host,
@@ -130,17 +131,13 @@ impl Leaders {
         }
     }
 
-    pub(super) fn refuse_produce(&self, response: &mut ProduceResponse, misled: &[Refused]) {
+    pub(super) fn refuse_produce(&self, version: i16, response: &mut ProduceResponse, misled: &[Refused]) {
         for refused in misled {
             let answer = produce_response::PartitionProduceResponse {
                 index: refused.partition,
                 error_code: refused.code.code(),
                 base_offset: -1,
-                current_leader: produce_response::LeaderIdAndEpoch {
-                    leader_id: refused.leader_id,
-                    leader_epoch: refused.leader_epoch,
-                    ..Default::default()
-                },
+                current_leader: produce_leader(version, refused),
                 ..Default::default()
             };
             response.responses.push(produce_response::TopicProduceResponse {
@@ -150,7 +147,7 @@ impl Leaders {
                 ..Default::default()
             });
         }
-        if !misled.is_empty() {
+        if !misled.is_empty() && version >= PRODUCE_LEADERS_SINCE {
             let endpoints = self
                 .nodes()
                 .map(|(node_id, host, port)| produce_response::NodeEndpoint {
@@ -161,6 +158,29 @@ impl Leaders {
                 });
             response.node_endpoints = endpoints.collect();
         }
+    }
+}
+
+/// Who leads, where the version has a place for it.
+fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndEpoch {
+    if version < FETCH_LEADERS_SINCE {
+        return Default::default();
+    }
+    fetch_response::LeaderIdAndEpoch {
+        leader_id: refused.leader_id,
+        leader_epoch: refused.leader_epoch,
+        ..Default::default()
+    }
+}
+
+fn produce_leader(version: i16, refused: &Refused) -> produce_response::LeaderIdAndEpoch {
+    if version < PRODUCE_LEADERS_SINCE {
+        return Default::default();
+    }
+    produce_response::LeaderIdAndEpoch {
+        leader_id: refused.leader_id,
+        leader_epoch: refused.leader_epoch,
+        ..Default::default()
     }
 }
 
