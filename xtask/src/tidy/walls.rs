@@ -118,6 +118,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-test",
+        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        outside: &["bytes", "bytestring", "tempfile", "tokio"],
+        never: &[],
+        seam: "",
+        reads_strangers: false,
+    },
+    Room {
         name: "milena-cli",
         rooms: &["milena-broker", "milena-client", "milena-wire"],
         outside: &[

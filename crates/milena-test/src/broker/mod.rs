@@ -1,0 +1,201 @@
+//! A broker in the test.
+
+mod calls;
+mod process;
+mod record;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+pub use calls::GroupMember;
+pub use record::TestRecord;
+
+use crate::{faults::Faults, proxy::Proxy};
+use process::Process;
+
+/// Members of a group are to hear of each other soon, and a name with a slip in it is not to become a topic.
+const SETTINGS: &[(&str, &str)] = &[
+    ("auto.create.topics.enable", "false"),
+    ("group.consumer.heartbeat.interval.ms", "50"),
+    ("group.consumer.min.heartbeat.interval.ms", "50"),
+    ("group.min.session.timeout.ms", "100"),
+];
+
+/// A broker that lives as long as this value, with a directory and threads of its own.
+///
+/// All calls block for the few milliseconds they take, and none needs a runtime. So it can be used in a plain test and in
+/// an asynchronous one of either flavour, also with time that stands still.
+///
+/// Clients only ever see the proxy in front of it, which is where [`faults`](Self::faults) strike. What this type does
+/// itself goes around it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use milena_client::{config::ConsumerConfig, consumer::Consumer};
+/// use milena_test::TestBroker;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let broker = TestBroker::start();
+/// broker.create_topic("orders", 1);
+/// broker.produce("orders", 0, ["first", "second"]);
+///
+/// let config = ConsumerConfig::builder(broker.bootstrap_servers())
+///     .group_id("billing")
+///     .set("auto.offset.reset", "earliest");
+/// let mut consumer = Consumer::new(config)?;
+/// consumer.subscribe(["orders"])?;
+/// let mut seen = 0;
+/// while seen < 2 {
+///     seen += consumer.poll(Duration::from_secs(60)).await?.len();
+/// }
+/// consumer.commit_sync().await?;
+/// assert_eq!(broker.committed("billing", "orders", 0), Some(2));
+/// # Ok(())
+/// # }
+/// ```
+pub struct TestBroker {
+    settings: BTreeMap<String, String>,
+    proxy: Proxy,
+    process: Mutex<Option<Process>>,
+    directory: tempfile::TempDir,
+}
+
+impl TestBroker {
+    /// Starts a broker with settings that suit tests.
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    pub fn builder() -> TestBrokerBuilder {
+        TestBrokerBuilder {
+            settings: SETTINGS
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            nodes: 1,
+        }
+    }
+
+    /// What a client needs as `bootstrap.servers`. It stays the same when the broker is started again.
+    pub fn bootstrap_servers(&self) -> String {
+        self.proxy.bootstrap_servers()
+    }
+
+    /// What goes wrong between the broker and its clients.
+    pub fn faults(&self) -> &Faults {
+        self.proxy.faults()
+    }
+
+    /// Ends the broker as `kill -9` does: connections break, new ones are refused, nothing is closed. What was
+    /// acknowledged is still there when it is [started again](Self::restart).
+    pub fn kill(&self) {
+        self.proxy.close();
+        if let Some(process) = self.process().take() {
+            process.kill();
+        }
+    }
+
+    /// Ends the broker in peace.
+    pub fn shut_down(&self) {
+        self.proxy.close();
+        if let Some(process) = self.process().take() {
+            process.shut_down();
+        }
+    }
+
+    /// Starts the broker again with the same data, settings and ports. One that still runs is shut down first.
+    pub fn restart(&self) {
+        self.shut_down();
+        self.open();
+    }
+
+    fn open(&self) {
+        let process = Process::start(&self.settings);
+        self.proxy.open(process.address);
+        *self.process() = Some(process);
+    }
+
+    /// Where it really listens, past the proxy.
+    fn address(&self) -> SocketAddr {
+        let process = self.process();
+        let process = process.as_ref().expect("the broker does not run: restart it first");
+        process.address
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for TestBroker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl fmt::Debug for TestBroker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestBroker")
+            .field("bootstrap_servers", &self.bootstrap_servers())
+            .field("directory", &self.directory.path())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a [`TestBroker`] is made.
+#[derive(Debug, Clone)]
+pub struct TestBrokerBuilder {
+    settings: BTreeMap<String, String>,
+    nodes: u16,
+}
+
+impl TestBrokerBuilder {
+    /// A setting of the broker under Kafka's name. `milena.durability=memory` keeps records out of files; they are gone
+    /// after a restart then.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl ToString) -> Self {
+        self.settings.insert(key.into(), value.to_string());
+        self
+    }
+
+    /// Lets clients see a cluster of so many nodes, between which leaders can [move](Faults::move_leader). Behind all of
+    /// them is the same broker, which is node 1; it leads all partitions at first, and coordinates all groups.
+    ///
+    /// With more than one node there are no fetch sessions: as with a broker whose cache is full, each fetch names all of
+    /// its partitions.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u16) -> Self {
+        assert!(nodes > 0, "a cluster has at least one node");
+        self.nodes = nodes;
+        self
+    }
+
+    pub fn start(mut self) -> TestBroker {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let proxy = Proxy::start(self.nodes);
+        let advertised = format!("PLAINTEXT://{}", proxy.address());
+        let path = directory.path().display().to_string();
+        let own = [
+            ("listeners", "PLAINTEXT://127.0.0.1:0".to_owned()),
+            ("advertised.listeners", advertised),
+            ("log.dirs", path),
+        ];
+        for (key, value) in own {
+            self.settings.insert(key.to_owned(), value);
+        }
+        let broker = TestBroker {
+            settings: self.settings,
+            proxy,
+            process: Mutex::new(None),
+            directory,
+        };
+        broker.open();
+        broker
+    }
+}

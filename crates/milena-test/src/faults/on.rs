@@ -1,0 +1,215 @@
+//! Faults of one kind of request.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use milena_wire::{
+    errors::ErrorCode,
+    frame::{self, RequestFrame},
+    message::Request,
+};
+
+use super::{Action, AnswersErrors, Fault, Rule, Strikes, Throttles, rule::Predicate};
+use crate::proxy::State;
+
+/// A fault in the making: first which requests, then what happens to them. Unless told otherwise, every request of the kind
+/// is struck.
+#[must_use = "a fault is at work when it has been said what happens"]
+pub struct FaultsOn<R> {
+    state: Arc<State>,
+    client_id: Option<String>,
+    predicate: Option<Predicate>,
+    skip: u64,
+    times: u64,
+    kind: PhantomData<fn(R)>,
+}
+
+impl<R: Request + 'static> FaultsOn<R> {
+    pub(super) fn new(state: Arc<State>) -> Self {
+        Self {
+            state,
+            client_id: None,
+            predicate: None,
+            skip: 0,
+            times: u64::MAX,
+            kind: PhantomData,
+        }
+    }
+
+    /// Only requests of this client.
+    pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
+        self.client_id = Some(client_id.into());
+        self
+    }
+
+    /// Only requests that look like this.
+    pub fn when(mut self, fits: impl Fn(&R) -> bool + Send + Sync + 'static) -> Self {
+        self.predicate = Some(Box::new(move |request| fits(&body(request))));
+        self
+    }
+
+    /// The n-th request from now on, and no other.
+    pub fn nth(self, n: u64) -> Self {
+        assert!(n > 0, "the first request is number 1");
+        self.skip(n - 1).times(1)
+    }
+
+    /// Spares so many first.
+    pub fn skip(mut self, requests: u64) -> Self {
+        self.skip = requests;
+        self
+    }
+
+    /// So many, and then no more.
+    pub fn times(mut self, requests: u64) -> Self {
+        self.times = requests;
+        self
+    }
+
+    /// The next one only.
+    pub fn once(self) -> Self {
+        self.times(1)
+    }
+
+    /// Nothing happens to them: they are only counted. Other faults strike them all the same.
+    pub fn count(self) -> Fault {
+        self.add("is counted", Action::Count)
+    }
+
+    /// The broker's answer comes so much later, and so does what is behind it on its connection.
+    pub fn delay(self, delay: Duration) -> Fault {
+        self.add("is answered late", Action::Delay(delay))
+    }
+
+    /// The broker never sees the request. The connection stays open, and nothing more goes through it.
+    pub fn drop_request(self) -> Fault {
+        self.add("gets lost", Action::DropRequest)
+    }
+
+    /// The broker does what it was asked, but its answer is lost. The connection stays open, and nothing more goes through
+    /// it.
+    pub fn drop_answer(self) -> Fault {
+        self.add("is answered, and the answer gets lost", Action::DropAnswer)
+    }
+
+    /// The connection ends, and the broker never sees the request.
+    pub fn close_before(self) -> Fault {
+        self.add("ends its connection before the broker sees it", Action::CloseBefore)
+    }
+
+    /// The broker does what it was asked, and the connection ends without an answer.
+    pub fn close_after(self) -> Fault {
+        self.add("ends its connection when it has been answered", Action::CloseAfter)
+    }
+
+    /// The answer is made by this instead of the broker, which never sees the request. Beside the request it is given the
+    /// version in which the answer will be written.
+    pub fn answer(self, make: impl FnMut(&R, i16) -> R::Response + Send + 'static) -> Fault {
+        let make = Mutex::new(make);
+        let answer = move |request: &RequestFrame| {
+            let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
+            encode::<R>(request, &make(&body(request), request.version))
+        };
+        self.add("is answered by the test", Action::Answer(Box::new(answer)))
+    }
+
+    /// The broker's own answer, changed.
+    ///
+    /// ```
+    /// # use milena_test::{ErrorCode, TestBroker, messages::MetadataRequest};
+    /// # let broker = TestBroker::start();
+    /// // Clients do not see the topic.
+    /// broker.faults().on::<MetadataRequest>().answer_with(|_request, response| {
+    ///     for topic in &mut response.topics {
+    ///         topic.error_code = ErrorCode::UnknownTopicOrPartition.code();
+    ///         topic.partitions.clear();
+    ///     }
+    /// });
+    /// ```
+    pub fn answer_with(self, change: impl FnMut(&R, &mut R::Response) + Send + 'static) -> Fault {
+        self.change("has its answer changed", change)
+    }
+
+    /// The answer is this error, for all that was asked. The broker sees the request only if it changes nothing there.
+    ///
+    /// Errors of fetch sessions and REBOOTSTRAP_REQUIRED stand where Kafka has them: above all partitions and topics.
+    pub fn answer_error(self, code: ErrorCode) -> Fault
+    where
+        R: AnswersErrors,
+    {
+        let text = format!("is answered with {code}");
+        if R::IS_QUESTION {
+            return self.change(&text, move |request, response| request.fail(code, response));
+        }
+        let answer = move |request: &RequestFrame| {
+            let body: R = body(request);
+            let mut response = R::Response::default();
+            body.fail(code, &mut response);
+            encode::<R>(request, &response)
+        };
+        self.add(&text, Action::Answer(Box::new(answer)))
+    }
+
+    /// The answer asks the client to be quiet for so long.
+    pub fn throttle(self, millis: i32) -> Fault
+    where
+        R::Response: Throttles,
+    {
+        let change = move |_: &R, response: &mut R::Response| response.set_throttle_time_ms(millis);
+        self.change("is throttled", change)
+    }
+
+    fn change(self, text: &str, change: impl FnMut(&R, &mut R::Response) + Send + 'static) -> Fault {
+        let change = Mutex::new(change);
+        let change = move |request: &RequestFrame, answer: &Bytes| {
+            let decoded = frame::decode_response::<R::Response>(&answer.slice(frame::LENGTH_SIZE..), request.version);
+            let (_, mut response) = decoded.unwrap_or_else(|error| panic!("an answer of the broker: {error}"));
+            let mut change = change.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&body(request), &mut response);
+            encode::<R>(request, &response)
+        };
+        self.add(text, Action::Change(Box::new(change)))
+    }
+
+    fn add(self, text: &str, action: Action) -> Fault {
+        let strikes = Strikes::new(format!("{} {text}", R::KEY));
+        let rule = Arc::new(Rule {
+            key: R::KEY,
+            client_id: self.client_id,
+            predicate: self.predicate,
+            skip: self.skip,
+            times: self.times,
+            action,
+            strikes: strikes.clone(),
+        });
+        self.state.rules.add(Arc::clone(&rule));
+        let state = Arc::clone(&self.state);
+        let remove = move || state.rules.remove(&rule);
+        Fault::new(strikes, self.state.handle.clone(), Box::new(remove))
+    }
+}
+
+impl<R> fmt::Debug for FaultsOn<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultsOn").finish_non_exhaustive()
+    }
+}
+
+/// What a client asks.
+fn body<R: Request>(request: &RequestFrame) -> R {
+    request
+        .body()
+        .unwrap_or_else(|error| panic!("a request of a client: {error}"))
+}
+
+fn encode<R: Request>(request: &RequestFrame, response: &R::Response) -> Bytes {
+    let frame = frame::encode_response(response, request.version, request.correlation_id);
+    frame
+        .unwrap_or_else(|error| panic!("an answer of the test: {error}"))
+        .into_bytes()
+}

@@ -1,0 +1,20 @@
+//! A test kit, for the tests of Milena and for yours.
+//!
+//! [`TestBroker`] is a real broker inside the test. [`Faults`] stand between it and its clients: answers that come late,
+//! get lost or are errors, connections that are cut, stall or drip, leaders that move.
+//!
+//! Whatever is unexpected here panics: in a test, that is the way to say it.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "panics are how a test kit tells of what should not be"
+)]
+
+mod broker;
+mod faults;
+mod proxy;
+
+pub use broker::{GroupMember, TestBroker, TestBrokerBuilder, TestRecord};
+pub use faults::{AnswersErrors, Fault, Faults, FaultsOn, Throttles};
+pub use milena_wire::{api::ApiKey, errors::ErrorCode, messages};

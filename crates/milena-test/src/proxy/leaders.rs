@@ -1,0 +1,249 @@
+//! A cluster of several nodes, as clients see it, in front of one broker.
+//!
+//! Each node has a port. What clients are told of the cluster says so, and a node answers only for the partitions that it
+//! leads; the others are taken out of the request, and answered here.
+
+mod partitions;
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_wire::{
+    Uuid,
+    api::ApiKey,
+    errors::ErrorCode,
+    frame::{self, RequestFrame},
+    message::{Request, Response},
+    messages::*,
+};
+
+/// The id of the broker itself.
+const FIRST_NODE: i32 = 1;
+
+#[derive(Debug)]
+pub(super) struct Leaders {
+    nodes: Vec<SocketAddr>,
+    /// Those that are not led as at the beginning.
+    moved: BTreeMap<(ByteString, i32), Lead>,
+    /// What the broker has told of topics.
+    names: BTreeMap<Uuid, ByteString>,
+    epochs: BTreeMap<(ByteString, i32), i32>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Lead {
+    /// The place of the node among all.
+    node: usize,
+    /// How often it has moved: so much more than the broker's epoch is that of the leader.
+    moves: i32,
+}
+
+/// What a node was asked about and does not answer as the broker would.
+#[derive(Debug, Default)]
+pub(super) struct Misled {
+    partitions: Vec<Refused>,
+}
+
+#[derive(Debug)]
+struct Refused {
+    topic: ByteString,
+    topic_id: Uuid,
+    partition: i32,
+    code: ErrorCode,
+    leader_id: i32,
+    leader_epoch: i32,
+}
+
+impl Leaders {
+    pub(super) fn new(nodes: Vec<SocketAddr>) -> Self {
+        Self {
+            nodes,
+            moved: BTreeMap::new(),
+            names: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn address(&self, node: usize) -> SocketAddr {
+        self.nodes[node]
+    }
+
+    pub(super) fn move_leader(&mut self, topic: &str, partition: i32) -> i32 {
+        assert!(
+            self.nodes.len() > 1,
+            "there is nobody to move to: start the broker with .nodes(2)"
+        );
+        let lead = self.moved.entry((topic.into(), partition)).or_default();
+        lead.node = (lead.node + 1) % self.nodes.len();
+        lead.moves += 1;
+        node_id(lead.node)
+    }
+
+    /// What the broker gets to see of a request.
+    pub(super) fn lead_request(&self, node: usize, request: &RequestFrame, frame: Bytes) -> (Bytes, Option<Misled>) {
+        if self.nodes.len() == 1 {
+            return (frame, None);
+        }
+        let changed = match request.key {
+            ApiKey::Fetch => self.lead(request, |request, misled| self.lead_fetch(node, request, misled)),
+            ApiKey::ListOffsets => self.lead(request, |request, misled| self.lead_list(node, request, misled)),
+            ApiKey::OffsetForLeaderEpoch => {
+                self.lead(request, |request, misled| self.lead_epochs(node, request, misled))
+            }
+            ApiKey::Produce => self.lead(request, |request, misled| self.lead_produce(node, request, misled)),
+            _ => None,
+        };
+        match changed {
+            Some((frame, misled)) => (frame, Some(misled)),
+            None => (frame, None),
+        }
+    }
+
+    fn lead<R: Request>(
+        &self,
+        frame: &RequestFrame,
+        change: impl FnOnce(&mut R, &mut Misled),
+    ) -> Option<(Bytes, Misled)> {
+        let mut request: R = frame.body().ok()?;
+        let mut misled = Misled::default();
+        change(&mut request, &mut misled);
+        let encoded = frame::encode_request(&request, frame.version, frame.correlation_id, frame.client_id.as_ref());
+        let encoded = encoded.expect("a request that was read can be written");
+        Some((encoded.into_bytes(), misled))
+    }
+
+    /// What the client gets to see of an answer.
+    pub(super) fn lead_answer(&mut self, request: &RequestFrame, misled: Option<&Misled>, answer: Bytes) -> Bytes {
+        if self.nodes.len() == 1 {
+            return answer;
+        }
+        let misled = misled.map(|misled| &misled.partitions[..]).unwrap_or_default();
+        match request.key {
+            ApiKey::Metadata => change(request, &answer, |response| self.lead_metadata(response)),
+            ApiKey::DescribeCluster => change(request, &answer, |response| self.lead_cluster(response)),
+            ApiKey::DescribeTopicPartitions => change(request, &answer, |response| self.lead_topics(response)),
+            ApiKey::Fetch => change(request, &answer, |response| {
+                self.refuse_fetch(request.version, response, misled);
+            }),
+            ApiKey::ListOffsets => change(request, &answer, |response| refuse_list(response, misled)),
+            ApiKey::OffsetForLeaderEpoch => change(request, &answer, |response| refuse_epochs(response, misled)),
+            ApiKey::Produce => change(request, &answer, |response| {
+                self.refuse_produce(request.version, response, misled);
+            }),
+            _ => answer,
+        }
+    }
+
+    fn lead_metadata(&mut self, response: &mut MetadataResponse) {
+        let brokers = self
+            .nodes()
+            .map(|(node_id, host, port)| metadata_response::MetadataResponseBroker {
+                node_id,
+                host,
+                port,
+                ..Default::default()
+            });
+        response.brokers = brokers.collect();
+        for topic in &mut response.topics {
+            let Some(name) = topic.name.clone() else { continue };
+            self.names.insert(topic.topic_id, name.clone());
+            for partition in &mut topic.partitions {
+                let lead = self.note(&name, partition.partition_index, partition.leader_epoch);
+                partition.leader_id = node_id(lead.node);
+                partition.leader_epoch += lead.moves;
+                partition.replica_nodes = self.node_ids();
+                partition.isr_nodes = self.node_ids();
+            }
+        }
+    }
+
+    fn lead_topics(&mut self, response: &mut DescribeTopicPartitionsResponse) {
+        for topic in &mut response.topics {
+            let Some(name) = topic.name.clone() else { continue };
+            self.names.insert(topic.topic_id, name.clone());
+            for partition in &mut topic.partitions {
+                let lead = self.note(&name, partition.partition_index, partition.leader_epoch);
+                partition.leader_id = node_id(lead.node);
+                partition.leader_epoch += lead.moves;
+                partition.replica_nodes = self.node_ids();
+                partition.isr_nodes = self.node_ids();
+            }
+        }
+    }
+
+    fn lead_cluster(&self, response: &mut DescribeClusterResponse) {
+        let brokers = self.nodes().map(
+            |(broker_id, host, port)| describe_cluster_response::DescribeClusterBroker {
+                broker_id,
+                host,
+                port,
+                ..Default::default()
+            },
+        );
+        response.brokers = brokers.collect();
+    }
+
+    /// Remembers the broker's own epoch of a partition, and says who leads it.
+    fn note(&mut self, topic: &ByteString, partition: i32, epoch: i32) -> Lead {
+        let key = (topic.clone(), partition);
+        self.epochs.insert(key.clone(), epoch);
+        self.moved.get(&key).copied().unwrap_or_default()
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = (i32, ByteString, i32)> {
+        let node = |(node, address): (usize, &SocketAddr)| {
+            let host = address.ip().to_string();
+            (node_id(node), host.into(), i32::from(address.port()))
+        };
+        self.nodes.iter().enumerate().map(node)
+    }
+
+    fn node_ids(&self) -> Vec<i32> {
+        (0..self.nodes.len()).map(node_id).collect()
+    }
+}
+
+fn node_id(node: usize) -> i32 {
+    FIRST_NODE + i32::try_from(node).unwrap_or(0)
+}
+
+fn change<R: Response>(request: &RequestFrame, answer: &Bytes, change: impl FnOnce(&mut R)) -> Bytes {
+    let decoded = frame::decode_response::<R>(&answer.slice(frame::LENGTH_SIZE..), request.version);
+    let (_, mut response) = decoded.unwrap_or_else(|error| panic!("an answer of the broker: {error}"));
+    change(&mut response);
+    let encoded = frame::encode_response(&response, request.version, request.correlation_id);
+    encoded.expect("an answer that was read can be written").into_bytes()
+}
+
+fn refuse_list(response: &mut ListOffsetsResponse, misled: &[Refused]) {
+    let refused = misled
+        .iter()
+        .map(|refused| list_offsets_response::ListOffsetsTopicResponse {
+            name: refused.topic.clone(),
+            partitions: vec![list_offsets_response::ListOffsetsPartitionResponse {
+                partition_index: refused.partition,
+                error_code: refused.code.code(),
+                timestamp: -1,
+                offset: -1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        });
+    response.topics.extend(refused);
+}
+
+fn refuse_epochs(response: &mut OffsetForLeaderEpochResponse, misled: &[Refused]) {
+    let refused = misled
+        .iter()
+        .map(|refused| offset_for_leader_epoch_response::OffsetForLeaderTopicResult {
+            topic: refused.topic.clone(),
+            partitions: vec![offset_for_leader_epoch_response::EpochEndOffset {
+                partition: refused.partition,
+                error_code: refused.code.code(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        });
+    response.topics.extend(refused);
+}

@@ -1,0 +1,199 @@
+//! Requests about partitions: what is left of them for the broker, and the answers to the rest.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_wire::{Uuid, errors::ErrorCode, messages::*};
+
+use super::{Leaders, Misled, Refused, node_id};
+
+/// The first versions in which an answer says who leads, and where that is.
+const FETCH_LEADERS_SINCE: i16 = 12;
+const FETCH_ENDPOINTS_SINCE: i16 = 16;
+const PRODUCE_LEADERS_SINCE: i16 = 10;
+
+impl Leaders {
+    /// Whether a node answers for a partition; then with the epoch that the broker knows, in place of the one that clients
+    /// know.
+    fn takes(
+        &self,
+        node: usize,
+        (topic, topic_id): (&ByteString, Uuid),
+        place: Place<'_>,
+        misled: &mut Misled,
+    ) -> bool {
+        let name = self.names.get(&topic_id).unwrap_or(topic).clone();
+        let key = (name, place.partition);
+        let lead = self.moved.get(&key).copied().unwrap_or_default();
+        let mut epoch = place.epoch;
+        let code = if lead.node != node {
+            ErrorCode::NotLeaderOrFollower
+        } else if let Some(epoch) = epoch.as_deref_mut().filter(|epoch| **epoch >= 0) {
+            *epoch -= lead.moves;
+            if *epoch >= 0 {
+                return true;
+            }
+            ErrorCode::FencedLeaderEpoch
+        } else {
+            return true;
+        };
+        misled.partitions.push(Refused {
+            topic: topic.clone(),
+            topic_id,
+            partition: place.partition,
+            code,
+            leader_id: node_id(lead.node),
+            leader_epoch: self.epochs.get(&key).copied().unwrap_or(0) + lead.moves,
+        });
+        false
+    }
+
+    pub(super) fn lead_fetch(&self, node: usize, request: &mut FetchRequest, misled: &mut Misled) {
+        // Without a session, each fetch names all of its partitions.
+        request.session_id = 0;
+        request.session_epoch = -1;
+        request.forgotten_topics_data.clear();
+        for topic in &mut request.topics {
+            let name = (&topic.topic, topic.topic_id);
+            topic.partitions.retain_mut(|partition| {
+                let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
+                self.takes(node, name, place, misled)
+            });
+        }
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+        if !misled.partitions.is_empty() {
+            // What there is to say about those does not wait for records of the others.
+            request.max_wait_ms = 0;
+        }
+    }
+
+    pub(super) fn lead_list(&self, node: usize, request: &mut ListOffsetsRequest, misled: &mut Misled) {
+        for topic in &mut request.topics {
+            let name = (&topic.name, Uuid::default());
+            topic.partitions.retain_mut(|partition| {
+                let place = Place::new(partition.partition_index, &mut partition.current_leader_epoch);
+                self.takes(node, name, place, misled)
+            });
+        }
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+    }
+
+    pub(super) fn lead_epochs(&self, node: usize, request: &mut OffsetForLeaderEpochRequest, misled: &mut Misled) {
+        for topic in &mut request.topics {
+            let name = (&topic.topic, Uuid::default());
+            topic.partitions.retain_mut(|partition| {
+                let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
+                self.takes(node, name, place, misled)
+            });
+        }
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+    }
+
+    pub(super) fn lead_produce(&self, node: usize, request: &mut ProduceRequest, misled: &mut Misled) {
+        for topic in &mut request.topic_data {
+            let name = (&topic.name, topic.topic_id);
+            topic.partition_data.retain(|partition| {
+                let place = Place {
+                    partition: partition.index,
+                    epoch: None,
+                };
+                self.takes(node, name, place, misled)
+            });
+        }
+        request.topic_data.retain(|topic| !topic.partition_data.is_empty());
+    }
+
+    pub(super) fn refuse_fetch(&self, version: i16, response: &mut FetchResponse, misled: &[Refused]) {
+        for refused in misled {
+            let data = fetch_response::PartitionData {
+                partition_index: refused.partition,
+                error_code: refused.code.code(),
+                high_watermark: -1,
+                last_stable_offset: -1,
+                current_leader: fetch_leader(version, refused),
+                records: Some(Bytes::new()),
+                ..Default::default()
+            };
+            response.responses.push(fetch_response::FetchableTopicResponse {
+                topic: refused.topic.clone(),
+                topic_id: refused.topic_id,
+                partitions: vec![data],
+                ..Default::default()
+            });
+        }
+        if !misled.is_empty() && version >= FETCH_ENDPOINTS_SINCE {
+            let endpoints = self.nodes().map(|(node_id, host, port)| fetch_response::NodeEndpoint {
+                node_id,
+                host,
+                port,
+                ..Default::default()
+            });
+            response.node_endpoints = endpoints.collect();
+        }
+    }
+
+    pub(super) fn refuse_produce(&self, version: i16, response: &mut ProduceResponse, misled: &[Refused]) {
+        for refused in misled {
+            let answer = produce_response::PartitionProduceResponse {
+                index: refused.partition,
+                error_code: refused.code.code(),
+                base_offset: -1,
+                current_leader: produce_leader(version, refused),
+                ..Default::default()
+            };
+            response.responses.push(produce_response::TopicProduceResponse {
+                name: refused.topic.clone(),
+                topic_id: refused.topic_id,
+                partition_responses: vec![answer],
+                ..Default::default()
+            });
+        }
+        if !misled.is_empty() && version >= PRODUCE_LEADERS_SINCE {
+            let endpoints = self
+                .nodes()
+                .map(|(node_id, host, port)| produce_response::NodeEndpoint {
+                    node_id,
+                    host,
+                    port,
+                    ..Default::default()
+                });
+            response.node_endpoints = endpoints.collect();
+        }
+    }
+}
+
+/// Who leads, where the version has a place for it.
+fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndEpoch {
+    if version < FETCH_LEADERS_SINCE {
+        return Default::default();
+    }
+    fetch_response::LeaderIdAndEpoch {
+        leader_id: refused.leader_id,
+        leader_epoch: refused.leader_epoch,
+        ..Default::default()
+    }
+}
+
+fn produce_leader(version: i16, refused: &Refused) -> produce_response::LeaderIdAndEpoch {
+    if version < PRODUCE_LEADERS_SINCE {
+        return Default::default();
+    }
+    produce_response::LeaderIdAndEpoch {
+        leader_id: refused.leader_id,
+        leader_epoch: refused.leader_epoch,
+        ..Default::default()
+    }
+}
+
+/// A partition in a request.
+struct Place<'a> {
+    partition: i32,
+    /// The epoch of the leader that the client believes in.
+    epoch: Option<&'a mut i32>,
+}
+
+impl<'a> Place<'a> {
+    fn new(partition: i32, epoch: &'a mut i32) -> Self {
+        let epoch = Some(epoch);
+        Self { partition, epoch }
+    }
+}
