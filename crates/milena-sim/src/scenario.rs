@@ -216,12 +216,17 @@ fn member_settings(random: &mut Random, instance: Option<ByteString>, protocol: 
         (None, 0) => [topic_name(0)].into(),
         (None, _) => [topic_name(0), topic_name(1)].into(),
     };
+    // Applications may stay away for longer than a session, or not.
+    let rebalance_ms = match random.below(3) {
+        0 => 12_000 + random.below(8_000) as i32,
+        _ => 5_000 + random.below(5_000) as i32,
+    };
     MemberSettings {
         group: "group".into(),
         instance,
         topics,
         pattern,
-        rebalance_ms: 5_000 + random.below(5_000) as i32,
+        rebalance_ms,
         protocol,
         callback_ms_max: 1 + random.below(3_000),
         leaves_at: None,

@@ -13,7 +13,7 @@ use super::{MemberSettings, Process};
 use crate::clients::Io;
 
 /// How long the application does other things between two polls; sometimes it is slow, and now and then too slow.
-const POLL_MS: u64 = 400;
+const POLL_MS: u64 = 1_200;
 const SLOW_POLL_MS: u64 = 3_000;
 const STUCK_POLL_MS: u64 = 15_000;
 /// How long the application waits for what is committed.
@@ -177,7 +177,7 @@ impl Process {
             return;
         }
         let reads = self.reads.clone();
-        match io.random.below(16) {
+        match io.random.below(8) {
             0..2 => self.commit(io, &reads, CommitMode::Async),
             2 => {
                 let deadline_ms = io.now() + 4_000;
