@@ -10,7 +10,7 @@ use milena_wire::{
     frame::RequestFrame,
     messages::{
         FetchRequest, FetchResponse,
-        fetch_response::{AbortedTransaction, FetchableTopicResponse, NodeEndpoint, PartitionData},
+        fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
@@ -78,7 +78,8 @@ struct Read {
     rows: Vec<Option<PartitionData>>,
     files: Vec<FileSlice>,
     bytes: usize,
-    has_error: bool,
+    /// Something the client must hear of at once: an error, or where its log diverges from ours.
+    has_news: bool,
     /// Partitions that do not exist, or not any more.
     unknown: usize,
 }
@@ -89,7 +90,7 @@ impl Fetch {
     fn is_enough(&self, read: &Read, unknown_before: usize) -> bool {
         let min_bytes = usize::try_from(self.body.min_bytes).unwrap_or(0);
         let asks_nothing = read.unknown == self.wanted.len();
-        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_error || read.unknown > unknown_before;
+        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_news || read.unknown > unknown_before;
         hurries || read.bytes >= min_bytes
     }
 
@@ -166,7 +167,7 @@ impl Fetch {
                 }
             };
             let row = row.unwrap_or_else(|error| {
-                read.has_error = true;
+                read.has_news = true;
                 failed(wanted.partition, error)
             });
             room = room.saturating_sub(row.records.as_ref().map_or(0, Bytes::len));
@@ -249,6 +250,20 @@ impl Fetch {
     ) -> Result<PartitionData, ErrorCode> {
         self.node.check_leader_epoch(wanted.leader_epoch)?;
         let view = partition.log.view();
+        let mut data = PartitionData {
+            partition_index: wanted.partition,
+            high_watermark: view.high_watermark,
+            last_stable_offset: view.last_stable_offset,
+            log_start_offset: view.log_start_offset,
+            // Null would be read as a damaged set of messages by librdkafka.
+            records: Some(Bytes::new()),
+            ..Default::default()
+        };
+        if let Some(diverging) = self.diverging(&view, wanted)? {
+            read.has_news = true;
+            data.diverging_epoch = diverging;
+            return Ok(data);
+        }
         // The first records of an answer may be larger than all limits: else a large batch could never be read.
         let first = read.bytes == 0;
         let limit = usize::try_from(wanted.bytes_max)
@@ -262,20 +277,29 @@ impl Fetch {
                 return Err(storage_error(&error, "records cannot be read"));
             }
         };
-        let mut data = PartitionData {
-            partition_index: wanted.partition,
-            high_watermark: view.high_watermark,
-            last_stable_offset: view.last_stable_offset,
-            log_start_offset: view.log_start_offset,
-            // Null would be read as a damaged set of messages by librdkafka.
-            records: Some(Bytes::new()),
-            ..Default::default()
-        };
         if let Some(slice) = slice {
             data.aborted_transactions = self.aborted(&view, wanted.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
+    }
+
+    /// Where the records of the epoch that the client fetched last end here, if it has others than we do.
+    fn diverging(&self, view: &LogView, wanted: &Wanted) -> Result<Option<EpochEndOffset>, ErrorCode> {
+        if wanted.last_fetched_epoch < 0 {
+            return Ok(None);
+        }
+        let end = view.end_of_epoch(wanted.last_fetched_epoch, self.node.leader_epoch);
+        let (epoch, end_offset) = end.ok_or(ErrorCode::OffsetOutOfRange)?;
+        if wanted.offset < view.log_start_offset {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let diverges = epoch < wanted.last_fetched_epoch || end_offset < wanted.offset;
+        Ok(diverges.then(|| EpochEndOffset {
+            epoch,
+            end_offset,
+            ..Default::default()
+        }))
     }
 
     fn records(&self, slice: FileSlice, read: &mut Read) -> Result<Bytes, ErrorCode> {
