@@ -7,7 +7,6 @@ use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     errors::ErrorCode,
-    frame::RequestFrame,
     messages::{
         FetchRequest, FetchResponse,
         fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse, NodeEndpoint, PartitionData},
@@ -17,7 +16,7 @@ use milena_wire::{
 use super::{Handled, outcomes::storage_error, outgoing, reply};
 use crate::{
     fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
-    net::{Outgoing, placeholder, placeholder_len_max},
+    net::{Incoming, Outgoing, placeholder, placeholder_len_max},
     node::Node,
     partition::Partition,
     topics::{Topic, Topics},
@@ -30,7 +29,7 @@ const FILE_FROM: usize = 1024;
 /// From this version on an answer tells who leads, if the client has it wrong.
 const LEADERS_SINCE: i16 = 16;
 
-pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
+pub(super) fn handle(node: &Arc<Node>, request: &Incoming) -> Handled {
     let body: FetchRequest = match request.body() {
         Ok(body) => body,
         Err(error) => return Handled::Close(error.to_string()),
@@ -38,7 +37,7 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let begun = node.fetch_sessions().begin(&body, request.version, node.now_ms());
     let Begun { context, wanted } = match begun {
         Ok(begun) => begun,
-        Err(error) => return reply(request, &refused(error), vec![]),
+        Err(error) => return reply(request, refused(error), vec![]),
     };
     let fetch = Fetch {
         node: Arc::clone(node),
@@ -50,7 +49,7 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let mut read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
         let response = fetch.answer(&mut read);
-        return reply(request, &response, read.files);
+        return reply(request, response, read.files);
     }
     Handled::Later(Box::pin(fetch.wait(read.unknown)))
 }
@@ -65,7 +64,7 @@ fn refused(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
-    request: RequestFrame,
+    request: Incoming,
     body: FetchRequest,
     context: Context,
     wanted: Vec<Wanted>,
@@ -112,7 +111,7 @@ impl Fetch {
         };
         drop(waiting);
         let response = self.answer(&mut read);
-        outgoing(&self.request, &response, read.files)
+        outgoing(&self.request, response, read.files)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {

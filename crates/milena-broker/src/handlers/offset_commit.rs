@@ -36,7 +36,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             topics: refused,
             ..Default::default()
         };
-        return reply(caller.request, &response, vec![]);
+        return reply(caller.request, response, vec![]);
     }
     let asked = body.topics.clone();
     caller.ask(

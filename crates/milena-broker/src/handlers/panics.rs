@@ -12,19 +12,18 @@ use std::{
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
-    frame::RequestFrame,
     message::{Request, Response},
     messages::*,
 };
 
 use super::{Handled, outgoing};
-use crate::net::Outgoing;
+use crate::net::{Incoming, Outgoing};
 
 const CODE: i16 = ErrorCode::UnknownServerError.code();
 
 /// Serves a request such that a panic, now or later, becomes an answer; if the API has no place for an error, the end
 /// of the connection.
-pub(super) fn contained(request: &RequestFrame, begin: impl FnOnce() -> Handled) -> Handled {
+pub(super) fn contained(request: &Incoming, begin: impl FnOnce() -> Handled) -> Handled {
     match catch_unwind(AssertUnwindSafe(begin)) {
         Ok(Handled::Later(answer)) => Handled::Later(Box::pin(Contained {
             request: request.clone(),
@@ -40,7 +39,7 @@ pub(super) fn contained(request: &RequestFrame, begin: impl FnOnce() -> Handled)
 
 /// An answer that comes later and may panic on the way.
 struct Contained {
-    request: RequestFrame,
+    request: Incoming,
     answer: Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>,
 }
 
@@ -54,17 +53,17 @@ impl Future for Contained {
 }
 
 /// Tells of the panic, and what to answer.
-fn after_panic(request: &RequestFrame, panic: &(dyn Any + Send)) -> Option<Outgoing> {
+fn after_panic(request: &Incoming, panic: &(dyn Any + Send)) -> Option<Outgoing> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let panic = text.unwrap_or("without a text");
     tracing::error!(api = %request.key, version = request.version, panic, "a request made the broker panic");
     // Reading the request again must not end what has just been saved.
-    catch_unwind(|| error_answer(request)).ok().flatten()
+    catch_unwind(AssertUnwindSafe(|| error_answer(request))).ok().flatten()
 }
 
 /// The error in the form of the API: at the top where there is a place for it, else for each thing that was asked for.
-fn error_answer(request: &RequestFrame) -> Option<Outgoing> {
+fn error_answer(request: &Incoming) -> Option<Outgoing> {
     match request.key {
         ApiKey::Produce => encode(request, produce),
         ApiKey::Fetch => encode(request, fetch),
@@ -108,13 +107,13 @@ fn error_answer(request: &RequestFrame) -> Option<Outgoing> {
     }
 }
 
-fn encode<R, A>(request: &RequestFrame, answer: impl FnOnce(R) -> Option<A>) -> Option<Outgoing>
+fn encode<R, A>(request: &Incoming, answer: impl FnOnce(R) -> Option<A>) -> Option<Outgoing>
 where
     R: Request<Response = A>,
     A: Response,
 {
     let body = request.body().ok()?;
-    outgoing(request, &answer(body)?, vec![])
+    outgoing(request, answer(body)?, vec![])
 }
 
 fn produce(request: ProduceRequest) -> Option<ProduceResponse> {
@@ -250,9 +249,9 @@ mod tests {
 
     use super::*;
 
-    fn frame_of<R: Request>(request: &R, version: i16) -> RequestFrame {
+    fn frame_of<R: Request>(request: &R, version: i16) -> Incoming {
         let bytes = frame::encode_request(request, version, 77, None).unwrap().into_bytes();
-        RequestFrame::parse(bytes.slice(frame::LENGTH_SIZE..)).unwrap()
+        Incoming::parse(bytes.slice(frame::LENGTH_SIZE..), None).unwrap()
     }
 
     fn decoded<A: Response>(answer: Outgoing, version: i16) -> A {

@@ -18,6 +18,7 @@ mod metadata;
 mod running;
 mod serving;
 mod settings;
+mod throttle;
 mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
