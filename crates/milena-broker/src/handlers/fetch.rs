@@ -19,7 +19,7 @@ use crate::{
     net::{Incoming, Outgoing, placeholder, placeholder_len_max},
     node::Node,
     partition::Partition,
-    topics::{Topic, Topics},
+    topics::Topic,
     waiters::Waiter,
 };
 
@@ -117,18 +117,10 @@ impl Fetch {
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
         let found = self.wanted.iter().filter_map(|wanted| {
-            let topic = self.find(&topics, &wanted.topic)?;
+            let topic = topics.called(&wanted.topic.name, wanted.topic.id)?;
             topic.partition(wanted.partition).cloned()
         });
         found.collect()
-    }
-
-    fn find<'a>(&self, topics: &'a Topics, key: &TopicKey) -> Option<&'a Arc<Topic>> {
-        if self.request.version >= TOPIC_IDS_SINCE {
-            topics.by_id(key.id)
-        } else {
-            topics.by_name(&key.name)
-        }
     }
 
     fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
@@ -154,7 +146,8 @@ impl Fetch {
             let topic = match &last {
                 Some((key, topic)) if **key == wanted.topic => topic,
                 _ => {
-                    let topic = self.find(&self.node.topics(), &wanted.topic).cloned();
+                    let (name, id) = (&wanted.topic.name, wanted.topic.id);
+                    let topic = self.node.topics().called(name, id).cloned();
                     &last.insert((&wanted.topic, topic)).1
                 }
             };

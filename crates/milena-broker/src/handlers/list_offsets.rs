@@ -12,7 +12,7 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::storage_error;
+use super::outcomes::{Named, storage_error};
 use crate::{node::Node, topics::Topic};
 
 /// What a timestamp can stand for, and the first version in which it does.
@@ -35,14 +35,12 @@ pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> 
     };
     let topics = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.name).cloned();
+        let named = Named::count(wanted.partitions.iter().map(|partition| partition.partition_index));
         let partitions = wanted.partitions.iter().map(|partition| {
-            let repeated = wanted
-                .partitions
-                .iter()
-                .filter(|other| other.partition_index == partition.partition_index);
-            let found = match repeated.count() {
-                1 => look_up(node, version, isolation, topic.as_ref(), partition),
-                _ => Err(ErrorCode::InvalidRequest),
+            let once = named.check_once(&partition.partition_index, "partition");
+            let found = match once {
+                Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
+                Err(refusal) => Err(refusal.code),
             };
             answer(partition.partition_index, found)
         });

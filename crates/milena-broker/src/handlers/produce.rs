@@ -160,13 +160,11 @@ fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
 }
 
 fn find(node: &Node, version: i16, name: &ByteString, id: Uuid) -> Result<Arc<Topic>, Refusal> {
-    let topics = node.topics();
-    if version >= 13 {
-        let refusal = || Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}"));
-        return topics.by_id(id).cloned().ok_or_else(refusal);
-    }
-    let refusal = || Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"));
-    topics.by_name(name).cloned().ok_or_else(refusal)
+    let found = node.topics().called(name, id).cloned();
+    found.ok_or_else(|| match version {
+        13.. => Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}")),
+        _ => Refusal::no_topic(name),
+    })
 }
 
 struct Produce<'a> {
