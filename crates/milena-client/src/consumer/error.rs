@@ -117,6 +117,12 @@ impl CommitError {
         };
         matches!(self, Self::Partitions(failed) if failed.values().all(retriable))
     }
+
+    /// Whether it failed because the group was in the middle of a rebalance.
+    pub(super) fn is_rebalance(&self) -> bool {
+        let is_rebalance = |error: &OffsetError| matches!(error, OffsetError::RebalanceInProgress);
+        matches!(self, Self::Partitions(failed) if failed.values().any(is_rebalance))
+    }
 }
 
 fn describe(failed: &BTreeMap<TopicPartition, OffsetError>) -> String {
