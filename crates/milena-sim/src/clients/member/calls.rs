@@ -265,12 +265,12 @@ impl Process {
                 let held = io.checks.fencing.check(io.id, group, instance, call.sent_at);
                 io.checks.demand(held);
             }
-            _ => self.doubt(io, reply),
+            _ => self.doubt(io, call, reply),
         }
     }
 
     /// Whoever is told that it is out may believe in nothing any more.
-    fn doubt(&mut self, io: &mut Io<'_>, reply: &GroupReply) {
+    fn doubt(&mut self, io: &mut Io<'_>, call: &Call, reply: &GroupReply) {
         let code = match reply {
             GroupReply::Join(response) => response.error_code,
             GroupReply::Sync(response) => response.error_code,
@@ -286,13 +286,23 @@ impl Process {
             ErrorCode::GroupIdNotFound,
         ];
         if is_out.iter().any(|error| error.code() == code) {
-            self.is_out(io);
+            // It says nothing of what was sent later, such as a new start that did not wait for it.
+            self.is_out_since(io, call.sent_at);
         }
     }
 
     pub(super) fn is_out(&mut self, io: &mut Io<'_>) {
+        let now = io.now();
+        self.is_out_since(io, now);
+    }
+
+    fn is_out_since(&mut self, io: &mut Io<'_>, sent_at: i64) {
         self.proof = Proof::default();
-        self.calls.values_mut().for_each(|call| call.is_outdated = true);
+        let earlier = self
+            .calls
+            .values_mut()
+            .filter(|under_way| under_way.call.sent_at <= sent_at);
+        earlier.for_each(|under_way| under_way.is_outdated = true);
         io.checks.owners.doubt(io.now(), io.id);
     }
 
