@@ -37,8 +37,10 @@ impl Modern {
             return None;
         }
         let request = self.heartbeat_request(common);
+        let tells_owned = request.topic_partitions.is_some();
         let call = common.call(MemberRequest::ConsumerHeartbeat(request), common.request_timeout_ms);
         self.call = Some(call.id);
+        self.call_tells_owned = tells_owned;
         self.must_acknowledge = false;
         self.heartbeat_at = now_ms.saturating_add(self.heartbeat_interval_ms);
         self.retry_at = i64::MIN;
@@ -55,11 +57,12 @@ impl Modern {
         let now = ToldBroker {
             topics,
             pattern,
-            owned: self.current.clone().unwrap_or_default(),
+            owned: self.claimed(),
         };
         let told = self.told.as_ref();
         let is_new = |differs: fn(&ToldBroker, &ToldBroker) -> bool| told.is_none_or(|told| differs(told, &now));
-        let tells_owned = self.must_acknowledge || is_new(|told, now| told.owned != now.owned);
+        // Others wait for what we have let go of. That we have arrived is told when the application has heard of it.
+        let tells_owned = self.must_acknowledge || is_new(|told, now| !contains(&now.owned, &told.owned));
         let request = ConsumerGroupHeartbeatRequest {
             group_id: common.group_id.clone(),
             member_id: self.member_id.clone(),
@@ -184,6 +187,11 @@ fn refused(error: ErrorCode, response: &ConsumerGroupHeartbeatResponse) -> Membe
             .as_ref()
             .map(|message| ByteString::from(&**message)),
     }
+}
+
+fn contains(all: &PartitionsById, some: &PartitionsById) -> bool {
+    let mut topics = some.iter();
+    topics.all(|(id, partitions)| all.get(id).is_some_and(|all| partitions.is_subset(all)))
 }
 
 fn by_topic(partitions: &PartitionsById) -> Vec<TopicPartitions> {

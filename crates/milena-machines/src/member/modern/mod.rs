@@ -49,6 +49,8 @@ pub(super) struct Modern {
     told: Option<ToldBroker>,
     /// The heartbeat that is under way. There is never a second one.
     call: Option<CallId>,
+    /// It tells what we own.
+    call_tells_owned: bool,
     heartbeat_interval_ms: i64,
     heartbeat_at: i64,
     /// Nothing is sent before this time.
@@ -78,6 +80,7 @@ impl Modern {
             must_acknowledge: false,
             told: None,
             call: None,
+            call_tells_owned: false,
             heartbeat_interval_ms: 0,
             heartbeat_at: i64::MIN,
             retry_at: i64::MIN,

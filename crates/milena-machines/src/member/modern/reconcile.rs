@@ -47,6 +47,9 @@ impl Modern {
             return Some(MemberEvent::Revoked(revoked.into_iter().collect()));
         }
         let added = self.named(&difference(&resolved, &current));
+        if !added.is_empty() && self.is_misunderstood() {
+            return None;
+        }
         common.owned = self.named(&resolved);
         self.is_moving = false;
         self.arriving = Some(resolved);
@@ -54,6 +57,21 @@ impl Modern {
             added: added.into_iter().collect(),
             all: common.owned_list(),
         })
+    }
+
+    /// A heartbeat that tells what we own without what is new may be on its way, or lost. The broker could take it as a sign
+    /// that we have let go of that, and give it to somebody else: its answer must come first.
+    fn is_misunderstood(&self) -> bool {
+        self.told.is_none() || (self.call.is_some() && self.call_tells_owned)
+    }
+
+    /// What we own, with what the application is taking over.
+    pub(super) fn claimed(&self) -> PartitionsById {
+        let mut claimed = self.current.clone().unwrap_or_default();
+        for (id, partitions) in self.arriving.iter().flatten() {
+            claimed.entry(*id).or_default().extend(partitions);
+        }
+        claimed
     }
 
     /// The application has taken a step.

@@ -1,5 +1,6 @@
 //! From one assignment of the broker to the next.
 
+use milena_machines::member::CallFailure;
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::rig::*;
@@ -80,6 +81,20 @@ fn first_revoked_then_assigned_then_the_broker_hears_of_it() {
 }
 
 #[test]
+fn others_need_not_wait_until_the_application_has_taken_over_what_is_new() {
+    let mut rig = Rig::modern();
+    rig.settle_modern(&["t"], &[("t", 0), ("t", 1)]);
+    aim(&mut rig, 2, &[("t", 1), ("t", 2)]);
+    assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
+    assert_eq!(
+        rig.member.poll_event(),
+        Some(assigned(&[("t", 2)], &[("t", 1), ("t", 2)]))
+    );
+    rig.pass(5_000);
+    expect_acknowledged(&mut rig, 2, &[("t", 1), ("t", 2)]);
+}
+
+#[test]
 fn no_assignment_means_no_change_and_an_empty_one_takes_all() {
     let mut rig = Rig::modern();
     rig.settle_modern(&["t"], &[("t", 0)]);
@@ -145,6 +160,53 @@ fn a_target_of_which_nothing_new_has_a_name_is_acknowledged_once() {
     expect_acknowledged(&mut rig, 2, &[("t", 0)]);
     assert_eq!(rig.tell(), None);
     rig.expect_no_call();
+}
+
+/// Found by the simulator: the broker took the heartbeat as a sign that the new partition was let go of.
+#[test]
+fn nothing_new_is_taken_while_the_broker_is_told_what_is_owned_without_it() {
+    let mut rig = Rig::modern();
+    rig.set_topic("t", 9);
+    rig.subscribe(&["t"]);
+    rig.poll();
+    let (call, _) = rig.expect_modern();
+    rig.answer_modern(call, 1, Some(&[]));
+    rig.pass(5_000);
+    let (call, _) = rig.expect_modern();
+    assert_eq!(rig.tell(), Some(assigned(&[], &[])));
+    rig.answer_modern(call, 1, Some(&[("t", 0)]));
+    // This tells that nothing is owned.
+    let (call, heartbeat) = rig.expect_modern();
+    assert_eq!(heartbeat.topic_partitions.as_deref(), Some(&[][..]));
+    assert_eq!(rig.tell(), None);
+    // Nor is it if nobody knows whether the broker has heard it.
+    rig.fail(call, CallFailure::Disconnected);
+    assert_eq!(rig.tell(), None);
+    rig.pass(BACKOFF_MS);
+    let (call, _) = rig.expect_modern();
+    assert_eq!(rig.tell(), None);
+    rig.answer_modern(call, 1, Some(&[("t", 0)]));
+    assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
+}
+
+#[test]
+fn what_is_being_taken_over_counts_as_owned_if_all_must_be_told() {
+    let mut rig = Rig::modern();
+    rig.settle_modern(&["t"], &[("t", 0)]);
+    aim(&mut rig, 2, &[("t", 0), ("t", 1)]);
+    rig.pass(5_000);
+    let (call, _) = rig.expect_modern();
+    assert_eq!(
+        rig.member.poll_event(),
+        Some(assigned(&[("t", 1)], &[("t", 0), ("t", 1)]))
+    );
+    rig.answer_modern(call, 2, None);
+    rig.pass(5_000);
+    let (call, heartbeat) = rig.expect_modern();
+    assert_eq!(heartbeat.topic_partitions, None);
+    rig.fail(call, CallFailure::TimedOut);
+    rig.pass(BACKOFF_MS);
+    expect_acknowledged(&mut rig, 2, &[("t", 0), ("t", 1)]);
 }
 
 #[test]

@@ -216,10 +216,10 @@ impl Process {
             match event {
                 OffsetEvent::MemberRefused { sent, error } => {
                     io.note(|| format!("is refused as {sent:?}: {error}"));
-                    self.member.handle_commit_refused(io.now(), &sent, error);
-                    if error != ErrorCode::RebalanceInProgress {
+                    if error != ErrorCode::RebalanceInProgress && self.member.identity() == sent {
                         self.is_out(io);
                     }
+                    self.member.handle_commit_refused(io.now(), &sent, error);
                 }
                 OffsetEvent::Committed { id, results } => {
                     let values = self.commits.remove(&id);

@@ -12,6 +12,7 @@ use milena_machines::{
     },
 };
 use milena_wire::{
+    Uuid,
     errors::ErrorCode,
     messages::{
         ConsumerGroupHeartbeatResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchResponse,
@@ -34,7 +35,7 @@ pub(super) struct UnderWay {
     call: Call,
     machine: MachineCall,
     what: What,
-    /// Sent before the process knew that it is out of the group: its answer proves nothing.
+    /// The process has begun anew since it was sent: its answer proves nothing.
     is_outdated: bool,
 }
 
@@ -129,6 +130,7 @@ impl Process {
         let now = io.now();
         match request {
             MemberRequest::Join(request) => {
+                self.outdate_calls();
                 let is_new = request.member_id.is_empty();
                 if let Some(instance) = settings.instance.as_ref().filter(|_| is_new) {
                     io.checks.takes_over(now, io.id, &settings.group, instance);
@@ -147,10 +149,19 @@ impl Process {
                 self.is_out(io);
                 What::Leave
             }
-            MemberRequest::ConsumerHeartbeat(request) => What::ConsumerHeartbeat {
-                epoch: request.member_epoch,
-                is_clean: !self.proof.must_revoke(self.member.owned()),
-            },
+            MemberRequest::ConsumerHeartbeat(request) => {
+                if request.member_epoch == 0 {
+                    self.outdate_calls();
+                }
+                if let Some(owned) = &request.topic_partitions {
+                    let owned = owned.iter().map(|topic| (topic.topic_id, topic.partitions.as_slice()));
+                    self.proof.told = by_name(io.topics, owned).0;
+                }
+                What::ConsumerHeartbeat {
+                    epoch: request.member_epoch,
+                    is_clean: !self.proof.must_revoke(),
+                }
+            }
         }
     }
 
@@ -259,7 +270,7 @@ impl Process {
                 }
                 self.aim(io, response);
                 self.proof.proven_at = self.proof.proven_at.max(call.sent_at);
-                if *is_clean && !self.proof.must_revoke(self.member.owned()) {
+                if *is_clean && !self.proof.must_revoke() {
                     self.proof.clean_at = self.proof.clean_at.max(call.sent_at);
                 }
                 let held = io.checks.fencing.check(io.id, group, instance, call.sent_at);
@@ -291,6 +302,10 @@ impl Process {
         }
     }
 
+    fn outdate_calls(&mut self) {
+        self.calls.values_mut().for_each(|call| call.is_outdated = true);
+    }
+
     pub(super) fn is_out(&mut self, io: &mut Io<'_>) {
         let now = io.now();
         self.is_out_since(io, now);
@@ -308,25 +323,36 @@ impl Process {
 
     fn aim(&mut self, io: &mut Io<'_>, response: &ConsumerGroupHeartbeatResponse) {
         let Some(assignment) = &response.assignment else { return };
-        let mut target = BTreeSet::new();
-        for topic in &assignment.topic_partitions {
-            match name_of(io.topics, topic.topic_id) {
-                Some(name) => {
-                    let partitions = topic.partitions.iter();
-                    target.extend(partitions.map(|partition| TopicPartition::new(name.clone(), *partition)));
-                }
-                None => io.checks.fail(format!(
-                    "client {} was assigned topic {}, which is not there",
-                    io.id, topic.topic_id
-                )),
-            }
+        let topics = assignment.topic_partitions.iter();
+        let topics = topics.map(|topic| (topic.topic_id, topic.partitions.as_slice()));
+        let (target, unknown) = by_name(io.topics, topics);
+        if let Some(id) = unknown {
+            io.checks
+                .fail(format!("client {} was assigned topic {id}, which is not there", io.id));
         }
         self.proof.target = Some(target);
     }
 }
 
-fn name_of(topics: &TopicsImage, id: milena_wire::Uuid) -> Option<ByteString> {
-    topics.by_id(id).map(|(name, _)| name.clone())
+/// Partitions by the names of their topics, and an id that no topic has.
+fn by_name<'a>(
+    topics: &TopicsImage,
+    partitions: impl Iterator<Item = (Uuid, &'a [i32])>,
+) -> (BTreeSet<TopicPartition>, Option<Uuid>) {
+    let (mut places, mut unknown) = (BTreeSet::new(), None);
+    for (id, partitions) in partitions {
+        match topics.by_id(id) {
+            Some((name, _)) => {
+                places.extend(
+                    partitions
+                        .iter()
+                        .map(|partition| TopicPartition::new(name.clone(), *partition)),
+                );
+            }
+            None => unknown = Some(id),
+        }
+    }
+    (places, unknown)
 }
 
 fn member_response(reply: GroupReply) -> Option<MemberResponse> {

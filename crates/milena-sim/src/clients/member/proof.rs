@@ -17,6 +17,8 @@ pub(super) struct Proof {
     pub(super) clean_at: i64,
     /// What the broker last told to be ours. In the classic protocol, only this is proven by what follows.
     pub(super) target: Option<BTreeSet<TopicPartition>>,
+    /// In the consumer protocol: what the broker was last told that we own.
+    pub(super) told: BTreeSet<TopicPartition>,
     /// In the classic protocol: when we asked to be let in as somebody new, until we know what is ours.
     pub(super) let_in_at: Option<i64>,
 }
@@ -27,15 +29,16 @@ impl Default for Proof {
             proven_at: i64::MIN,
             clean_at: i64::MIN,
             target: None,
+            told: BTreeSet::new(),
             let_in_at: None,
         }
     }
 }
 
 impl Proof {
-    /// Whether the broker waits for the application to let go of something.
-    pub(super) fn must_revoke(&self, owned: &BTreeSet<TopicPartition>) -> bool {
-        self.target.as_ref().is_some_and(|target| !owned.is_subset(target))
+    /// Whether the broker waits to hear that the application has let go of something.
+    pub(super) fn must_revoke(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| !self.told.is_subset(target))
     }
 
     /// The member believes in what it reads until the broker could have given it up.
