@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p milena-log --bench compaction`
 
+#![allow(clippy::unwrap_used, reason = "a bench that meets the unexpected should stop there")]
+
 use std::{fs, path::Path, sync::Arc};
 
 use divan::{Bencher, counter::BytesCount};
