@@ -1,43 +1,30 @@
-// Produces records of 1000 bytes with franz-go's defaults and prints the seconds that it took until all were
-// acknowledged: franz ADDRESS TOPIC BYTES
+// Produces or consumes with franz-go.
+//
+//	franz produce ADDRESS TOPIC BYTES
+//	franz consume ADDRESS TOPIC PARTITIONS RECORDS POLL_RECORDS TIMED
 package main
 
 import (
-	"context"
-	"fmt"
 	"log"
 	"os"
 	"strconv"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 func main() {
-	bytes, err := strconv.Atoi(os.Args[3])
+	switch os.Args[1] {
+	case "produce":
+		produce(os.Args[2], os.Args[3], number(os.Args[4]))
+	case "consume":
+		consume(os.Args[2], os.Args[3], number(os.Args[4]), number(os.Args[5]), number(os.Args[6]), os.Args[7] != "0")
+	default:
+		log.Fatalf("unknown: %s", os.Args[1])
+	}
+}
+
+func number(text string) int {
+	number, err := strconv.Atoi(text)
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(os.Args[1]),
-		kgo.DefaultProduceTopic(os.Args[2]),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	)
-	if err != nil {
-		log.Fatal(err)
-	}
-	value := make([]byte, 1000)
-	acknowledged := func(_ *kgo.Record, err error) {
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	began := time.Now()
-	for range bytes / len(value) {
-		client.Produce(context.Background(), &kgo.Record{Value: value}, acknowledged)
-	}
-	if err := client.Flush(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(time.Since(began).Seconds())
+	return number
 }

@@ -85,11 +85,11 @@ impl Table {
     }
 }
 
-fn median(sorted: &[f64]) -> f64 {
+pub fn median(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),
         value if value.abs() >= 100.0 => format!("{value:.0}"),

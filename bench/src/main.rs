@@ -9,17 +9,22 @@
 //! costs almost no CPU of its own, so it shows what a broker can do and what that costs. Figures of one run compare with
 //! each other, not with those of another machine or another day.
 
+mod cluster;
 mod figures;
 mod member;
 mod peers;
+mod races;
 mod raw;
+mod readers;
 mod scenarios;
 
 use anyhow::{Result, ensure};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use figures::Table;
 use peers::Peer;
+use races::{Fill, Plan, RACES, Race};
+use readers::{Job, Programs, Reader, Watch};
 use scenarios::{SCENARIOS, Scenario};
 
 #[derive(Parser)]
@@ -34,8 +39,26 @@ struct Arguments {
     /// Leave Apache Kafka out
     #[arg(long)]
     alone: bool,
+    /// Consumers that are compared; all without this
+    #[arg(long, value_delimiter = ',', value_enum)]
+    readers: Vec<Reader>,
     #[command(flatten)]
     scale: Scale,
+    #[command(subcommand)]
+    child: Option<Child>,
+}
+
+/// What this program does when it has started itself again.
+#[derive(Subcommand)]
+#[command(hide = true)]
+enum Child {
+    Read {
+        reader: Reader,
+        #[command(flatten)]
+        job: Job,
+    },
+    Fill(Fill),
+    Watch(Watch),
 }
 
 /// How much load there is.
@@ -57,10 +80,29 @@ impl Scale {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let chosen = chosen(&arguments.only)?;
+    match &arguments.child {
+        Some(Child::Read { reader, job }) => return readers::read(*reader, job),
+        Some(Child::Fill(fill)) => return races::fill(fill),
+        Some(Child::Watch(watch)) => return readers::watch(watch),
+        None => {}
+    }
+    check_names(&arguments.only)?;
+    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let scenarios: Vec<&Scenario> = SCENARIOS.iter().filter(|scenario| wanted(scenario.name)).collect();
+    let races: Vec<&Race> = RACES.iter().filter(|race| wanted(race.name)).collect();
+    if !scenarios.is_empty() {
+        run_scenarios(&arguments, &scenarios);
+    }
+    if !races.is_empty() {
+        run_races(arguments, &races)?;
+    }
+    Ok(())
+}
+
+fn run_scenarios(arguments: &Arguments, chosen: &[&Scenario]) {
     let mut table = Table::default();
     for round in 1..=arguments.rounds {
-        for scenario in &chosen {
+        for scenario in chosen {
             for peer in [Peer::Milena, Peer::Kafka] {
                 if peer == Peer::Kafka && (arguments.alone || !scenario.with_kafka) {
                     continue;
@@ -76,18 +118,41 @@ fn main() -> Result<()> {
     }
     let bars = chosen.iter().flat_map(|scenario| scenario.bars);
     print!("{}", table.show(bars));
+}
+
+fn run_races(arguments: Arguments, chosen: &[&Race]) -> Result<()> {
+    let mut readers = arguments.readers;
+    if readers.is_empty() {
+        readers.extend(Reader::ALL);
+    }
+    let mut brokers = vec![Peer::Milena, Peer::Kafka];
+    brokers.truncate(if arguments.alone { 1 } else { 2 });
+    let plan = Plan {
+        scale: arguments.scale,
+        rounds: arguments.rounds,
+        brokers,
+        programs: Programs::build(&readers)?,
+        readers,
+    };
+    for race in chosen {
+        eprintln!("{}", race.name);
+        match (race.run)(&plan) {
+            Ok(text) => print!("{text}"),
+            Err(error) => eprintln!("{error:#}"),
+        }
+    }
     Ok(())
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>> {
+fn check_names(names: &[String]) -> Result<()> {
+    let scenarios = SCENARIOS.iter().map(|scenario| scenario.name);
+    let known: Vec<&str> = scenarios.chain(RACES.iter().map(|race| race.name)).collect();
     for name in names {
-        let known: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
         ensure!(
             known.contains(&name.as_str()),
             "no scenario {name}; there are {}",
             known.join(", ")
         );
     }
-    let wanted = |scenario: &&Scenario| names.is_empty() || names.iter().any(|name| name == scenario.name);
-    Ok(SCENARIOS.iter().filter(wanted).collect())
+    Ok(())
 }

@@ -71,12 +71,7 @@ impl Running {
     pub fn stop(&mut self) -> Result<()> {
         match &mut self.child {
             Some(child) => {
-                ensure!(
-                    Command::new("kill")
-                        .args(["-s", "TERM", &self.pid.to_string()])
-                        .status()?
-                        .success()
-                );
+                kill("TERM", self.pid)?;
                 ensure!(child.wait()?.success(), "the broker did not end well");
             }
             None => drop(xtask(&["kafka", "down", "--dir", &self.dir_text()])?),
@@ -158,6 +153,33 @@ impl Running {
             .context("no VmRSS")?;
         let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kilobytes * 1024.0 / 1e6)
+    }
+
+    /// Bytes that the process has written so far, to sockets and files: between two looks at a broker that only serves
+    /// fetches, what went over the wire. Kafka and our broker send records with `sendfile`, which counts here.
+    pub fn bytes_written(&self) -> Result<f64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.pid))?;
+        let line = io.lines().find_map(|line| line.strip_prefix("wchar:"));
+        Ok(line.context("no wchar")?.trim().parse()?)
+    }
+
+    /// The size of all segments of a topic.
+    pub fn stored_bytes(&self, topic: &str) -> Result<f64> {
+        let mut bytes = 0;
+        for folder in fs::read_dir(self.data_dir())? {
+            let folder = folder?;
+            let name = folder.file_name().to_string_lossy().into_owned();
+            if name.rsplit_once('-').is_none_or(|(name, _)| name != topic) {
+                continue;
+            }
+            for file in fs::read_dir(folder.path())? {
+                let file = file?;
+                if file.path().extension().is_some_and(|extension| extension == "log") {
+                    bytes += file.metadata()?.len();
+                }
+            }
+        }
+        Ok(bytes as f64)
     }
 
     fn start_milena(&mut self) -> Result<()> {
@@ -242,8 +264,15 @@ fn counting(output: &Path, binary: &Path) -> Command {
     command
 }
 
+/// Sends a signal to a process.
+pub fn kill(signal: &str, pid: u32) -> Result<()> {
+    let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status()?;
+    ensure!(status.success(), "cannot send {signal} to {pid}");
+    Ok(())
+}
+
 /// Runs `cargo xtask`, built once: a build by somebody else must not hold up what is measured.
-fn xtask(words: &[&str]) -> Result<String> {
+pub fn xtask(words: &[&str]) -> Result<String> {
     static BUILT: OnceLock<bool> = OnceLock::new();
     let build = || {
         let mut cargo = Command::new("cargo");

@@ -2,14 +2,15 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::{Scenario, loaded};
 use crate::{
     Scale,
     figures::{Bar, Figure, figure},
-    peers::{Peer, Running, root},
+    peers::{Peer, Running},
     raw::Connection,
+    readers::build_franz,
 };
 
 const RATE: &str = "produce with franz-go, MB/s";
@@ -23,22 +24,14 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
-    let dir = root().join("bench/franz");
     let program = tempfile::tempdir()?;
     let program = program.path().join("franz");
-    let built = Command::new("go")
-        .arg("build")
-        .arg("-o")
-        .arg(&program)
-        .arg(".")
-        .current_dir(dir)
-        .status();
-    ensure!(built.context("this scenario needs Go")?.success(), "go build failed");
+    build_franz(&program)?;
     let broker = Running::start(peer)?;
     Connection::open(&broker.address)?.create_topic("franz", 1, &[])?;
     let cost = loaded(&broker, || {
         let output = Command::new(&program)
-            .args([&broker.address, "franz", &scale.bytes().to_string()])
+            .args(["produce", &broker.address, "franz", &scale.bytes().to_string()])
             .output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok((scale.bytes(), String::from_utf8(output.stdout)?.trim().parse()?))

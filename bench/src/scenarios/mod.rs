@@ -66,7 +66,7 @@ fn loaded(broker: &Running, load: impl FnOnce() -> Result<(usize, f64)>) -> Resu
 }
 
 /// The value below which this part of all lies.
-fn percentile(sorted: &[f64], part: f64) -> f64 {
+pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let place = (sorted.len() as f64 * part) as usize;
     sorted.get(place).copied().unwrap_or(f64::NAN)
 }

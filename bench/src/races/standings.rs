@@ -1,0 +1,141 @@
+//! What each reader reached, and whether ours is ahead enough.
+
+use std::fmt::Write;
+
+use crate::{
+    figures::{median, number},
+    readers::Reader,
+};
+
+/// What a figure of ours must reach. The fastest peer is the one with the best first figure.
+#[derive(Debug, Clone, Copy)]
+pub enum Bar {
+    AtLeast(f64),
+    AtMost(f64),
+    TimesFastestAtLeast(f64),
+    TimesFastestAtMost(f64),
+    TimesRawAtMost(f64),
+    AboveAllPeers,
+    BelowAllPeers,
+}
+
+/// The figures of all readers under one load.
+pub struct Standings {
+    figures: &'static [&'static str],
+    /// For each run of a reader, its figures.
+    runs: Vec<(Reader, Vec<f64>)>,
+}
+
+impl Standings {
+    pub fn new(figures: &'static [&'static str]) -> Self {
+        Self { figures, runs: vec![] }
+    }
+
+    pub fn add(&mut self, reader: Reader, values: Vec<f64>) {
+        let shown: Vec<String> = values.iter().map(|value| format!("{:>10}", number(*value))).collect();
+        eprintln!("  {:<12} {}", reader.name(), shown.join(" "));
+        self.runs.push((reader, values));
+    }
+
+    /// The medians of all readers, then a line for each bar, with the place of the figure it is about.
+    pub fn show(&self, title: &str, bars: &[(usize, Bar)]) -> String {
+        let mut text = format!("\n{title}\n{:<14}", "");
+        for name in self.figures {
+            let _ = write!(text, "{name:>15}");
+        }
+        text.push('\n');
+        for reader in Reader::ALL {
+            if !self.has(reader) {
+                continue;
+            }
+            let _ = write!(text, "{:<14}", reader.name());
+            for place in 0..self.figures.len() {
+                let _ = write!(text, "{:>15}", number(self.median(reader, place)));
+            }
+            text.push('\n');
+        }
+        for (place, bar) in bars {
+            self.show_bar(&mut text, *place, *bar);
+        }
+        text
+    }
+
+    fn show_bar(&self, text: &mut String, place: usize, bar: Bar) {
+        let ours = self.median(Reader::Ours, place);
+        let (beside, wanted, is_met): (Option<Reader>, String, fn(f64, f64) -> bool) = match bar {
+            Bar::AtLeast(limit) => (None, format!("≥ {limit}"), |ours, limit| ours >= limit),
+            Bar::AtMost(limit) => (None, format!("≤ {limit}"), |ours, limit| ours <= limit),
+            Bar::TimesFastestAtLeast(factor) => {
+                let wanted = format!("≥ {factor}× the fastest peer");
+                (self.fastest(), wanted, |ratio, factor| ratio >= factor)
+            }
+            Bar::TimesFastestAtMost(factor) => {
+                let wanted = format!("≤ {factor}× the fastest peer");
+                (self.fastest(), wanted, |ratio, factor| ratio <= factor)
+            }
+            Bar::TimesRawAtMost(factor) => {
+                let wanted = format!("≤ {factor}× the raw loop");
+                (Some(Reader::Raw), wanted, |ratio, factor| ratio <= factor)
+            }
+            Bar::AboveAllPeers => {
+                let wanted = "above every peer".to_owned();
+                (self.most(place), wanted, |ratio, factor| ratio > factor)
+            }
+            Bar::BelowAllPeers => {
+                let wanted = "below every peer".to_owned();
+                (self.least(place), wanted, |ratio, factor| ratio < factor)
+            }
+        };
+        let theirs = beside.map_or(f64::NAN, |reader| self.median(reader, place));
+        let (value, limit) = match bar {
+            Bar::AtLeast(limit) | Bar::AtMost(limit) => (ours, limit),
+            Bar::TimesFastestAtLeast(factor) | Bar::TimesFastestAtMost(factor) | Bar::TimesRawAtMost(factor) => {
+                (ours / theirs, factor)
+            }
+            // Not a ratio: latencies can be negative.
+            Bar::AboveAllPeers | Bar::BelowAllPeers => (ours, theirs),
+        };
+        let verdict = match is_met(value, limit) {
+            _ if value.is_nan() || limit.is_nan() => "",
+            true => "met",
+            false => "MISSED",
+        };
+        let (name, beside) = (self.figures[place], beside.map_or("", Reader::name));
+        let (ours, theirs, ratio) = (number(ours), number(theirs), number(ours / theirs));
+        let _ = writeln!(
+            text,
+            "  {name:<16} ours {ours:>8}  {beside:<10} {theirs:>8}  ratio {ratio:>7}  {wanted:<24} {verdict}"
+        );
+    }
+
+    fn has(&self, reader: Reader) -> bool {
+        self.runs.iter().any(|(who, _)| *who == reader)
+    }
+
+    fn median(&self, reader: Reader, place: usize) -> f64 {
+        let runs = self.runs.iter().filter(|(who, _)| *who == reader);
+        let mut values: Vec<f64> = runs.map(|(_, values)| values[place]).collect();
+        values.sort_by(f64::total_cmp);
+        median(&values)
+    }
+
+    fn fastest(&self) -> Option<Reader> {
+        self.most(0)
+    }
+
+    fn most(&self, place: usize) -> Option<Reader> {
+        let by_figure = |a: &Reader, b: &Reader| self.median(*a, place).total_cmp(&self.median(*b, place));
+        self.peers().max_by(by_figure)
+    }
+
+    fn least(&self, place: usize) -> Option<Reader> {
+        let by_figure = |a: &Reader, b: &Reader| self.median(*a, place).total_cmp(&self.median(*b, place));
+        self.peers().min_by(by_figure)
+    }
+
+    fn peers(&self) -> impl Iterator<Item = Reader> {
+        Reader::ALL
+            .into_iter()
+            .filter(|reader| reader.is_peer() && self.has(*reader))
+    }
+}

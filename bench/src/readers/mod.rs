@@ -1,0 +1,94 @@
+//! Consumers that are compared. Each reads in a process of its own, so that the system counts what it costs.
+
+mod child;
+mod krafka;
+mod librdkafka;
+mod ours;
+mod programs;
+mod raw_loop;
+mod tally;
+mod walk;
+mod watch;
+
+use anyhow::{Result, bail};
+
+pub use child::{Measured, Started, start};
+pub use programs::{Programs, build_franz};
+pub use tally::unix_nanos;
+pub use watch::{Watch, watch};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Reader {
+    Ours,
+    /// One blocking socket, one Fetch after the other, checksums, and a walk over every record: the line to come close to.
+    Raw,
+    Librdkafka,
+    Krafka,
+    Franz,
+    Java,
+}
+
+impl Reader {
+    pub const ALL: [Self; 6] = [
+        Self::Ours,
+        Self::Raw,
+        Self::Librdkafka,
+        Self::Krafka,
+        Self::Franz,
+        Self::Java,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Raw => "raw loop",
+            Self::Librdkafka => "librdkafka",
+            Self::Krafka => "krafka",
+            Self::Franz => "franz-go",
+            Self::Java => "Java",
+        }
+    }
+
+    /// Whether it is somebody else's consumer.
+    pub fn is_peer(self) -> bool {
+        !matches!(self, Self::Ours | Self::Raw)
+    }
+}
+
+/// What a reader reads: so many records from the beginning of all partitions, assigned by hand.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Job {
+    pub address: String,
+    pub topic: String,
+    pub partitions: i32,
+    pub records: u64,
+    /// How many records a poll may return; 0 for as many as the reader likes best.
+    pub poll_records: usize,
+    /// 1 to tell when each record was there. Its value begins with its number then.
+    pub timed: u8,
+}
+
+impl Job {
+    /// The arguments by which each program understands it.
+    fn words(&self) -> Vec<String> {
+        vec![
+            self.address.clone(),
+            self.topic.clone(),
+            self.partitions.to_string(),
+            self.records.to_string(),
+            self.poll_records.to_string(),
+            self.timed.to_string(),
+        ]
+    }
+}
+
+/// The whole life of a child process that is written in Rust.
+pub fn read(reader: Reader, job: &Job) -> Result<()> {
+    match reader {
+        Reader::Ours => ours::read(job),
+        Reader::Raw => raw_loop::read(job),
+        Reader::Librdkafka => librdkafka::read(job),
+        Reader::Krafka => krafka::read(job),
+        Reader::Franz | Reader::Java => bail!("{} is a program of its own", reader.name()),
+    }
+}

@@ -1,0 +1,65 @@
+//! The readers that are not written in Rust, built once for a run.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::Reader;
+use crate::peers::{root, xtask};
+
+pub struct Programs {
+    dir: TempDir,
+    classpath: String,
+}
+
+impl Programs {
+    pub fn build(readers: &[Reader]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let mut classpath = String::new();
+        if readers.contains(&Reader::Franz) {
+            build_franz(&dir.path().join("franz"))?;
+        }
+        if readers.contains(&Reader::Java) {
+            classpath = xtask(&["kafka", "classpath"])?.trim().to_owned();
+            let mut javac = Command::new("javac");
+            javac.args(["-cp", &classpath, "-d"]).arg(dir.path());
+            javac.arg(root().join("bench/java/Consume.java"));
+            let built = javac.status().context("this reader needs a JDK of Java 17")?;
+            ensure!(built.success(), "javac failed");
+        }
+        Ok(Self { dir, classpath })
+    }
+
+    pub fn franz(&self) -> Result<Command> {
+        let mut command = Command::new(self.dir.path().join("franz"));
+        command.arg("consume");
+        Ok(command)
+    }
+
+    /// Java with the settings that Kafka's own scripts give to its tools.
+    pub fn java(&self) -> Result<Command> {
+        let mut command = Command::new("java");
+        let classes = self
+            .dir
+            .path()
+            .to_str()
+            .context("the temporary directory is not UTF-8")?;
+        command.args(["-Xmx512m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]);
+        command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+        command.args(["-cp", &format!("{classes}:{}", self.classpath), "Consume"]);
+        Ok(command)
+    }
+}
+
+/// Builds the program in Go that produces and consumes.
+pub fn build_franz(program: &Path) -> Result<()> {
+    let mut go = Command::new("go");
+    go.arg("build").arg("-o").arg(program).arg(".");
+    let built = go.current_dir(root().join("bench/franz")).stdin(Stdio::null()).status();
+    ensure!(built.context("this needs Go")?.success(), "go build failed");
+    Ok(())
+}
