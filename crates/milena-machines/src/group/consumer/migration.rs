@@ -37,6 +37,8 @@ struct Upgraded {
     member_id: ByteString,
     metadata: MemberMetadata,
     assigned: Partitions,
+    /// What it had when it last joined and is to give up. It rejoins when it has; until then it may still read it.
+    held: Partitions,
 }
 
 impl GroupCoordinator {
@@ -146,7 +148,7 @@ impl GroupCoordinator {
             let record = GroupRecord::CurrentAssignment {
                 group_id: group_id.clone(),
                 member_id: member.member_id.clone(),
-                value: Some(upgraded_assignment(&member.assigned, generation_id).to_record()),
+                value: Some(upgraded_assignment(member, generation_id).to_record()),
             };
             self.write(record, effects);
         }
@@ -243,13 +245,35 @@ fn upgraded_members(group_id: &str, group: &ClassicGroup, topics: &TopicsImage) 
                 return Err(cannot_upgrade(group_id, "a partition is assigned to several members"));
             }
         }
+        let held = owned_partitions(&subscription, topics);
         upgraded.push(Upgraded {
             member_id: member_id.clone(),
             metadata: upgraded_metadata(member, subscription),
             assigned,
+            held,
         });
     }
+    for member in &mut upgraded {
+        for (topic, partitions) in &mut member.held {
+            // What is assigned is its own, or another's who reads it already.
+            partitions.retain(|partition| !taken.contains(&(*topic, *partition)));
+        }
+        member.held.retain(|_, partitions| !partitions.is_empty());
+    }
     Ok(upgraded)
+}
+
+fn owned_partitions(subscription: &ConsumerProtocolSubscription, topics: &TopicsImage) -> Partitions {
+    let mut owned = Partitions::new();
+    for topic in &subscription.owned_partitions {
+        if let Some(image) = topics.by_name(&topic.topic) {
+            owned
+                .entry(image.id)
+                .or_default()
+                .extend(topic.partitions.iter().copied());
+        }
+    }
+    owned
 }
 
 fn assigned_partitions(group_id: &str, assignment: &Bytes, topics: &TopicsImage) -> Result<Partitions, Refusal> {
@@ -300,17 +324,25 @@ pub(super) fn classic_metadata(
     }
 }
 
-fn upgraded_assignment(assigned: &Partitions, generation_id: i32) -> Current {
-    let with_epochs = assigned.iter().map(|(topic, partitions)| {
-        let partitions = partitions.iter().map(|partition| (*partition, generation_id));
-        (*topic, partitions.collect())
-    });
+fn upgraded_assignment(member: &Upgraded, generation_id: i32) -> Current {
+    let with_epochs = |partitions: &Partitions| -> EpochPartitions {
+        let topics = partitions.iter().map(|(topic, partitions)| {
+            let partitions = partitions.iter().map(|partition| (*partition, generation_id));
+            (*topic, partitions.collect())
+        });
+        topics.collect()
+    };
+    let state = if member.held.is_empty() {
+        MemberState::Stable
+    } else {
+        MemberState::UnrevokedPartitions
+    };
     Current {
         epoch: generation_id,
         previous_epoch: generation_id,
-        state: MemberState::Stable,
-        assigned: with_epochs.collect(),
-        revoking: EpochPartitions::new(),
+        state,
+        assigned: with_epochs(&member.assigned),
+        revoking: with_epochs(&member.held),
     }
 }
 

@@ -213,6 +213,24 @@ fn a_classic_group_is_upgraded_when_a_new_member_joins() {
     world.restart();
 }
 
+/// The simulator found it: the members of a cooperative group may hold what their leader has taken from them.
+#[test]
+fn an_upgrade_gives_away_nothing_that_a_cooperative_member_has_yet_to_let_go_of() {
+    let mut world = world_with(MigrationPolicy::Upgrade);
+    let mut old = classic_group(&mut world);
+    old.join(&mut world).expect("it is the only member");
+    let member_id = old.member_id.clone();
+    // It will let go of the others, and join again when it has.
+    assert_eq!(old.sync(&mut world, &[(&member_id, &[0, 1])]), ErrorCode::None);
+    let mut new = world.join("new", &["t"]);
+    new.beat(&mut world);
+    assert_eq!(new.count(), 0, "the old member may still read all");
+    assert_eq!(old.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
+    old.rejoin(&mut world);
+    new.beat(&mut world);
+    assert_eq!((old.owned.len(), new.count()), (2, 2));
+}
+
 #[test]
 fn a_policy_that_forbids_it_leaves_a_classic_group_classic() {
     for policy in [MigrationPolicy::Disabled, MigrationPolicy::Downgrade] {
