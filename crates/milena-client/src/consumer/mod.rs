@@ -4,6 +4,7 @@
 //! behind it is shared with the io thread ([`shared`]), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
+mod api;
 mod buffer;
 mod close;
 mod commit;
@@ -27,6 +28,7 @@ mod subscription;
 mod typed;
 mod wakeup;
 
+pub use api::{ConsumerApi, Offsets, RebalanceApi};
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
 pub use error::{CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError};
