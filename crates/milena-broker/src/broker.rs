@@ -20,6 +20,7 @@ use crate::{
     net,
     node::{Node, Place},
     syncer::Syncer,
+    throttle::Throttle,
 };
 
 /// A broker that runs until it is shut down. Nothing about it is global: a process may have a hundred.
@@ -41,6 +42,24 @@ struct Running {
     maintenance: Task<()>,
     coordinators: Task<()>,
     syncer: JoinHandle<()>,
+}
+
+/// What whoever embeds a broker may give it, besides settings.
+#[derive(Debug)]
+pub struct Options {
+    /// Where its files are: on the machine's own disk, in memory, or on a disk that fails.
+    pub disk: Arc<dyn Disk>,
+    /// Who slows clients down; nobody, unless given.
+    pub throttle: Option<Arc<dyn Throttle>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            disk: Arc::new(RealDisk),
+            throttle: None,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -69,11 +88,11 @@ impl Broker {
     /// Starts a broker with Kafka's settings, from a map, a file or arguments. `log.dirs` is the one that must be there;
     /// a port of 0 lets the system choose.
     pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
-        Self::start_on(Arc::new(RealDisk), settings).await
+        Self::start_with(Options::default(), settings).await
     }
 
-    /// As [`Broker::start`], with its files on another disk than that of the machine: one in memory, or one that fails.
-    pub async fn start_on(disk: Arc<dyn Disk>, settings: RawConfig) -> Result<Self, StartError> {
+    /// As [`Broker::start`], with what no setting can say.
+    pub async fn start_with(options: Options, settings: RawConfig) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
         let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
         if let Some(other) = config
@@ -88,7 +107,7 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
-        let data_dir = DataDir::open(disk, Path::new(dir))?;
+        let data_dir = DataDir::open(options.disk, Path::new(dir))?;
         let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
@@ -100,7 +119,12 @@ impl Broker {
         let metadata = MetadataLog::open(data_dir.disk(), data_dir.path())?;
         let config = with_run_time_settings(config, &metadata)?;
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
-        let place = Place { data_dir, host, port };
+        let place = Place {
+            data_dir,
+            host,
+            port,
+            throttle: options.throttle,
+        };
         let node =
             Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);

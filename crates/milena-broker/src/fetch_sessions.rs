@@ -67,6 +67,8 @@ pub(crate) struct Wanted {
     pub(crate) offset: i64,
     pub(crate) bytes_max: i32,
     pub(crate) leader_epoch: i32,
+    /// The epoch of the last record that the client has; negative if it does not say.
+    pub(crate) last_fetched_epoch: i32,
     /// Where its session keeps it.
     place: u64,
 }
@@ -256,6 +258,7 @@ fn wanted_of(topic: &FetchTopic, version: i16) -> impl Iterator<Item = Wanted> {
         offset: partition.fetch_offset,
         bytes_max: partition.partition_max_bytes,
         leader_epoch: partition.current_leader_epoch,
+        last_fetched_epoch: partition.last_fetched_epoch,
         place: 0,
     })
 }

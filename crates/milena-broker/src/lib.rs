@@ -24,9 +24,11 @@ mod net;
 mod node;
 mod partition;
 mod syncer;
+mod throttle;
 mod topics;
 mod waiters;
 
-pub use broker::{Broker, StartError};
+pub use broker::{Broker, Options, StartError};
 pub use data_dir::DataDirError;
 pub use metadata_log::MetadataError;
+pub use throttle::{Spent, Throttle};

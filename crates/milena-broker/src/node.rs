@@ -36,6 +36,7 @@ use crate::{
         partitions::{Age, check_added},
     },
     syncer::Syncer,
+    throttle::Throttle,
     topics::{Topic, Topics, is_internal, name_problem},
 };
 
@@ -66,6 +67,7 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) throttle: Option<Arc<dyn Throttle>>,
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
@@ -138,11 +140,12 @@ impl From<StorageError> for Refusal {
     }
 }
 
-/// Where a node lives and is reached.
+/// Where a node lives and is reached, and who slows down those who ask too much.
 pub(crate) struct Place {
     pub(crate) data_dir: DataDir,
     pub(crate) host: String,
     pub(crate) port: u16,
+    pub(crate) throttle: Option<Arc<dyn Throttle>>,
 }
 
 impl Node {
@@ -153,7 +156,12 @@ impl Node {
         mut metadata: MetadataLog,
         syncer: Syncer,
     ) -> Result<Self, Refusal> {
-        let Place { data_dir, host, port } = place;
+        let Place {
+            data_dir,
+            host,
+            port,
+            throttle,
+        } = place;
         let mut changes = vec![];
         let cluster_id = metadata
             .metadata()
@@ -188,6 +196,7 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            throttle,
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),

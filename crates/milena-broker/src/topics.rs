@@ -51,6 +51,15 @@ impl Topics {
         self.by_id.get(&id)
     }
 
+    /// The topic that a request calls by its id or, if it has none, by its name.
+    pub(crate) fn called(&self, name: &str, id: Uuid) -> Option<&Arc<Topic>> {
+        if id.is_zero() {
+            self.by_name(name)
+        } else {
+            self.by_id(id)
+        }
+    }
+
     /// All topics, in the order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.by_name.values()

@@ -7,7 +7,8 @@ use milena_broker::{
     Broker,
     config::{RawConfig, parse_arguments, parse_properties, parse_toml},
 };
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::signals::Signals;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -40,7 +41,7 @@ pub(crate) fn up(arguments: UpArguments) -> Result<()> {
     let data_dir = default_data_dir().context("no place for records: set HOME or XDG_DATA_HOME")?;
     eprintln!("records are kept in {}", data_dir.display());
     eprintln!("try: echo hello | kcat -b {} -P -t letters", arguments.listen);
-    eprintln!("and: kcat -b {} -C -t letters -e", arguments.listen);
+    eprintln!("and: milena consume -b {} -t letters --exit-at-end", arguments.listen);
     run(Arguments {
         listen: arguments.listen,
         data_dir,
@@ -92,15 +93,11 @@ fn settings(arguments: &Arguments) -> Result<RawConfig> {
 }
 
 async fn serve(settings: RawConfig) -> Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::new()?;
     let broker = Broker::start(settings).await?;
     // One line that scripts can wait for and read.
     println!("BOOTSTRAP={}", broker.address());
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    signals.received().await;
     broker.shutdown().await;
     Ok(())
 }

@@ -1,7 +1,11 @@
 //! The binary `milena`: arguments in, exit code out. What is worth testing on its own lives in the other crates.
 
 mod broker;
+mod cluster;
+mod consume;
+mod perf;
 mod protocol;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -25,6 +29,12 @@ enum Command {
     Up(broker::UpArguments),
     /// Run a broker: one node, durable, for Kafka's own clients
     Broker(broker::Arguments),
+    /// Print the records of a topic, alone or as a member of a group
+    #[command(after_help = consume::HELP)]
+    Consume(consume::Arguments),
+    /// Measure how fast a cluster can be read
+    #[command(subcommand)]
+    Perf(perf::Command),
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
@@ -34,6 +44,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
+        Command::Consume(arguments) => consume::run(&arguments),
+        Command::Perf(command) => perf::run(&command),
         Command::Protocol(command) => protocol::run(&command),
     };
     match outcome {

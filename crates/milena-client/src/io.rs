@@ -87,6 +87,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::net::tests::rig::PATIENCE;
 
     #[test]
     fn all_tasks_run_on_the_one_thread() {
@@ -101,7 +102,7 @@ mod tests {
             });
         }
         for _ in 0..2 {
-            assert_eq!(seen.recv().unwrap().as_deref(), Some("milena-io"));
+            assert_eq!(seen.recv_timeout(PATIENCE).unwrap().as_deref(), Some("milena-io"));
         }
     }
 

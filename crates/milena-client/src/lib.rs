@@ -12,12 +12,20 @@
 
 pub mod config;
 pub mod consumer;
-#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+#[allow(
+    dead_code,
+    reason = "made for all clients; the producer and the admin client need the rest"
+)]
 mod coordinator;
-#[allow(dead_code, reason = "the consumer that is built on them comes next")]
 mod io;
-#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+#[allow(
+    dead_code,
+    reason = "made for all clients; the producer and the admin client need the rest"
+)]
 mod metadata;
 pub mod metrics;
-#[allow(dead_code, reason = "the consumer that is built on them comes next")]
+#[allow(
+    dead_code,
+    reason = "made for all clients; the producer and the admin client need the rest"
+)]
 mod net;

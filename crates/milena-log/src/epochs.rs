@@ -24,34 +24,36 @@ impl LeaderEpochs {
         self.starts.last().map(|(epoch, _)| *epoch)
     }
 
-    /// Notes that `epoch` wrote at `offset`; says whether that is news.
-    pub(crate) fn assign(&mut self, epoch: i32, offset: i64) -> bool {
-        let news = epoch >= 0 && self.latest().is_none_or(|latest| epoch > latest);
-        if news {
+    /// Whether nothing of `epoch` or a later one is known yet.
+    pub(crate) fn is_news(&self, epoch: i32) -> bool {
+        epoch >= 0 && self.latest().is_none_or(|latest| epoch > latest)
+    }
+
+    /// Notes that `epoch` wrote at `offset`, if that is news.
+    pub(crate) fn assign(&mut self, epoch: i32, offset: i64) {
+        if self.is_news(epoch) {
             // An epoch that wrote nothing ends where it began.
             self.starts.retain(|(_, start)| *start < offset);
             self.starts.push((epoch, offset));
         }
-        news
     }
 
     /// Where the data of `epoch` ends, and the epoch that this is true of: the largest one not above the one asked for.
-    /// `None` if the epoch is newer than any.
-    pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> Option<(i32, i64)> {
-        let latest = self.latest()?;
-        if epoch == latest {
-            return Some((epoch, log_end));
-        }
-        if epoch > latest {
-            return None;
-        }
+    /// The leader of now, in epoch `leading`, begins at the end of the log until it writes. `None` if the epoch is newer
+    /// than that.
+    pub(crate) fn end_offset(&self, epoch: i32, leading: i32, log_end: i64) -> Option<(i32, i64)> {
         let newer = self.starts.partition_point(|(start, _)| *start <= epoch);
-        let (_, end) = *self.starts.get(newer)?;
-        match newer.checked_sub(1).and_then(|older| self.starts.get(older)) {
-            Some((found, _)) => Some((*found, end)),
-            // Asked for an epoch before the first that is known: all of it lies before the log.
-            None => Some((epoch, end)),
-        }
+        let end = match self.starts.get(newer) {
+            Some((_, end)) => *end,
+            None if epoch > leading && self.latest() != Some(epoch) => return None,
+            None => log_end,
+        };
+        let found = newer.checked_sub(1).and_then(|older| self.starts.get(older));
+        Some(match found {
+            Some((found, _)) if epoch != leading => (*found, end),
+            // The epoch of now, or one before the first that is known: all of it lies before the log.
+            _ => (epoch, end),
+        })
     }
 
     /// The epoch that wrote `offset`.
@@ -92,22 +94,42 @@ mod tests {
             (2, Some((1, 20))),
             (3, Some((3, 30))),
             (4, Some((3, 30))),
+            (5, Some((5, 40))),
+            (6, None),
         ];
         for (epoch, expected) in ends {
-            assert_eq!(epochs().end_offset(epoch, 40), expected, "epoch {epoch}");
+            assert_eq!(epochs().end_offset(epoch, 5, 40), expected, "epoch {epoch}");
         }
-        assert_eq!(epochs().end_offset(5, 40), Some((5, 40)));
-        assert_eq!(epochs().end_offset(6, 40), None);
-        assert_eq!(LeaderEpochs::default().end_offset(0, 40), None);
+    }
+
+    #[test]
+    fn a_leader_that_has_not_written_begins_at_the_end_of_the_log() {
+        let ends = [
+            (4, Some((3, 30))),
+            (5, Some((5, 40))),
+            (6, Some((5, 40))),
+            (7, Some((7, 40))),
+            (8, None),
+        ];
+        for (epoch, expected) in ends {
+            assert_eq!(epochs().end_offset(epoch, 7, 40), expected, "epoch {epoch}");
+        }
+        let empty = LeaderEpochs::default();
+        assert_eq!(empty.end_offset(0, 0, 40), Some((0, 40)));
+        assert_eq!(empty.end_offset(0, 2, 40), Some((0, 40)));
+        assert_eq!(empty.end_offset(3, 2, 40), None);
     }
 
     #[test]
     fn epochs_only_grow() {
         let mut epochs = epochs();
-        assert!(!epochs.assign(5, 35));
-        assert!(!epochs.assign(4, 35));
-        assert!(!epochs.assign(-1, 35));
-        assert!(epochs.assign(6, 30));
+        for old in [5, 4, -1] {
+            assert!(!epochs.is_news(old));
+            epochs.assign(old, 35);
+        }
+        assert_eq!(epochs.as_slice(), [(1, 10), (3, 20), (5, 30)]);
+        assert!(epochs.is_news(6));
+        epochs.assign(6, 30);
         assert_eq!(epochs.as_slice(), [(1, 10), (3, 20), (6, 30)], "epoch 5 wrote nothing");
     }
 

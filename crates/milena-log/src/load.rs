@@ -69,7 +69,7 @@ pub(crate) fn load(
     Ok(Writer {
         segments,
         producers,
-        epochs: loader.epochs,
+        epochs: Arc::new(loader.epochs),
         log_start_offset,
         first_dirty_offset: log_start_offset,
         end_offset,

@@ -51,7 +51,8 @@ pub struct Log {
 pub(crate) struct Writer {
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) producers: Producers,
-    pub(crate) epochs: LeaderEpochs,
+    /// Shared with the views.
+    pub(crate) epochs: Arc<LeaderEpochs>,
     pub(crate) log_start_offset: i64,
     /// Compaction has dealt with what lies below.
     pub(crate) first_dirty_offset: i64,
@@ -279,12 +280,13 @@ impl Log {
 
     /// Notes that an epoch begins with a batch, if one does.
     fn note_epoch(&self, writer: &mut Writer, header: &BatchHeader) -> Result<(), StorageError> {
-        if !writer.epochs.assign(header.partition_leader_epoch, header.base_offset) {
+        if !writer.epochs.is_news(header.partition_leader_epoch) {
             return Ok(());
         }
+        Arc::make_mut(&mut writer.epochs).assign(header.partition_leader_epoch, header.base_offset);
         let written = self.write_epochs(writer);
         if written.is_err() {
-            writer.epochs.truncate_end(header.base_offset);
+            Arc::make_mut(&mut writer.epochs).truncate_end(header.base_offset);
         }
         written
     }
@@ -430,17 +432,6 @@ impl Log {
         self.writer().producers.clone()
     }
 
-    /// Where the data of a leader epoch ends; `None` if the epoch is newer than any here.
-    pub fn end_of_epoch(&self, epoch: i32) -> Option<(i32, i64)> {
-        let writer = self.writer();
-        writer.epochs.end_offset(epoch, writer.end_offset)
-    }
-
-    /// The leader epoch that wrote an offset.
-    pub fn epoch_at(&self, offset: i64) -> Option<i32> {
-        self.writer().epochs.epoch_at(offset)
-    }
-
     /// What lies below this offset need not be read again after a crash.
     pub fn recovery_point(&self) -> i64 {
         self.writer().synced_offset
@@ -480,7 +471,7 @@ impl Log {
             segment.prepare_removal()?;
             load::remove_segment(&*self.disk, &segment)?;
         }
-        writer.epochs.truncate_start(start);
+        Arc::make_mut(&mut writer.epochs).truncate_start(start);
         if !writer.epochs.as_slice().is_empty() {
             self.write_epochs(writer)?;
         }
@@ -529,6 +520,7 @@ impl Writer {
             last_stable_offset: unstable.map_or(high_watermark, |offset| offset.min(high_watermark)),
             log_end_offset: self.end_offset,
             active_size: self.segments.last().map_or(0, |segment| segment.size()),
+            epochs: Arc::clone(&self.epochs),
         }
     }
 

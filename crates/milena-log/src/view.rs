@@ -8,6 +8,7 @@ use milena_wire::{
 };
 
 use crate::{
+    epochs::LeaderEpochs,
     error::StorageError,
     producers::AbortedTransaction,
     segment::{FileSlice, Found, Segment},
@@ -26,6 +27,7 @@ pub struct LogView {
     pub log_end_offset: i64,
     /// Size of the last segment at that moment.
     pub(crate) active_size: u32,
+    pub(crate) epochs: Arc<LeaderEpochs>,
 }
 
 /// Which records a reader wants to see.
@@ -65,6 +67,17 @@ impl LogView {
             Isolation::ReadUncommitted => self.high_watermark,
             Isolation::ReadCommitted => self.last_stable_offset,
         }
+    }
+
+    /// Where the data of a leader epoch ends, and the epoch that this is true of: the largest one not above the one asked
+    /// for. `leading` is the epoch of the leader of now. `None` if the epoch is newer than that.
+    pub fn end_of_epoch(&self, epoch: i32, leading: i32) -> Option<(i32, i64)> {
+        self.epochs.end_offset(epoch, leading, self.log_end_offset)
+    }
+
+    /// The leader epoch that wrote an offset.
+    pub fn epoch_at(&self, offset: i64) -> Option<i32> {
+        self.epochs.epoch_at(offset)
     }
 
     /// Batches from the one that holds `offset` on: at most `len_max` bytes, but at least one batch if there is any.

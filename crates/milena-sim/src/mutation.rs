@@ -1,6 +1,6 @@
 //! Known bugs, put back in on purpose: a simulation that does not find them proves nothing.
 
-/// A bug in the broker around the machines. The machines themselves have no switch for any of them.
+/// A bug in the broker or the application around the machines. The machines themselves have no switch for any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     /// Answers leave before what they tell of is safe from a power cut.
@@ -21,10 +21,12 @@ pub enum Mutation {
     ForgetMarkers,
     /// A producer that was replaced goes on writing.
     OldProducersSucceed,
+    /// The application around a member is not always told what it loses.
+    ForgetRevoked,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -34,6 +36,7 @@ impl Mutation {
         Self::LosePendingOffsets,
         Self::ForgetMarkers,
         Self::OldProducersSucceed,
+        Self::ForgetRevoked,
     ];
 
     /// As it is named on the command line.
@@ -48,6 +51,7 @@ impl Mutation {
             Self::LosePendingOffsets => "lose-pending-offsets",
             Self::ForgetMarkers => "forget-markers",
             Self::OldProducersSucceed => "old-producers-succeed",
+            Self::ForgetRevoked => "forget-revoked",
         }
     }
 

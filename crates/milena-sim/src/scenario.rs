@@ -1,5 +1,7 @@
 //! What is played: who takes part, and what goes wrong when.
 
+use std::collections::BTreeSet;
+
 use bytestring::ByteString;
 use milena_machines::{
     Random,
@@ -9,7 +11,7 @@ use milena_machines::{
 use crate::{
     Mutation,
     broker::{Broker, BrokerSettings, LogId},
-    clients::{ClassicMember, ClassicSettings, Client, ConsumerMember, ConsumerSettings, Producer, ProducerSettings},
+    clients::{GroupMember, MemberSettings, Producer, ProducerSettings, ProtocolSettings},
     network::Network,
     simulation::{Event, Fault, START_MS, Simulation, World},
 };
@@ -47,6 +49,8 @@ impl Scenario {
 /// The session of members of the consumer protocol, and how often they are to be heard of.
 const SESSION_MS: i32 = 8_000;
 const HEARTBEAT_MS: i32 = 1_000;
+/// By then all members are back.
+const ENFORCED_AFTER_MS: i64 = 30_000;
 /// The clock jumps at most so far. Back, it makes every session longer by that.
 const JUMP_MS_MAX: u64 = 15_000;
 
@@ -83,7 +87,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     if scenario == Scenario::Transactions {
         add_producers(&mut simulation, faults_end);
     } else {
-        add_members(&mut simulation, scenario);
+        add_members(&mut simulation, scenario, faults_end, mutation);
     }
     let faults_max = if scenario == Scenario::Transactions { 20 } else { 10 };
     let back_ms = add_faults(&mut simulation, faults_end, faults_max);
@@ -117,9 +121,10 @@ fn group_config(random: &mut Random) -> GroupConfig {
     }
 }
 
-fn add_members(simulation: &mut Simulation, scenario: Scenario) {
-    let cooperative = simulation.world.random.below(2) == 0;
+fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64, mutation: Option<Mutation>) {
+    let assignors = assignors(&mut simulation.world.random);
     let count = 1 + simulation.world.random.below(4);
+    let mut members = vec![];
     for number in 0..count {
         let random = &mut simulation.world.random;
         let is_classic = match scenario {
@@ -136,21 +141,55 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario) {
         };
         // Only the first process leaves; with two, it is not known which of them the group will have.
         let leaves = processes == 1 && number > 0 && random.below(5) == 0;
-        // All with the same settings: Kafka does not look at the topics of a static member that comes back.
-        let classic = classic_settings(random, cooperative, instance.clone());
-        let consumer = consumer_settings(random, instance);
+        let protocol = if is_classic {
+            ProtocolSettings::Classic {
+                session_ms: 6_000 + random.below(3_000) as i32,
+                assignors: assignors.clone(),
+            }
+        } else {
+            ProtocolSettings::Consumer {
+                assignor: (random.below(4) == 0).then(|| ByteString::from_static("range")),
+                session_ms: SESSION_MS,
+            }
+        };
+        let settings = member_settings(random, instance, protocol);
         for _ in 0..processes {
-            let random = &mut simulation.world.random;
             let start = START_MS + random.below(15_000) as i64;
             let leaves_at = leaves.then(|| start + random.below(30_000) as i64);
-            let (classic, consumer) = (classic.clone(), consumer.clone());
-            let client: Box<dyn Client> = if is_classic {
-                Box::new(ClassicMember::new(ClassicSettings { leaves_at, ..classic }))
-            } else {
-                Box::new(ConsumerMember::new(ConsumerSettings { leaves_at, ..consumer }))
-            };
-            simulation.add(client, start);
+            let forgets_revoked = mutation == Some(Mutation::ForgetRevoked);
+            // All with the same settings: Kafka does not look at the topics of a static member that comes back.
+            let settings = settings.clone();
+            members.push((
+                start,
+                MemberSettings {
+                    leaves_at,
+                    forgets_revoked,
+                    ..settings
+                },
+            ));
         }
+    }
+    // A process that takes the place of an older one gets that one's assignment without a rebalance. What should have
+    // changed hands meanwhile is read by nobody until the next, as in Kafka: somebody must ask for one.
+    let is_static = |(_, member): &(i64, MemberSettings)| member.instance.is_some();
+    let enforces_at = members.iter().any(is_static).then_some(faults_end + ENFORCED_AFTER_MS);
+    for (start, settings) in members {
+        let settings = MemberSettings {
+            enforces_at,
+            ..settings
+        };
+        simulation.add(Box::new(GroupMember::new(settings)), start);
+    }
+}
+
+/// Those of one group must have one in common. The default of Kafka's client is eager.
+fn assignors(random: &mut Random) -> Vec<&'static str> {
+    match random.below(5) {
+        0 => vec!["range"],
+        1 => vec!["range", "cooperative-sticky"],
+        2 => vec!["sticky"],
+        3 => vec!["roundrobin"],
+        _ => vec!["cooperative-sticky"],
     }
 }
 
@@ -170,42 +209,29 @@ fn add_producers(simulation: &mut Simulation, faults_end: i64) {
     }
 }
 
-fn subscription(random: &mut Random) -> Vec<ByteString> {
-    match random.below(4) {
-        0 => vec![topic_name(0)],
-        _ => vec![topic_name(0), topic_name(1)],
-    }
-}
-
-fn classic_settings(random: &mut Random, cooperative: bool, instance: Option<ByteString>) -> ClassicSettings {
-    ClassicSettings {
-        group: "group".into(),
-        instance,
-        topics: subscription(random),
-        cooperative,
-        session_ms: 6_000 + random.below(3_000) as i32,
-        rebalance_ms: 5_000 + random.below(5_000) as i32,
-        leaves_at: None,
-    }
-}
-
-fn consumer_settings(random: &mut Random, instance: Option<ByteString>) -> ConsumerSettings {
+fn member_settings(random: &mut Random, instance: Option<ByteString>, protocol: ProtocolSettings) -> MemberSettings {
     let pattern = (random.below(4) == 0).then(|| ByteString::from_static("topic-.*"));
-    let topics = if pattern.is_some() {
-        vec![]
-    } else {
-        subscription(random)
+    let topics = match (&pattern, random.below(4)) {
+        (Some(_), _) => BTreeSet::new(),
+        (None, 0) => [topic_name(0)].into(),
+        (None, _) => [topic_name(0), topic_name(1)].into(),
     };
-    ConsumerSettings {
+    // Applications may stay away for longer than a session, or not.
+    let rebalance_ms = match random.below(3) {
+        0 => 12_000 + random.below(8_000) as i32,
+        _ => 5_000 + random.below(5_000) as i32,
+    };
+    MemberSettings {
         group: "group".into(),
         instance,
         topics,
         pattern,
-        assignor: (random.below(4) == 0).then(|| ByteString::from_static("range")),
-        rebalance_ms: 5_000 + random.below(5_000) as i32,
-        session_ms: SESSION_MS,
-        revoke_ms_max: 1 + random.below(3_000),
+        rebalance_ms,
+        protocol,
+        callback_ms_max: 1 + random.below(3_000),
         leaves_at: None,
+        enforces_at: None,
+        forgets_revoked: false,
     }
 }
 

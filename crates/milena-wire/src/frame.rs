@@ -76,6 +76,11 @@ impl RequestFrame {
         })
     }
 
+    /// Bytes of the frame, without its length.
+    pub fn size(&self) -> usize {
+        self.frame.len()
+    }
+
     /// Reads the body. Bytes after it are ignored, as Kafka does.
     pub fn body<R: Request>(&self) -> Result<R, DecodeError> {
         let body = self.frame.slice(self.body_start..);

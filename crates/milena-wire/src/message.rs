@@ -63,6 +63,9 @@ pub trait Request: Message {
 /// A message a broker answers with.
 pub trait Response: Message {
     const KEY: ApiKey;
+
+    /// Tells the client for how long it is throttled. An answer that has no place for that stays as it is.
+    fn set_throttle_time_ms(&mut self, _throttle_time_ms: i32) {}
 }
 
 /// Versions from `min` to `max`, both included.

@@ -395,6 +395,9 @@ fn is_set(field: &Field) -> String {
     }
 }
 
+/// The field that tells a client for how long it is throttled.
+const THROTTLE_TIME: &str = "throttle_time_ms";
+
 fn trait_impls(message: &Message) -> String {
     let name = &message.name;
     let Versions { min, max } = message.versions;
@@ -420,9 +423,20 @@ fn trait_impls(message: &Message) -> String {
         );
     }
     if let Some(api) = name.strip_suffix("Response").filter(|_| message.kind == Kind::Response) {
+        let root = message.structs.iter().filter(|item| item.name == message.name);
+        let throttled = root
+            .flat_map(|item| &item.fields)
+            .any(|field| ident(field) == THROTTLE_TIME);
+        let setter = if throttled {
+            format!(
+                "\n\nfn set_{THROTTLE_TIME}(&mut self, {THROTTLE_TIME}: i32) {{ self.{THROTTLE_TIME} = {THROTTLE_TIME}; }}\n"
+            )
+        } else {
+            String::new()
+        };
         let _ = write!(
             code,
-            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api}; }}\n"
+            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter} }}\n"
         );
     }
     code

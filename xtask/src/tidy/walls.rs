@@ -91,6 +91,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena",
+        rooms: &["milena-client"],
+        outside: &[],
+        never: &[NO_WORLD, NO_FILES],
+        seam: "",
+        reads_strangers: false,
+    },
+    Room {
         name: "milena-broker",
         rooms: &["milena-wire", "milena-log", "milena-machines"],
         outside: &[
@@ -119,8 +127,19 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-cli",
-        rooms: &["milena-broker", "milena-wire"],
-        outside: &["anyhow", "bytes", "clap", "tokio", "tracing-subscriber"],
+        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        outside: &[
+            "anyhow",
+            "base64",
+            "bytes",
+            "clap",
+            "rustix",
+            "serde",
+            "serde_json",
+            "tokio",
+            "toml",
+            "tracing-subscriber",
+        ],
         never: &[],
         seam: "",
         reads_strangers: false,

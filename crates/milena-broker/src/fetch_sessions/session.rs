@@ -164,6 +164,7 @@ impl Cached {
             return true;
         }
         self.high_watermark = data.high_watermark;
-        told != (data.high_watermark, data.log_start_offset)
+        let diverges = data.diverging_epoch.epoch >= 0;
+        diverges || told != (data.high_watermark, data.log_start_offset)
     }
 }

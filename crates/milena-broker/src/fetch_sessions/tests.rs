@@ -239,6 +239,25 @@ fn an_error_is_always_told_and_so_is_its_end() {
 }
 
 #[test]
+fn where_a_log_diverges_is_told_each_time_it_is_asked_for() {
+    let mut sessions = FetchSessions::new(10, 1);
+    let mut first = request(0, 0, &[(0, 5)]);
+    first.topics[0].partitions[0].last_fetched_epoch = 3;
+    let begun = begin(&mut sessions, &first);
+    let diverges = |_| {
+        let mut row = row(5, b"");
+        (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) = (2, 4);
+        row
+    };
+    let (_, finished) = finish(&mut sessions, &begun, diverges, NOW);
+    let begun = begin(&mut sessions, &request(finished.session_id, 1, &[]));
+    assert_eq!(begun.wanted[0].last_fetched_epoch, 3);
+    assert_eq!(finish(&mut sessions, &begun, diverges, NOW).0, [0]);
+    let begun = begin(&mut sessions, &request(finished.session_id, 2, &[]));
+    assert!(finish(&mut sessions, &begun, |_| row(5, b""), NOW).0.is_empty());
+}
+
+#[test]
 fn a_partition_that_had_records_goes_to_the_end() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0, 1, 2], NOW);

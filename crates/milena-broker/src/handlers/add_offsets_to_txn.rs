@@ -17,7 +17,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
                 error_code: error.code(),
                 ..Default::default()
             };
-            return reply(caller.request, &response, vec![]);
+            return reply(caller.request, response, vec![]);
         }
     };
     let request = TransactionRequest::AddOffsets {

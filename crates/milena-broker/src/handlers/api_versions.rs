@@ -4,7 +4,6 @@ use bytestring::ByteString;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
-    frame::RequestFrame,
     message::VersionRange,
     messages::{
         ApiVersionsRequest, ApiVersionsResponse,
@@ -13,11 +12,12 @@ use milena_wire::{
 };
 
 use super::{Handled, SERVED, answer, reply};
+use crate::net::Incoming;
 
 /// What clients may rely on: groups in which the broker assigns, and transactions that take a new epoch at each end.
 const FEATURES: &[(&str, i16)] = &[("group.version", 1), ("transaction.version", 2)];
 
-pub(super) fn handle(request: &RequestFrame) -> Handled {
+pub(super) fn handle(request: &Incoming) -> Handled {
     let served = |key: &ApiKey| Some((*key, key.broker_versions()?));
     let known = ApiKey::ApiVersions
         .broker_versions()
@@ -30,8 +30,8 @@ pub(super) fn handle(request: &RequestFrame) -> Handled {
             ..ApiVersionsResponse::default()
         };
         let mut oldest = request.clone();
-        oldest.version = 0;
-        return reply(&oldest, &response, vec![]);
+        oldest.frame.version = 0;
+        return reply(&oldest, response, vec![]);
     }
     answer(request, |body: ApiVersionsRequest| {
         let named = request.version < 3

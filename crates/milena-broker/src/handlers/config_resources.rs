@@ -1,9 +1,11 @@
 //! What has settings: the resources that the APIs about configs name.
 
+use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 
+use super::outcomes::{Named, code_and_message};
 use crate::{
-    config::BrokerLayer,
+    config::{AlterOp, BrokerLayer},
     node::{ConfigChange, Node, Refusal},
 };
 
@@ -13,8 +15,52 @@ pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
+/// What a request wants to change in one resource.
+pub(super) struct Alteration {
+    pub(super) resource_type: i8,
+    pub(super) resource_name: ByteString,
+    /// Or why they make no sense.
+    pub(super) ops: Result<Vec<AlterOp>, Refusal>,
+    /// Whether everything that was set before goes.
+    pub(super) replaces_all: bool,
+}
+
+/// What came of it, as answers tell it.
+pub(super) struct Altered {
+    pub(super) resource_type: i8,
+    pub(super) resource_name: ByteString,
+    pub(super) error_code: i16,
+    pub(super) error_message: Option<ByteString>,
+}
+
+/// Changes the settings of every resource that a request names once.
+pub(super) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<Altered> {
+    let key = |wanted: &Alteration| (wanted.resource_type, wanted.resource_name.clone());
+    let named = Named::count(alterations.iter().map(key));
+    let altered = alterations.into_iter().map(|wanted| {
+        let (resource_type, resource_name) = key(&wanted);
+        let change = || {
+            named.check_once(&(resource_type, resource_name.clone()), "resource")?;
+            let change = ConfigChange {
+                ops: wanted.ops?,
+                replaces_all: wanted.replaces_all,
+                validate_only,
+            };
+            alter(node, resource_type, &resource_name, change)
+        };
+        let (error_code, error_message) = code_and_message(change());
+        Altered {
+            resource_type,
+            resource_name,
+            error_code,
+            error_message,
+        }
+    });
+    altered.collect()
+}
+
 /// Changes the settings of a topic, of a group, of this broker, or, with an empty name, of all brokers.
-pub(super) fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Result<(), Refusal> {
+fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Result<(), Refusal> {
     match resource_type {
         TOPIC => node.alter_topic_config(name, change),
         BROKER if name.is_empty() => node.alter_broker_config(BrokerLayer::All, change),

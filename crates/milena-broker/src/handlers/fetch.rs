@@ -7,20 +7,19 @@ use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     errors::ErrorCode,
-    frame::RequestFrame,
     messages::{
         FetchRequest, FetchResponse,
-        fetch_response::{AbortedTransaction, FetchableTopicResponse, NodeEndpoint, PartitionData},
+        fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
 use super::{Handled, outcomes::storage_error, outgoing, reply};
 use crate::{
     fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
-    net::{Outgoing, placeholder, placeholder_len_max},
+    net::{Incoming, Outgoing, placeholder, placeholder_len_max},
     node::Node,
     partition::Partition,
-    topics::{Topic, Topics},
+    topics::Topic,
     waiters::Waiter,
 };
 
@@ -30,7 +29,7 @@ const FILE_FROM: usize = 1024;
 /// From this version on an answer tells who leads, if the client has it wrong.
 const LEADERS_SINCE: i16 = 16;
 
-pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
+pub(super) fn handle(node: &Arc<Node>, request: &Incoming) -> Handled {
     let body: FetchRequest = match request.body() {
         Ok(body) => body,
         Err(error) => return Handled::Close(error.to_string()),
@@ -38,7 +37,7 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let begun = node.fetch_sessions().begin(&body, request.version, node.now_ms());
     let Begun { context, wanted } = match begun {
         Ok(begun) => begun,
-        Err(error) => return reply(request, &refused(error), vec![]),
+        Err(error) => return reply(request, refused(error), vec![]),
     };
     let fetch = Fetch {
         node: Arc::clone(node),
@@ -50,7 +49,7 @@ pub(super) fn handle(node: &Arc<Node>, request: &RequestFrame) -> Handled {
     let mut read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
         let response = fetch.answer(&mut read);
-        return reply(request, &response, read.files);
+        return reply(request, response, read.files);
     }
     Handled::Later(Box::pin(fetch.wait(read.unknown)))
 }
@@ -65,7 +64,7 @@ fn refused(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
-    request: RequestFrame,
+    request: Incoming,
     body: FetchRequest,
     context: Context,
     wanted: Vec<Wanted>,
@@ -78,7 +77,8 @@ struct Read {
     rows: Vec<Option<PartitionData>>,
     files: Vec<FileSlice>,
     bytes: usize,
-    has_error: bool,
+    /// Something the client must hear of at once: an error, or where its log diverges from ours.
+    has_news: bool,
     /// Partitions that do not exist, or not any more.
     unknown: usize,
 }
@@ -89,7 +89,7 @@ impl Fetch {
     fn is_enough(&self, read: &Read, unknown_before: usize) -> bool {
         let min_bytes = usize::try_from(self.body.min_bytes).unwrap_or(0);
         let asks_nothing = read.unknown == self.wanted.len();
-        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_error || read.unknown > unknown_before;
+        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_news || read.unknown > unknown_before;
         hurries || read.bytes >= min_bytes
     }
 
@@ -111,24 +111,16 @@ impl Fetch {
         };
         drop(waiting);
         let response = self.answer(&mut read);
-        outgoing(&self.request, &response, read.files)
+        outgoing(&self.request, response, read.files)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
         let found = self.wanted.iter().filter_map(|wanted| {
-            let topic = self.find(&topics, &wanted.topic)?;
+            let topic = topics.called(&wanted.topic.name, wanted.topic.id)?;
             topic.partition(wanted.partition).cloned()
         });
         found.collect()
-    }
-
-    fn find<'a>(&self, topics: &'a Topics, key: &TopicKey) -> Option<&'a Arc<Topic>> {
-        if self.request.version >= TOPIC_IDS_SINCE {
-            topics.by_id(key.id)
-        } else {
-            topics.by_name(&key.name)
-        }
     }
 
     fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
@@ -154,7 +146,8 @@ impl Fetch {
             let topic = match &last {
                 Some((key, topic)) if **key == wanted.topic => topic,
                 _ => {
-                    let topic = self.find(&self.node.topics(), &wanted.topic).cloned();
+                    let (name, id) = (&wanted.topic.name, wanted.topic.id);
+                    let topic = self.node.topics().called(name, id).cloned();
                     &last.insert((&wanted.topic, topic)).1
                 }
             };
@@ -166,7 +159,7 @@ impl Fetch {
                 }
             };
             let row = row.unwrap_or_else(|error| {
-                read.has_error = true;
+                read.has_news = true;
                 failed(wanted.partition, error)
             });
             room = room.saturating_sub(row.records.as_ref().map_or(0, Bytes::len));
@@ -249,6 +242,20 @@ impl Fetch {
     ) -> Result<PartitionData, ErrorCode> {
         self.node.check_leader_epoch(wanted.leader_epoch)?;
         let view = partition.log.view();
+        let mut data = PartitionData {
+            partition_index: wanted.partition,
+            high_watermark: view.high_watermark,
+            last_stable_offset: view.last_stable_offset,
+            log_start_offset: view.log_start_offset,
+            // Null would be read as a damaged set of messages by librdkafka.
+            records: Some(Bytes::new()),
+            ..Default::default()
+        };
+        if let Some(diverging) = self.diverging(&view, wanted)? {
+            read.has_news = true;
+            data.diverging_epoch = diverging;
+            return Ok(data);
+        }
         // The first records of an answer may be larger than all limits: else a large batch could never be read.
         let first = read.bytes == 0;
         let limit = usize::try_from(wanted.bytes_max)
@@ -262,20 +269,29 @@ impl Fetch {
                 return Err(storage_error(&error, "records cannot be read"));
             }
         };
-        let mut data = PartitionData {
-            partition_index: wanted.partition,
-            high_watermark: view.high_watermark,
-            last_stable_offset: view.last_stable_offset,
-            log_start_offset: view.log_start_offset,
-            // Null would be read as a damaged set of messages by librdkafka.
-            records: Some(Bytes::new()),
-            ..Default::default()
-        };
         if let Some(slice) = slice {
             data.aborted_transactions = self.aborted(&view, wanted.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
+    }
+
+    /// Where the records of the epoch that the client fetched last end here, if it has others than we do.
+    fn diverging(&self, view: &LogView, wanted: &Wanted) -> Result<Option<EpochEndOffset>, ErrorCode> {
+        if wanted.last_fetched_epoch < 0 {
+            return Ok(None);
+        }
+        let end = view.end_of_epoch(wanted.last_fetched_epoch, self.node.leader_epoch);
+        let (epoch, end_offset) = end.ok_or(ErrorCode::OffsetOutOfRange)?;
+        if wanted.offset < view.log_start_offset {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let diverges = epoch < wanted.last_fetched_epoch || end_offset < wanted.offset;
+        Ok(diverges.then(|| EpochEndOffset {
+            epoch,
+            end_offset,
+            ..Default::default()
+        }))
     }
 
     fn records(&self, slice: FileSlice, read: &mut Read) -> Result<Bytes, ErrorCode> {

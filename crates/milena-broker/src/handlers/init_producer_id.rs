@@ -22,7 +22,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             },
             Err(refusal) => failed(refusal.code),
         };
-        return reply(caller.request, &response, vec![]);
+        return reply(caller.request, response, vec![]);
     };
     caller.ask_transaction(&transactional_id, TransactionRequest::InitProducerId(body), response)
 }

@@ -21,7 +21,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
                 error_code: error.code(),
                 ..Default::default()
             };
-            reply(caller.request, &response, vec![])
+            reply(caller.request, response, vec![])
         }
     }
 }

@@ -12,8 +12,8 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::storage_error;
-use crate::{node::Node, partition::Partition, topics::Topic};
+use super::outcomes::{Named, storage_error};
+use crate::{node::Node, topics::Topic};
 
 /// What a timestamp can stand for, and the first version in which it does.
 const LATEST: i64 = -1;
@@ -35,14 +35,12 @@ pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> 
     };
     let topics = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.name).cloned();
+        let named = Named::count(wanted.partitions.iter().map(|partition| partition.partition_index));
         let partitions = wanted.partitions.iter().map(|partition| {
-            let repeated = wanted
-                .partitions
-                .iter()
-                .filter(|other| other.partition_index == partition.partition_index);
-            let found = match repeated.count() {
-                1 => look_up(node, version, isolation, topic.as_ref(), partition),
-                _ => Err(ErrorCode::InvalidRequest),
+            let once = named.check_once(&partition.partition_index, "partition");
+            let found = match once {
+                Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
+                Err(refusal) => Err(refusal.code),
             };
             answer(partition.partition_index, found)
         });
@@ -68,13 +66,11 @@ fn look_up(
     let partition = topic.and_then(|topic| topic.partition(wanted.partition_index));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     node.check_leader_epoch(wanted.current_leader_epoch)?;
-    let found = find(&partition.log.view(), version, isolation, wanted.timestamp)?;
+    let view = partition.log.view();
+    let found = find(&view, version, isolation, wanted.timestamp)?;
     // Versions before 4 have no place for it.
-    let leader_epoch = if version < 4 {
-        -1
-    } else {
-        epoch_of(partition, found.offset)
-    };
+    let epoch = view.epoch_at(found.offset).filter(|_| version >= 4);
+    let leader_epoch = epoch.unwrap_or(-1);
     Ok((found, leader_epoch))
 }
 
@@ -96,10 +92,6 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
             Ok(visible.unwrap_or(UNKNOWN))
         }
     }
-}
-
-fn epoch_of(partition: &Partition, offset: i64) -> i32 {
-    partition.log.epoch_at(offset).unwrap_or(-1)
 }
 
 fn answer(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {

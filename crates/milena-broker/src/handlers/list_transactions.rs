@@ -61,5 +61,5 @@ fn failed(caller: &Caller<'_>, error: ErrorCode) -> Handled {
         error_code: error.code(),
         ..Default::default()
     };
-    reply(caller.request, &response, vec![])
+    reply(caller.request, response, vec![])
 }

@@ -55,28 +55,25 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
 }
 
 fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+    let id = wanted.topic_id;
+    let found = node
+        .topics()
+        .called(wanted.name.as_deref().unwrap_or_default(), id)
+        .cloned();
     // Java's clients ask by id with an empty name instead of none.
-    let Some(name) = wanted.name.filter(|_| wanted.topic_id.is_zero()) else {
-        let found = node.topics().by_id(wanted.topic_id).cloned();
-        return match found {
-            Some(topic) => describe(node, &topic),
-            None => MetadataResponseTopic {
-                error_code: ErrorCode::UnknownTopicId.code(),
-                name: None,
-                topic_id: wanted.topic_id,
-                ..unknown(None, ErrorCode::UnknownTopicId)
-            },
-        };
-    };
-    let found = node.topics().by_name(&name).cloned();
-    match found {
-        Some(topic) => describe(node, &topic),
-        None if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
-        None if may_create => match node.auto_create_topic(&name) {
+    let name = wanted.name.filter(|_| id.is_zero());
+    match (found, name) {
+        (Some(topic), _) => describe(node, &topic),
+        (None, None) => MetadataResponseTopic {
+            topic_id: id,
+            ..unknown(None, ErrorCode::UnknownTopicId)
+        },
+        (None, Some(name)) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
+        (None, Some(name)) if may_create => match node.auto_create_topic(&name) {
             Ok(topic) => describe(node, &topic),
             Err(refusal) => unknown(Some(name), refusal.code),
         },
-        None => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
+        (None, Some(name)) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
     }
 }
 

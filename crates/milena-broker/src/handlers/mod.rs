@@ -55,14 +55,13 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use milena_log::FileSlice;
 use milena_wire::{
     api::ApiKey,
-    frame::{self, RequestFrame},
     message::{Request, Response},
 };
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::{
-    net::{Outgoing, Peer},
+    net::{Incoming, Outgoing, Peer},
     node::Node,
 };
 
@@ -126,7 +125,7 @@ pub(crate) enum Handled {
 }
 
 /// Begins a request. A panic is answered with an error, and hurts nobody else.
-pub(crate) fn handle(node: &Arc<Node>, peer: &Peer, request: &RequestFrame) -> Handled {
+pub(crate) fn handle(node: &Arc<Node>, peer: &Peer, request: &Incoming) -> Handled {
     let caller = Caller { node, peer, request };
     panics::contained(request, || dispatch(&caller))
 }
@@ -135,7 +134,7 @@ pub(crate) fn handle(node: &Arc<Node>, peer: &Peer, request: &RequestFrame) -> H
 struct Caller<'a> {
     node: &'a Arc<Node>,
     peer: &'a Peer,
-    request: &'a RequestFrame,
+    request: &'a Incoming,
 }
 
 fn dispatch(caller: &Caller<'_>) -> Handled {
@@ -199,7 +198,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The requests of those who look after a cluster.
-fn dispatch_admin(node: &Node, request: &RequestFrame, key: ApiKey) -> Handled {
+fn dispatch_admin(node: &Node, request: &Incoming, key: ApiKey) -> Handled {
     match key {
         ApiKey::CreateTopics => answer(request, |body| create_topics::handle(node, request.version, body)),
         ApiKey::DeleteTopics => answer(request, |body| delete_topics::handle(node, request.version, body)),
@@ -224,14 +223,14 @@ fn dispatch_admin(node: &Node, request: &RequestFrame, key: ApiKey) -> Handled {
 }
 
 /// Reads the body, makes the answer, encodes it.
-fn answer<R: Request>(request: &RequestFrame, handle: impl FnOnce(R) -> R::Response) -> Handled {
+fn answer<R: Request>(request: &Incoming, handle: impl FnOnce(R) -> R::Response) -> Handled {
     match request.body() {
-        Ok(body) => reply(request, &handle(body), vec![]),
+        Ok(body) => reply(request, handle(body), vec![]),
         Err(error) => Handled::Close(error.to_string()),
     }
 }
 
-fn reply<R: Response>(request: &RequestFrame, response: &R, files: Vec<FileSlice>) -> Handled {
+fn reply<R: Response>(request: &Incoming, response: R, files: Vec<FileSlice>) -> Handled {
     match outgoing(request, response, files) {
         Some(outgoing) => Handled::Reply(outgoing),
         None => Handled::Close(format!("the answer to {} could not be encoded", request.key)),
@@ -239,9 +238,9 @@ fn reply<R: Response>(request: &RequestFrame, response: &R, files: Vec<FileSlice
 }
 
 /// The answer as it is sent; `None` if the version of the request has no place for something in it.
-fn outgoing<R: Response>(request: &RequestFrame, response: &R, files: Vec<FileSlice>) -> Option<Outgoing> {
-    match frame::encode_response(response, request.version, request.correlation_id) {
-        Ok(frame) => Some(Outgoing::new(frame, files)),
+fn outgoing<R: Response>(request: &Incoming, response: R, files: Vec<FileSlice>) -> Option<Outgoing> {
+    match request.answer(response, files) {
+        Ok(outgoing) => Some(outgoing),
         Err(error) => {
             tracing::error!(%error, "an answer could not be encoded");
             None

@@ -36,7 +36,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             topics: refused,
             ..Default::default()
         };
-        return reply(caller.request, &response, vec![]);
+        return reply(caller.request, response, vec![]);
     }
     let asked = body.topics.clone();
     caller.ask(
@@ -63,14 +63,12 @@ fn sort_out(
     version: i16,
     mut topic: OffsetCommitRequestTopic,
 ) -> (Option<OffsetCommitRequestTopic>, Option<OffsetCommitResponseTopic>) {
-    let (found, error) = match version {
-        BY_ID.. => (node.topics().by_id(topic.topic_id).cloned(), ErrorCode::UnknownTopicId),
-        _ => (
-            node.topics().by_name(&topic.name).cloned(),
-            ErrorCode::UnknownTopicOrPartition,
-        ),
-    };
+    let found = node.topics().called(&topic.name, topic.topic_id).cloned();
     let Some(found) = found else {
+        let error = match version {
+            BY_ID.. => ErrorCode::UnknownTopicId,
+            _ => ErrorCode::UnknownTopicOrPartition,
+        };
         return (None, Some(failed(topic, error)));
     };
     topic.name = found.name.clone();

@@ -47,5 +47,9 @@ fn look_up(node: &Node, topic: Option<&Topic>, wanted: &OffsetForLeaderPartition
     let partition = topic.and_then(|topic| topic.partition(wanted.partition));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     node.check_leader_epoch(wanted.current_leader_epoch)?;
-    Ok(partition.log.end_of_epoch(wanted.leader_epoch).unwrap_or(UNDEFINED))
+    let end = partition
+        .log
+        .view()
+        .end_of_epoch(wanted.leader_epoch, node.leader_epoch);
+    Ok(end.unwrap_or(UNDEFINED))
 }

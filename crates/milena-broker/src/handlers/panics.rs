@@ -1,5 +1,12 @@
-//! A panic while a request is served is a bug of the broker. It costs the one who asked an error, and nobody anything
-//! else.
+//! A panic in a request is a bug of ours. Its client is told of an error, in the form that its API has for one; nobody
+//! else notices.
+
+mod admin;
+mod data;
+mod groups;
+#[cfg(test)]
+mod tests;
+mod transactions;
 
 use std::{
     any::Any,
@@ -12,24 +19,37 @@ use std::{
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
-    frame::RequestFrame,
     message::{Request, Response},
     messages::*,
 };
 
 use super::{Handled, outgoing};
-use crate::net::Outgoing;
+use crate::net::{Incoming, Outgoing};
 
 const CODE: i16 = ErrorCode::UnknownServerError.code();
 
+type Panic = Box<dyn Any + Send>;
+
 /// Serves a request such that a panic, now or later, becomes an answer; if the API has no place for an error, the end
 /// of the connection.
-pub(super) fn contained(request: &RequestFrame, begin: impl FnOnce() -> Handled) -> Handled {
-    match catch_unwind(AssertUnwindSafe(begin)) {
-        Ok(Handled::Later(answer)) => Handled::Later(Box::pin(Contained {
-            request: request.clone(),
-            answer,
-        })),
+pub(super) fn contained(request: &Incoming, begin: impl FnOnce() -> Handled) -> Handled {
+    guarded(request, catch_unwind(AssertUnwindSafe(begin)))
+}
+
+/// What has come of a request, with a guard around what is still to come.
+fn guarded(request: &Incoming, handled: Result<Handled, Panic>) -> Handled {
+    match handled {
+        Ok(Handled::Later(answer)) => {
+            let request = request.clone();
+            Handled::Later(Box::pin(async move {
+                let answer = Caught(answer).await;
+                answer.unwrap_or_else(|panic| after_panic(&request, &*panic))
+            }))
+        }
+        Ok(Handled::First(begin)) => {
+            let request = request.clone();
+            Handled::First(Box::pin(async move { guarded(&request, Caught(begin).await) }))
+        }
         Ok(handled) => handled,
         Err(panic) => match after_panic(request, &*panic) {
             Some(answer) => Handled::Reply(answer),
@@ -38,324 +58,126 @@ pub(super) fn contained(request: &RequestFrame, begin: impl FnOnce() -> Handled)
     }
 }
 
-/// An answer that comes later and may panic on the way.
-struct Contained {
-    request: RequestFrame,
-    answer: Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>,
-}
+/// A future that may panic on the way.
+struct Caught<T>(Pin<Box<dyn Future<Output = T> + Send>>);
 
-impl Future for Contained {
-    type Output = Option<Outgoing>;
+impl<T> Future for Caught<T> {
+    type Output = Result<T, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = catch_unwind(AssertUnwindSafe(|| self.answer.as_mut().poll(context)));
-        polled.unwrap_or_else(|panic| Poll::Ready(after_panic(&self.request, &*panic)))
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
     }
 }
 
 /// Tells of the panic, and what to answer.
-fn after_panic(request: &RequestFrame, panic: &(dyn Any + Send)) -> Option<Outgoing> {
+fn after_panic(request: &Incoming, panic: &(dyn Any + Send)) -> Option<Outgoing> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let panic = text.unwrap_or("without a text");
     tracing::error!(api = %request.key, version = request.version, panic, "a request made the broker panic");
     // Reading the request again must not end what has just been saved.
-    catch_unwind(|| error_answer(request)).ok().flatten()
+    catch_unwind(AssertUnwindSafe(|| error_answer(request))).ok().flatten()
+}
+
+/// The error at the top of an answer.
+macro_rules! at_the_top {
+    ($request:expr, $asked:ident => $answer:ident) => {
+        encode($request, |_: $asked| {
+            Some($answer {
+                error_code: CODE,
+                ..Default::default()
+            })
+        })
+    };
 }
 
 /// The error in the form of the API: at the top where there is a place for it, else for each thing that was asked for.
-fn error_answer(request: &RequestFrame) -> Option<Outgoing> {
+fn error_answer(request: &Incoming) -> Option<Outgoing> {
+    let version = request.version;
     match request.key {
-        ApiKey::Produce => encode(request, produce),
-        ApiKey::Fetch => encode(request, fetch),
-        ApiKey::ListOffsets => encode(request, list_offsets),
-        ApiKey::Metadata => encode(request, metadata),
-        ApiKey::CreateTopics => encode(request, create_topics),
-        ApiKey::DeleteTopics => encode(request, delete_topics),
-        ApiKey::InitProducerId => encode(request, |_: InitProducerIdRequest| {
-            Some(InitProducerIdResponse {
-                error_code: CODE,
-                producer_id: -1,
-                producer_epoch: -1,
-                ..Default::default()
-            })
-        }),
-        ApiKey::DescribeCluster => encode(request, |_: DescribeClusterRequest| {
-            Some(DescribeClusterResponse {
-                error_code: CODE,
-                ..Default::default()
-            })
-        }),
-        ApiKey::ListConfigResources => encode(request, |_: ListConfigResourcesRequest| {
-            Some(ListConfigResourcesResponse {
-                error_code: CODE,
-                ..Default::default()
-            })
-        }),
-        ApiKey::AlterPartitionReassignments => encode(request, |_: AlterPartitionReassignmentsRequest| {
-            Some(AlterPartitionReassignmentsResponse {
-                error_code: CODE,
-                ..Default::default()
-            })
-        }),
-        ApiKey::ListPartitionReassignments => encode(request, |_: ListPartitionReassignmentsRequest| {
-            Some(ListPartitionReassignmentsResponse {
-                error_code: CODE,
-                ..Default::default()
-            })
-        }),
+        ApiKey::Produce => encode(request, data::produce),
+        ApiKey::Fetch => encode(request, data::fetch),
+        ApiKey::ListOffsets => encode(request, data::list_offsets),
+        ApiKey::OffsetForLeaderEpoch => encode(request, data::offset_for_leader_epoch),
+        ApiKey::DeleteRecords => encode(request, data::delete_records),
+        ApiKey::Metadata => encode(request, |body| data::metadata(version, body)),
+        ApiKey::DescribeTopicPartitions => encode(request, data::describe_topic_partitions),
+        ApiKey::DescribeProducers => encode(request, data::describe_producers),
+        ApiKey::ApiVersions => at_the_top!(request, ApiVersionsRequest => ApiVersionsResponse),
+        _ => group_error(request)
+            .or_else(|| transaction_error(request))
+            .or_else(|| admin_error(request)),
+    }
+}
+
+fn group_error(request: &Incoming) -> Option<Outgoing> {
+    let version = request.version;
+    match request.key {
+        ApiKey::FindCoordinator => encode(request, |body| groups::find_coordinator(version, body)),
+        ApiKey::JoinGroup => at_the_top!(request, JoinGroupRequest => JoinGroupResponse),
+        ApiKey::SyncGroup => at_the_top!(request, SyncGroupRequest => SyncGroupResponse),
+        ApiKey::Heartbeat => at_the_top!(request, HeartbeatRequest => HeartbeatResponse),
+        ApiKey::LeaveGroup => at_the_top!(request, LeaveGroupRequest => LeaveGroupResponse),
+        ApiKey::ConsumerGroupHeartbeat => {
+            at_the_top!(request, ConsumerGroupHeartbeatRequest => ConsumerGroupHeartbeatResponse)
+        }
+        ApiKey::OffsetCommit => encode(request, groups::offset_commit),
+        ApiKey::OffsetFetch => encode(request, |body| groups::offset_fetch(version, body)),
+        ApiKey::OffsetDelete => at_the_top!(request, OffsetDeleteRequest => OffsetDeleteResponse),
+        ApiKey::DescribeGroups => encode(request, groups::describe_groups),
+        ApiKey::ConsumerGroupDescribe => encode(request, groups::consumer_group_describe),
+        ApiKey::ListGroups => at_the_top!(request, ListGroupsRequest => ListGroupsResponse),
+        ApiKey::DeleteGroups => encode(request, groups::delete_groups),
         _ => None,
     }
 }
 
-fn encode<R, A>(request: &RequestFrame, answer: impl FnOnce(R) -> Option<A>) -> Option<Outgoing>
+fn transaction_error(request: &Incoming) -> Option<Outgoing> {
+    let version = request.version;
+    match request.key {
+        ApiKey::InitProducerId => encode(request, transactions::init_producer_id),
+        ApiKey::AddPartitionsToTxn => encode(request, |body| transactions::add_partitions_to_txn(version, body)),
+        ApiKey::AddOffsetsToTxn => at_the_top!(request, AddOffsetsToTxnRequest => AddOffsetsToTxnResponse),
+        ApiKey::EndTxn => at_the_top!(request, EndTxnRequest => EndTxnResponse),
+        ApiKey::TxnOffsetCommit => encode(request, transactions::txn_offset_commit),
+        ApiKey::WriteTxnMarkers => encode(request, transactions::write_txn_markers),
+        ApiKey::DescribeTransactions => encode(request, transactions::describe_transactions),
+        ApiKey::ListTransactions => at_the_top!(request, ListTransactionsRequest => ListTransactionsResponse),
+        _ => None,
+    }
+}
+
+fn admin_error(request: &Incoming) -> Option<Outgoing> {
+    match request.key {
+        ApiKey::CreateTopics => encode(request, admin::create_topics),
+        ApiKey::DeleteTopics => encode(request, admin::delete_topics),
+        ApiKey::CreatePartitions => encode(request, admin::create_partitions),
+        ApiKey::DescribeConfigs => encode(request, admin::describe_configs),
+        ApiKey::AlterConfigs => encode(request, admin::alter_configs),
+        ApiKey::IncrementalAlterConfigs => encode(request, admin::incremental_alter_configs),
+        ApiKey::ListConfigResources => at_the_top!(request, ListConfigResourcesRequest => ListConfigResourcesResponse),
+        ApiKey::DescribeLogDirs => encode(request, admin::describe_log_dirs),
+        ApiKey::DescribeCluster => at_the_top!(request, DescribeClusterRequest => DescribeClusterResponse),
+        ApiKey::ElectLeaders => encode(request, |body| admin::elect_leaders(request.version, body)),
+        ApiKey::AlterPartitionReassignments => {
+            at_the_top!(request, AlterPartitionReassignmentsRequest => AlterPartitionReassignmentsResponse)
+        }
+        ApiKey::ListPartitionReassignments => {
+            at_the_top!(request, ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse)
+        }
+        _ => None,
+    }
+}
+
+/// The answer that `answer` makes of the request; `None` if that has no place for an error.
+fn encode<R, A>(request: &Incoming, answer: impl FnOnce(R) -> Option<A>) -> Option<Outgoing>
 where
     R: Request<Response = A>,
     A: Response,
 {
     let body = request.body().ok()?;
-    outgoing(request, &answer(body)?, vec![])
-}
-
-fn produce(request: ProduceRequest) -> Option<ProduceResponse> {
-    if request.acks == 0 {
-        // Who wants no answer can only be told by the end of the connection.
-        return None;
-    }
-    let topics = request
-        .topic_data
-        .into_iter()
-        .map(|topic| produce_response::TopicProduceResponse {
-            name: topic.name,
-            topic_id: topic.topic_id,
-            partition_responses: topic
-                .partition_data
-                .iter()
-                .map(|partition| produce_response::PartitionProduceResponse {
-                    index: partition.index,
-                    error_code: CODE,
-                    base_offset: -1,
-                    ..Default::default()
-                })
-                .collect(),
-            ..Default::default()
-        });
-    Some(ProduceResponse {
-        responses: topics.collect(),
-        ..Default::default()
-    })
-}
-
-fn fetch(request: FetchRequest) -> Option<FetchResponse> {
-    let topics = request
-        .topics
-        .into_iter()
-        .map(|topic| fetch_response::FetchableTopicResponse {
-            topic: topic.topic,
-            topic_id: topic.topic_id,
-            partitions: topic
-                .partitions
-                .iter()
-                .map(|partition| super::fetch::failed(partition.partition, ErrorCode::UnknownServerError))
-                .collect(),
-            ..Default::default()
-        });
-    Some(FetchResponse {
-        error_code: CODE,
-        responses: topics.collect(),
-        ..Default::default()
-    })
-}
-
-fn list_offsets(request: ListOffsetsRequest) -> Option<ListOffsetsResponse> {
-    let topics = request
-        .topics
-        .into_iter()
-        .map(|topic| list_offsets_response::ListOffsetsTopicResponse {
-            name: topic.name,
-            partitions: topic
-                .partitions
-                .iter()
-                .map(|partition| list_offsets_response::ListOffsetsPartitionResponse {
-                    partition_index: partition.partition_index,
-                    error_code: CODE,
-                    timestamp: -1,
-                    offset: -1,
-                    ..Default::default()
-                })
-                .collect(),
-            ..Default::default()
-        });
-    Some(ListOffsetsResponse {
-        topics: topics.collect(),
-        ..Default::default()
-    })
-}
-
-fn metadata(request: MetadataRequest) -> Option<MetadataResponse> {
-    let topics = request.topics.unwrap_or_default().into_iter();
-    Some(MetadataResponse {
-        topics: topics
-            .map(|topic| metadata_response::MetadataResponseTopic {
-                error_code: CODE,
-                // Before version 12 there is no topic without a name.
-                name: Some(topic.name.unwrap_or_default()),
-                topic_id: topic.topic_id,
-                ..Default::default()
-            })
-            .collect(),
-        error_code: CODE,
-        ..Default::default()
-    })
-}
-
-fn create_topics(request: CreateTopicsRequest) -> Option<CreateTopicsResponse> {
-    let topics = request
-        .topics
-        .into_iter()
-        .map(|topic| create_topics_response::CreatableTopicResult {
-            name: topic.name,
-            error_code: CODE,
-            ..Default::default()
-        });
-    Some(CreateTopicsResponse {
-        topics: topics.collect(),
-        ..Default::default()
-    })
-}
-
-fn delete_topics(request: DeleteTopicsRequest) -> Option<DeleteTopicsResponse> {
-    let named = request.topics.into_iter().map(|topic| (topic.name, topic.topic_id));
-    let older = request
-        .topic_names
-        .into_iter()
-        .map(|name| (Some(name), Default::default()));
-    let results = named
-        .chain(older)
-        .map(|(name, topic_id)| delete_topics_response::DeletableTopicResult {
-            name,
-            topic_id,
-            error_code: CODE,
-            ..Default::default()
-        });
-    Some(DeleteTopicsResponse {
-        responses: results.collect(),
-        ..Default::default()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use milena_wire::frame;
-
-    use super::*;
-
-    fn frame_of<R: Request>(request: &R, version: i16) -> RequestFrame {
-        let bytes = frame::encode_request(request, version, 77, None).unwrap().into_bytes();
-        RequestFrame::parse(bytes.slice(frame::LENGTH_SIZE..)).unwrap()
-    }
-
-    fn decoded<A: Response>(answer: Outgoing, version: i16) -> A {
-        let bytes = answer.into_bytes().slice(frame::LENGTH_SIZE..);
-        let (correlation_id, response) = frame::decode_response(&bytes, version).unwrap();
-        assert_eq!(correlation_id, 77);
-        response
-    }
-
-    fn panics<R: Request>(request: &R, version: i16) -> Option<R::Response> {
-        match contained(&frame_of(request, version), || panic!("as the test wants it")) {
-            Handled::Reply(answer) => Some(decoded(answer, version)),
-            Handled::Close(_) => None,
-            _ => panic!("neither an answer nor the end"),
-        }
-    }
-
-    fn a_produce(acks: i16) -> ProduceRequest {
-        let partition = produce_request::PartitionProduceData {
-            index: 3,
-            records: Some(bytes::Bytes::new()),
-            ..Default::default()
-        };
-        ProduceRequest {
-            acks,
-            topic_data: vec![produce_request::TopicProduceData {
-                name: "letters".into(),
-                partition_data: vec![partition],
-                ..Default::default()
-            }],
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn a_panic_is_answered_for_each_thing_that_was_asked_for() {
-        for version in 3..=12 {
-            let produced = panics(&a_produce(-1), version).unwrap();
-            let row = &produced.responses[0].partition_responses[0];
-            assert_eq!((row.index, row.error_code), (3, CODE), "version {version}");
-        }
-        let delete = DeleteTopicsRequest {
-            topic_names: vec!["letters".into()],
-            ..Default::default()
-        };
-        assert_eq!(panics(&delete, 5).unwrap().responses[0].error_code, CODE);
-        let fetch = FetchRequest {
-            topics: vec![fetch_request::FetchTopic {
-                partitions: vec![Default::default()],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        for version in 4..=18 {
-            let fetched = panics(&fetch, version).unwrap();
-            assert_eq!(fetched.responses[0].partitions[0].error_code, CODE);
-            assert_eq!(fetched.error_code, if version < 7 { 0 } else { CODE });
-        }
-    }
-
-    #[test]
-    fn every_answer_can_be_encoded_in_every_version() {
-        fn sweep<R: Request + Default>() {
-            let versions = R::KEY.broker_versions().unwrap();
-            for version in versions.min.max(R::VERSIONS.min)..=versions.max {
-                assert!(
-                    panics(&R::default(), version).is_some(),
-                    "{} version {version}",
-                    R::NAME
-                );
-            }
-        }
-        sweep::<FetchRequest>();
-        sweep::<ListOffsetsRequest>();
-        sweep::<MetadataRequest>();
-        sweep::<CreateTopicsRequest>();
-        sweep::<DeleteTopicsRequest>();
-        sweep::<InitProducerIdRequest>();
-        sweep::<DescribeClusterRequest>();
-        sweep::<ListConfigResourcesRequest>();
-        sweep::<AlterPartitionReassignmentsRequest>();
-        sweep::<ListPartitionReassignmentsRequest>();
-    }
-
-    #[test]
-    fn a_panic_ends_the_connection_where_no_answer_could_tell() {
-        assert!(panics(&a_produce(0), 9).is_none(), "no answer is wanted");
-        assert!(panics(&ApiVersionsRequest::default(), 3).is_none());
-    }
-
-    #[tokio::test]
-    async fn a_panic_while_waiting_is_answered_too() {
-        let request = frame_of(&a_produce(-1), 12);
-        let handled = contained(&request, || {
-            Handled::Later(Box::pin(async {
-                tokio::task::yield_now().await;
-                panic!("as the test wants it")
-            }))
-        });
-        let Handled::Later(answer) = handled else {
-            panic!("not later");
-        };
-        let produced: ProduceResponse = decoded(answer.await.unwrap(), 12);
-        assert_eq!(produced.responses[0].partition_responses[0].error_code, CODE);
-    }
+    outgoing(request, answer(body)?, vec![])
 }

@@ -13,7 +13,6 @@ use milena_wire::{
     Uuid,
     compression::Codec,
     errors::ErrorCode,
-    frame::RequestFrame,
     messages::{
         ProduceRequest, ProduceResponse,
         produce_request::TopicProduceData,
@@ -31,6 +30,7 @@ use super::{
 use crate::{
     config::TopicConfig,
     coordinators::Answer,
+    net::Incoming,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
     topics::Topic,
@@ -62,7 +62,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
 }
 
 /// Appends everything. `added` says whether the partitions that are new in the transaction could be added to it.
-fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added: Result<(), ErrorCode>) -> Handled {
+fn produce(node: &Arc<Node>, request: &Incoming, body: ProduceRequest, added: Result<(), ErrorCode>) -> Handled {
     let acks = body.acks;
     let mut produce = Produce {
         node,
@@ -83,7 +83,7 @@ fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added
         // Who wants no answer can only be told of an error by the end of the connection.
         0 if failed => Handled::Close("a produce without acknowledgement failed".to_owned()),
         0 => Handled::NoReply,
-        _ if unsynced.is_empty() => reply(request, &response, vec![]),
+        _ if unsynced.is_empty() => reply(request, response, vec![]),
         _ => {
             let request = request.clone();
             Handled::Later(Box::pin(async move {
@@ -92,7 +92,7 @@ fn produce(node: &Arc<Node>, request: &RequestFrame, body: ProduceRequest, added
                         tell_failure(&mut response, failed);
                     }
                 }
-                outgoing(&request, &response, vec![])
+                outgoing(&request, response, vec![])
             }))
         }
     }
@@ -160,13 +160,11 @@ fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
 }
 
 fn find(node: &Node, version: i16, name: &ByteString, id: Uuid) -> Result<Arc<Topic>, Refusal> {
-    let topics = node.topics();
-    if version >= 13 {
-        let refusal = || Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}"));
-        return topics.by_id(id).cloned().ok_or_else(refusal);
-    }
-    let refusal = || Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"));
-    topics.by_name(name).cloned().ok_or_else(refusal)
+    let found = node.topics().called(name, id).cloned();
+    found.ok_or_else(|| match version {
+        13.. => Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}")),
+        _ => Refusal::no_topic(name),
+    })
 }
 
 struct Produce<'a> {

@@ -35,7 +35,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     };
     let refused = take_unknown(caller.node, &mut body);
     if body.topics.is_empty() {
-        return reply(caller.request, &response(Err(ErrorCode::None), vec![], refused), vec![]);
+        return reply(caller.request, response(Err(ErrorCode::None), vec![], refused), vec![]);
     }
     let asked = body.topics.clone();
     let added = match add_group(caller, &body) {
@@ -55,7 +55,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
                     Ok(answer) => answer.wait().await,
                     Err(error) => Err(error),
                 };
-                outgoing(&request, &response(outcome, asked, refused), vec![])
+                outgoing(&request, response(outcome, asked, refused), vec![])
             }));
         }
         Err(error) => Err(error),

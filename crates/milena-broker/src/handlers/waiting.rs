@@ -40,7 +40,7 @@ impl Caller<'_> {
                 Ok(Answer::Later(_)) => Err(ErrorCode::CoordinatorNotAvailable),
                 Err(error) => Err(error),
             };
-            return reply(self.request, &response(answers.into_iter().map(now).collect()), vec![]);
+            return reply(self.request, response(answers.into_iter().map(now).collect()), vec![]);
         }
         let request = self.request.clone();
         Handled::Later(Box::pin(async move {
@@ -51,7 +51,7 @@ impl Caller<'_> {
                     Err(error) => Err(error),
                 });
             }
-            outgoing(&request, &response(outcomes), vec![])
+            outgoing(&request, response(outcomes), vec![])
         }))
     }
 }

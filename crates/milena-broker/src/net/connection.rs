@@ -1,17 +1,18 @@
 //! One connection: requests are begun in the order they come, and answered in that order too.
 //!
 //! A request that must wait, as a fetch for records or a produce for a sync, does not keep the ones behind it from being
-//! begun; their answers wait their turn.
+//! begun; their answers wait their turn. After an answer that tells the client to pause, nothing is read, begun or sent
+//! until the pause is over.
 
 use std::{collections::VecDeque, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_wire::frame::RequestFrame;
 use tokio::net::{TcpStream, tcp::OwnedWriteHalf};
 
 use super::{
     frames::{FrameReader, ReadFrameError},
+    incoming::Incoming,
     outgoing::Outgoing,
 };
 use crate::{
@@ -59,45 +60,56 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
     let (reader, mut writer) = stream.into_split();
     let mut frames = FrameReader::new(reader, length_max, node.request_memory.clone());
     let mut waiting: VecDeque<Later> = VecDeque::new();
+    let mut pause = Duration::ZERO;
     loop {
-        tokio::select! {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        pause = tokio::select! {
             frame = frames.next(), if waiting.len() < WAITING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
-                begin(node, peer, frame.bytes.clone(), &mut waiting, &mut writer).await?;
+                begin(node, peer, frame.bytes.clone(), &mut waiting, &mut writer).await?
             }
             answer = first(&mut waiting), if !waiting.is_empty() => {
                 waiting.pop_front();
                 let answer = answer.ok_or_else(|| Closed::Refused("a request could not be answered".to_owned()))?;
-                answer.send(&mut writer).await?;
+                send(answer, &mut writer).await?
             }
             () = tokio::time::sleep(idle), if waiting.is_empty() => return Err(Closed::Idle(idle)),
-        }
+        };
     }
 }
 
-/// Begins a request, and answers it if nothing before it waits.
+/// Begins a request, and answers it if nothing before it waits. Gives the pause after it.
 async fn begin(
     node: &Arc<Node>,
     peer: &Peer,
     frame: Bytes,
     waiting: &mut VecDeque<Later>,
     writer: &mut OwnedWriteHalf,
-) -> Result<(), Closed> {
-    let request = RequestFrame::parse(frame).map_err(|error| Closed::Refused(error.to_string()))?;
+) -> Result<Duration, Closed> {
+    let request = Incoming::parse(frame, node.throttle.clone()).map_err(|error| Closed::Refused(error.to_string()))?;
     let mut handled = handlers::handle(node, peer, &request);
     if let Handled::First(first) = handled {
         handled = first.await;
     }
     match handled {
-        Handled::Reply(answer) if waiting.is_empty() => answer.send(writer).await?,
+        Handled::Reply(answer) if waiting.is_empty() => return send(answer, writer).await,
         Handled::Reply(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
         Handled::Later(answer) => waiting.push_back(answer),
-        Handled::NoReply => {}
+        Handled::NoReply => return Ok(request.pause_unanswered()),
         // Nothing waits for something that waits.
         Handled::First(_) => return Err(Closed::Refused("a request could not be begun".to_owned())),
         Handled::Close(reason) => return Err(Closed::Refused(reason)),
     }
-    Ok(())
+    Ok(Duration::ZERO)
+}
+
+/// Sends an answer and gives the pause after it.
+async fn send(answer: Outgoing, writer: &mut OwnedWriteHalf) -> Result<Duration, Closed> {
+    let pause = answer.pause;
+    answer.send(writer).await?;
+    Ok(pause)
 }
 
 /// The answer that is next in order.

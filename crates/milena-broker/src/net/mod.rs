@@ -2,12 +2,14 @@
 
 mod connection;
 mod frames;
+mod incoming;
 mod limits;
 mod listener;
 mod outgoing;
 
 pub(crate) use connection::Peer;
 pub(crate) use frames::RequestMemory;
+pub(crate) use incoming::Incoming;
 pub(crate) use limits::Connections;
 pub(crate) use listener::{bind, serve};
 pub(crate) use outgoing::{Outgoing, placeholder, placeholder_len_max};

@@ -1,6 +1,6 @@
 //! An answer on its way out: bytes from memory, and records straight from files.
 
-use std::io;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use milena_log::FileSlice;
@@ -15,6 +15,8 @@ use tokio::{
 pub(crate) struct Outgoing {
     frame: Frame,
     files: Vec<FileSlice>,
+    /// For so long the connection is silent afterwards.
+    pub(super) pause: Duration,
 }
 
 /// Stands in a response for records that are sent from a file. It has their length, which is all that encoding looks
@@ -36,8 +38,8 @@ fn is_placeholder(segment: &Bytes) -> bool {
 }
 
 impl Outgoing {
-    pub(crate) fn new(frame: Frame, files: Vec<FileSlice>) -> Self {
-        Self { frame, files }
+    pub(super) fn new(frame: Frame, files: Vec<FileSlice>, pause: Duration) -> Self {
+        Self { frame, files, pause }
     }
 
     /// All that would be sent from memory.

@@ -499,3 +499,57 @@ fn who_believes_in_an_older_leader_is_told_of_the_present_one() {
     );
     assert!(newer.node_endpoints.is_empty());
 }
+
+/// A fetch that waits for longer than the client does, of a partition of which records of this epoch were fetched last.
+fn fetch_after(offset: i64, last_fetched_epoch: i32) -> FetchRequest {
+    let mut request = fetch_request("letters", 0, offset);
+    request.topics[0].partitions[0].last_fetched_epoch = last_fetched_epoch;
+    (request.max_wait_ms, request.min_bytes) = (600_000, 1 << 20);
+    request
+}
+
+#[test]
+fn who_fetched_what_the_log_does_not_have_is_told_at_once_where_it_diverges() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[]);
+    broker.client().create_topic("letters", 1, &[]);
+    broker.client().produce("letters", 0, batch(&["a", "b", "c"]));
+    // Two unclean ends: epoch 0 has offsets 0 to 2, epoch 1 has none, epoch 2 has 3 and 4.
+    broker.kill();
+    start(dir.path(), &[]).kill();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.produce("letters", 0, batch(&["d", "e"]));
+    for (offset, epoch, expected) in [(4, 0, (0, 3)), (3, 1, (0, 3)), (9, 2, (2, 5))] {
+        let mut response = client.call(&fetch_after(offset, epoch), 12);
+        let row = response.responses.remove(0).partitions.remove(0);
+        let told = (row.diverging_epoch.epoch, row.diverging_epoch.end_offset);
+        assert_eq!(
+            (row.error_code, told),
+            (0, expected),
+            "offset {offset} of epoch {epoch}"
+        );
+        assert_eq!(row.records.as_deref(), Some(&[][..]));
+        assert_eq!((row.high_watermark, row.log_start_offset), (5, 0));
+    }
+    // An epoch that has not been yet, and an offset below the log: both are out of range.
+    let mut response = client.call(&fetch_after(3, 3), 12);
+    let row = response.responses.remove(0).partitions.remove(0);
+    assert_eq!(
+        (row.error_code, row.high_watermark),
+        (ErrorCode::OffsetOutOfRange.code(), -1)
+    );
+    let mut response = client.call(&fetch_after(-1, 1), 12);
+    let row = response.responses.remove(0).partitions.remove(0);
+    assert_eq!(row.error_code, ErrorCode::OffsetOutOfRange.code());
+    assert_eq!(row.diverging_epoch.epoch, -1);
+    // Who is where the epoch ends, or does not say what it fetched, gets records.
+    for (offset, epoch) in [(3, 0), (4, 2), (4, -1)] {
+        let mut request = fetch_after(offset, epoch);
+        request.min_bytes = 1;
+        let row = client.call(&request, 12).responses.remove(0).partitions.remove(0);
+        assert_eq!((row.error_code, row.diverging_epoch.epoch), (0, -1));
+        assert_eq!(values(row.records.as_ref().unwrap()).len(), 2);
+    }
+    broker.shutdown();
+}

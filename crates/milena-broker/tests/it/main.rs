@@ -18,16 +18,12 @@ mod metadata;
 mod running;
 mod serving;
 mod settings;
+mod throttle;
 mod topics;
 
-use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, TopicConfig, TopicOverrides};
+use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, TopicConfig, TopicOverrides};
 
-fn raw(pairs: &[(&str, &str)]) -> RawConfig {
-    pairs
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
-}
+use running::raw;
 
 fn broker(pairs: &[(&str, &str)]) -> Result<BrokerConfig, ConfigError> {
     BrokerConfig::resolve(BrokerOverrides::fixed(raw(pairs)))

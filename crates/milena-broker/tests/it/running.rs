@@ -2,8 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use milena_broker::{Broker, StartError, config::RawConfig};
-use milena_log::disk::{Disk, RealDisk};
+use milena_broker::{Broker, Options, StartError, Throttle, config::RawConfig};
+use milena_log::disk::Disk;
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
@@ -20,35 +20,57 @@ pub fn start(dir: &Path, settings: &[(&str, &str)]) -> Running {
 }
 
 pub fn try_start(dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
-    try_start_on(Arc::new(RealDisk), dir, settings)
+    try_start_with(Options::default(), dir, settings)
 }
 
 /// Starts a broker on a disk that may misbehave.
 pub fn start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Running {
-    try_start_on(disk, Path::new("/data"), settings).unwrap()
+    let options = Options {
+        disk,
+        ..Options::default()
+    };
+    try_start_with(options, Path::new("/data"), settings).unwrap()
 }
 
-fn try_start_on(disk: Arc<dyn Disk>, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
+/// Starts a broker that slows clients down.
+pub fn start_throttled(throttle: Arc<dyn Throttle>, dir: &Path) -> Running {
+    let options = Options {
+        throttle: Some(throttle),
+        ..Options::default()
+    };
+    try_start_with(options, dir, &[]).unwrap()
+}
+
+fn try_start_with(options: Options, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
-    let mut config = RawConfig::new();
-    config.insert("listeners".to_owned(), "PLAINTEXT://127.0.0.1:0".to_owned());
-    config.insert("log.dirs".to_owned(), dir.to_str().unwrap().to_owned());
-    config.extend(
-        settings
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
-    let broker = runtime.block_on(Broker::start_on(disk, config))?;
+    let mut config = local(dir);
+    config.extend(raw(settings));
+    let broker = runtime.block_on(Broker::start_with(options, config))?;
     let address = broker.address().to_string();
     Ok(Running {
         runtime,
         broker: Some(broker),
         address,
     })
+}
+
+pub fn raw(pairs: &[(&str, &str)]) -> RawConfig {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// The settings of a broker in this directory, on a port of its own.
+pub fn local(dir: &Path) -> RawConfig {
+    raw(&[
+        ("listeners", "PLAINTEXT://127.0.0.1:0"),
+        ("log.dirs", dir.to_str().unwrap()),
+    ])
 }
 
 impl Running {

@@ -1,10 +1,18 @@
 //! What a client meets: versions, order of answers, bad input.
 
-use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request, messages::*};
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use milena_broker::{Spent, Throttle};
+use milena_wire::{
+    api::ApiKey,
+    errors::ErrorCode,
+    message::{Request, Response},
+    messages::*,
+};
 
 use crate::{
     client::{batch, fetch_request, produce_request, values},
-    running::start,
+    running::{start, start_throttled},
 };
 
 fn api_versions_request() -> ApiVersionsRequest {
@@ -15,11 +23,21 @@ fn api_versions_request() -> ApiVersionsRequest {
     }
 }
 
+/// Lets every client pause, as briefly as can be told.
+#[derive(Debug)]
+struct Briefly;
+
+impl Throttle for Briefly {
+    fn pause(&self, _: &Spent<'_>) -> Duration {
+        Duration::from_millis(1)
+    }
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list: one request for each API")]
-fn every_version_of_every_advertised_api_is_answered() {
+fn every_version_of_every_advertised_api_is_answered_and_can_tell_of_a_pause() {
     let dir = tempfile::tempdir().unwrap();
-    let broker = start(dir.path(), &[]);
+    let broker = start_throttled(Arc::new(Briefly), dir.path());
     let mut client = broker.client();
     let id = client.create_topic("letters", 2, &[]);
     client.produce("letters", 0, batch(&["first"]));
@@ -30,10 +48,17 @@ fn every_version_of_every_advertised_api_is_answered() {
         advertised: &[api_versions_response::ApiVersion],
         swept: &mut Vec<i16>,
         request: impl Fn(i16) -> R,
-    ) {
+    ) where
+        R::Response: Clone + PartialEq + Debug,
+    {
         let api = advertised.iter().find(|api| api.api_key == R::KEY.id()).unwrap();
         for version in api.min_version.max(R::VERSIONS.min)..=api.max_version {
-            client.call(&request(version), version);
+            let response = client.call(&request(version), version);
+            if version == api.max_version {
+                let mut told = response.clone();
+                told.set_throttle_time_ms(1);
+                assert_eq!(response, told);
+            }
         }
         swept.push(api.api_key);
     }

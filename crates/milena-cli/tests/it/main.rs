@@ -7,5 +7,8 @@ mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
+mod consume;
 mod crash;
+mod perf;
 mod process;
+mod run;

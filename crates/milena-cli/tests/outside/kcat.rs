@@ -1,6 +1,11 @@
 //! librdkafka, through kcat.
 
-use crate::{process::Process, programs::kcat};
+use std::process::Command;
+
+use crate::{
+    process::Process,
+    programs::{kcat, run},
+};
 
 #[test]
 fn kcat_writes_and_reads_with_every_codec() {
@@ -29,5 +34,34 @@ fn kcat_writes_and_reads_with_every_codec() {
     kcat(&idempotent, &many);
     let read = kcat(&["-C", "-t", "many", "-o", "beginning", "-e", "-q"], "");
     assert_eq!(read, many);
+    assert!(broker.terminate().success());
+}
+
+#[test]
+fn kcat_and_our_consumer_print_the_same_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let kcat = |arguments: &[&str], input: &str| kcat(&broker.address, arguments, input);
+    let with_headers = ["-P", "-t", "letters", "-K:", "-H", "from=Prague", "-H", "empty="];
+    kcat(&with_headers, "key:value\n:no key\n");
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        // Nothing after the colon is no value.
+        let lines = format!("{codec}:{}\n{codec}:\nno colon\n", codec.repeat(100));
+        kcat(&["-P", "-t", "letters", "-K:", "-Z", "-z", codec], &lines);
+    }
+    let format = "%t %p %o %T %K %k %S %s %h %%\\t\\n";
+    let theirs = kcat(
+        &["-C", "-t", "letters", "-o", "beginning", "-e", "-q", "-f", format],
+        "",
+    );
+    let arguments = ["-b", &broker.address, "-t", "letters", "--exit-at-end", "-f", format];
+    let ours = run(
+        Command::new(env!("CARGO_BIN_EXE_milena"))
+            .arg("consume")
+            .args(arguments),
+        "",
+    );
+    assert_eq!(ours.lines().count(), 17, "{ours}");
+    assert_eq!(ours, theirs);
     assert!(broker.terminate().success());
 }

@@ -44,6 +44,8 @@ impl Buffer {
     pub(crate) fn reserve(&mut self, wanted: usize, fetches: usize) -> Option<usize> {
         let used = self.held + self.reserved;
         let share = self.budget.saturating_sub(used) / fetches.max(1);
+        // One fetch never takes all: while its records are read, the next is on its way.
+        let share = share.min(self.budget / 2);
         if share < WORTH_FETCHING.min(wanted) && used > 0 {
             return None;
         }
@@ -151,5 +153,107 @@ impl Buffer {
 
     pub(crate) fn bytes_of(&self, partition: &TopicPartition) -> usize {
         self.by_partition.get(partition).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use milena_machines::fetch::{Position, ResetPolicy};
+    use milena_wire::records::{BatchBuilder, BatchOptions, Batches, NewRecord};
+
+    use super::*;
+
+    const KB: usize = 1024;
+
+    fn place(partition: i32) -> TopicPartition {
+        TopicPartition::new("orders", partition)
+    }
+
+    /// Positions of which partitions 0 and 1 are read, and their turns.
+    fn reading() -> (Positions, Vec<Turn>) {
+        let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
+        positions.assign([place(0), place(1)]);
+        let resets = positions.ask_resets(0);
+        for reset in &resets {
+            positions.handle_reset(&reset.partition, reset.turn, Position::at(0));
+        }
+        (positions, resets.iter().map(|reset| reset.turn).collect())
+    }
+
+    fn fetched(partition: i32, turn: Turn, bytes: usize) -> Fetched {
+        let mut batch = BatchBuilder::new(BatchOptions::default());
+        let value = vec![0; bytes];
+        let record = NewRecord {
+            timestamp: 0,
+            key: None,
+            value: Some(&value),
+            headers: &[],
+        };
+        batch.append(&record).unwrap();
+        Fetched::new(
+            (place(partition), turn),
+            Position::at(0),
+            Batches::new(batch.finish()),
+            None,
+        )
+    }
+
+    #[test]
+    fn what_is_asked_for_and_what_is_here_stay_within_the_budget() {
+        let mut buffer = Buffer::new(1_000 * KB);
+        assert_eq!(buffer.reserve(300 * KB, 1), Some(300 * KB));
+        assert_eq!(
+            buffer.reserve(9_000 * KB, 2),
+            Some(350 * KB),
+            "a fair share of what is left"
+        );
+        assert_eq!(buffer.reserve(9_000 * KB, 1), Some(350 * KB));
+        assert_eq!(buffer.reserve(9_000 * KB, 1), None);
+        buffer.unreserve(300 * KB);
+        assert_eq!(buffer.reserve(9_000 * KB, 1), Some(300 * KB));
+        let mut empty = Buffer::new(1_000 * KB);
+        assert_eq!(
+            empty.reserve(9_000 * KB, 1),
+            Some(500 * KB),
+            "the next must have room too"
+        );
+        let mut tiny = Buffer::new(KB);
+        assert_eq!(tiny.reserve(9_000 * KB, 1), Some(512), "one fetch always gets through");
+        assert_eq!(tiny.reserve(9_000 * KB, 1), None);
+    }
+
+    #[test]
+    fn records_come_in_order_stale_ones_go_and_paused_ones_stay() {
+        let (mut positions, turns) = reading();
+        let mut buffer = Buffer::new(1_000 * KB);
+        buffer.push(fetched(0, turns[0], 10));
+        buffer.push(fetched(1, turns[1], 10));
+        positions.pause(&place(0), true);
+        let taken = buffer.take(&positions).unwrap();
+        assert_eq!(taken.partition, place(1));
+        buffer.put_back(taken);
+        assert_eq!(buffer.take(&positions).map(|taken| taken.partition), Some(place(1)));
+        assert!(buffer.take(&positions).is_none());
+        positions.pause(&place(0), false);
+        positions.seek(&place(0), Position::at(7));
+        assert!(buffer.take(&positions).is_none());
+        assert_eq!(buffer.bytes_of(&place(0)), 0, "what is stale is not counted any more");
+    }
+
+    #[test]
+    fn paused_records_make_room_only_when_nothing_else_can() {
+        let (mut positions, turns) = reading();
+        let mut buffer = Buffer::new(100 * KB);
+        buffer.push(fetched(0, turns[0], 80 * KB));
+        buffer.push(fetched(1, turns[1], 10));
+        assert_eq!(buffer.reserve(50 * KB, 1), None);
+        positions.pause(&place(0), true);
+        assert!(!buffer.is_full_of_paused(&positions), "the other can be handed out");
+        let other = buffer.take(&positions).unwrap();
+        assert!(!buffer.is_full_of_paused(&positions), "it is being handed out");
+        buffer.finish(&other);
+        assert!(buffer.is_full_of_paused(&positions));
+        assert_eq!(buffer.evict_largest(), Some((place(0), turns[0])));
+        assert_eq!(buffer.reserve(50 * KB, 1), Some(50 * KB));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use milena_machines::member::{CommitMode, Leave};
+use milena_machines::member::{CommitMode, Leave, Standing};
 use tokio::time::Instant;
 
 use super::{
     Consumer,
     error::{CommitError, PollError},
-    group::committable,
+    group::{Group, committable},
     shared::Shared,
 };
 use crate::io;
@@ -47,6 +47,8 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 impl Consumer {
     /// Commits positions if commits are automatic, lets the listener hear what goes, leaves the group, waits for commits
     /// under way, and frees all connections. All of it is done even if a part fails; the first failure is returned.
+    ///
+    /// In the middle of a rebalance positions cannot be committed: then this waits for its end first.
     pub async fn close(self) -> Result<(), CloseError> {
         self.close_with(CloseOptions::default()).await
     }
@@ -61,6 +63,7 @@ impl Consumer {
         let committed = self.commit_before_close(options.timeout).await;
         let left = self.leave_group(options.leave).await;
         self.parts.shared.wait_until_gone(deadline).await;
+        self.tell_commits();
         self.parts.shared.close_sessions();
         self.parts.shared.shut_down();
         committed?;
@@ -69,15 +72,27 @@ impl Consumer {
     }
 
     async fn commit_before_close(&mut self, timeout: Duration) -> Result<(), CommitError> {
-        if !self.parts.shared.config.enable_auto_commit {
+        let shared = Arc::clone(&self.parts.shared);
+        if !shared.config.enable_auto_commit {
             return Ok(());
         }
-        let offsets = committable(self.parts.shared.core().consumed_of(None));
-        if offsets.is_empty() {
-            return Ok(());
+        let request_timeout = Duration::from_millis(u64::try_from(shared.request_timeout_ms()).unwrap_or(0));
+        let timeout = timeout.min(request_timeout);
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let offsets = committable(shared.core().consumed_of(None));
+            if offsets.is_empty() {
+                return Ok(());
+            }
+            // Nobody can commit in the middle of a rebalance. It goes on without the application.
+            shared.wait_while(deadline, is_rebalancing).await;
+            let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match self.commit_offsets_within(offsets, left).await {
+                // Another one began before the commit was there.
+                Err(error) if error.is_rebalance() && !left.is_zero() => {}
+                outcome => return outcome,
+            }
         }
-        let request_timeout = Duration::from_millis(u64::try_from(self.parts.shared.request_timeout_ms()).unwrap_or(0));
-        self.commit_offsets_within(offsets, timeout.min(request_timeout)).await
     }
 
     /// Tells the listener what goes, then the group.
@@ -110,15 +125,14 @@ impl Consumer {
 
 impl Shared {
     /// Waits until the group has heard that we leave, and commits are answered.
-    async fn wait_until_gone(self: &Arc<Self>, deadline: Option<Instant>) {
-        loop {
-            {
-                let core = self.core();
-                let Some(group) = &core.group else { return };
-                if group.member.is_gone() && !group.offsets.has_commits() {
-                    return;
-                }
-            }
+    async fn wait_until_gone(&self, deadline: Option<Instant>) {
+        self.wait_while(deadline, |group| !group.member.is_gone() || group.offsets.has_commits())
+            .await;
+    }
+
+    /// Waits as long as something holds of the group, up to the deadline.
+    async fn wait_while(&self, deadline: Option<Instant>, holds: impl Fn(&Group) -> bool) {
+        while self.core().group.as_ref().is_some_and(&holds) {
             let Some(deadline) = deadline else {
                 self.bell().rung().await;
                 continue;
@@ -139,6 +153,9 @@ impl Shared {
     /// What is left to do when nobody is there to hear of it.
     async fn close_in_background(self: Arc<Self>) {
         let deadline = Instant::now().checked_add(DROP_TIMEOUT);
+        if self.config.enable_auto_commit {
+            self.wait_while(deadline, is_rebalancing).await;
+        }
         let now_ms = io::now_ms();
         {
             let mut guard = self.core();
@@ -154,7 +171,8 @@ impl Shared {
                 }
             }
         }
-        self.wait_for_commits(deadline).await;
+        self.drive();
+        self.wait_while(deadline, |group| group.offsets.has_commits()).await;
         {
             let mut core = self.core();
             if let Some(group) = &mut core.group {
@@ -171,22 +189,10 @@ impl Shared {
         self.close_sessions();
         self.shut_down();
     }
+}
 
-    async fn wait_for_commits(self: &Arc<Self>, deadline: Option<Instant>) {
-        self.drive();
-        while self
-            .core()
-            .group
-            .as_ref()
-            .is_some_and(|group| group.offsets.has_commits())
-        {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
-            }
-            self.bell().rung().await;
-        }
-    }
+fn is_rebalancing(group: &Group) -> bool {
+    matches!(group.member.standing(), Standing::Rebalancing)
 }
 
 impl Drop for Consumer {

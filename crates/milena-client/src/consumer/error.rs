@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
     fetch::FetchError,
@@ -116,6 +117,12 @@ impl CommitError {
         };
         matches!(self, Self::Partitions(failed) if failed.values().all(retriable))
     }
+
+    /// Whether it failed because the group was in the middle of a rebalance.
+    pub(super) fn is_rebalance(&self) -> bool {
+        let is_rebalance = |error: &OffsetError| matches!(error, OffsetError::RebalanceInProgress);
+        matches!(self, Self::Partitions(failed) if failed.values().any(is_rebalance))
+    }
 }
 
 fn describe(failed: &BTreeMap<TopicPartition, OffsetError>) -> String {
@@ -176,11 +183,11 @@ fn because(cause: &Option<String>) -> String {
 }
 
 impl OffsetsError {
-    pub(super) fn timed_out<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Self {
+    pub(super) fn timed_out<'a>(partitions: impl Iterator<Item = &'a TopicPartition>, cause: Option<String>) -> Self {
         let partitions: Vec<String> = partitions.map(ToString::to_string).collect();
         Self::TimedOut {
             partitions: partitions.join(", "),
-            cause: None,
+            cause,
         }
     }
 
@@ -200,6 +207,19 @@ impl OffsetsError {
             _ => false,
         }
     }
+}
+
+/// Why topics cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopicsError {
+    #[error("no broker has told the topics within {timeout_ms} ms (default.api.timeout.ms): {cause}")]
+    TimedOut { timeout_ms: i32, cause: String },
+    #[error("the topic {topic} cannot be used: {code}")]
+    Topic { topic: ByteString, code: ErrorCode },
+    #[error("{0}")]
+    Connection(String),
+    #[error("the consumer is closed")]
+    Closed,
 }
 
 impl From<CallError> for OffsetsError {

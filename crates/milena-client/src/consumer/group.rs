@@ -46,7 +46,11 @@ pub(crate) struct Group {
     /// The topics that a pattern matched last.
     pub(crate) matched: Option<BTreeSet<ByteString>>,
     pub(crate) auto_commit: Option<AutoCommit>,
-    committing: BTreeMap<CommitId, oneshot::Sender<CommitResults>>,
+    /// Whether somebody wants to hear of commits.
+    pub(crate) tells_commits: bool,
+    /// What was committed and has not been told yet.
+    pub(crate) committed: Vec<BTreeMap<TopicPartition, OffsetAndMetadata>>,
+    committing: BTreeMap<CommitId, Committing>,
     fetching: BTreeMap<FetchId, Fetching>,
 }
 
@@ -80,6 +84,14 @@ impl AutoCommit {
     }
 }
 
+/// A commit that is under way.
+#[derive(Debug)]
+struct Committing {
+    done: Option<oneshot::Sender<CommitResults>>,
+    /// Kept only if somebody wants to hear of it.
+    offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
+}
+
 /// Who waits for committed offsets.
 #[derive(Debug)]
 enum Fetching {
@@ -102,6 +114,8 @@ impl Group {
             trouble: None,
             matched: None,
             auto_commit,
+            tells_commits: false,
+            committed: vec![],
             committing: BTreeMap::new(),
             fetching: BTreeMap::new(),
         }
@@ -118,9 +132,20 @@ impl Group {
         mode: CommitMode,
     ) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
-        let id = self.offsets.commit(offsets, mode);
-        self.committing.insert(id, done);
+        self.start_commit(offsets, mode, Some(done));
         results
+    }
+
+    fn start_commit(
+        &mut self,
+        offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
+        mode: CommitMode,
+        done: Option<oneshot::Sender<CommitResults>>,
+    ) -> CommitId {
+        let kept = self.tells_commits.then(|| offsets.clone());
+        let id = self.offsets.commit(offsets, mode);
+        self.committing.insert(id, Committing { done, offsets: kept });
+        id
     }
 
     pub(crate) fn fetch_committed(
@@ -247,7 +272,16 @@ impl Shared {
                 None => {}
             }
         }
-        if let Some(done) = group.committing.remove(&id) {
+        let Some(Committing { done, offsets }) = group.committing.remove(&id) else {
+            return;
+        };
+        if let Some(mut offsets) = offsets {
+            offsets.retain(|partition, _| results.get(partition).is_some_and(Result::is_ok));
+            group
+                .committed
+                .extend(Some(offsets).filter(|offsets| !offsets.is_empty()));
+        }
+        if let Some(done) = done {
             // Whoever asked may have gone.
             let _ = done.send(results);
         }
@@ -263,6 +297,10 @@ impl Shared {
                 for (partition, turn) in asked {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
+                            // Whoever committed may know of a newer leader than we do.
+                            if let Some(epoch) = committed.as_ref().and_then(|committed| committed.leader_epoch) {
+                                self.metadata.handle_epoch(&partition, epoch);
+                            }
                             let position = committed.as_ref().map(|committed| Position {
                                 offset: committed.offset,
                                 epoch: committed.leader_epoch,
@@ -309,7 +347,10 @@ impl Shared {
         };
         auto_commit.restart(now_ms);
         if !offsets.is_empty() {
-            auto_commit.under_way = Some(group.offsets.commit(offsets, CommitMode::Async));
+            let id = group.start_commit(offsets, CommitMode::Async, None);
+            if let Some(auto_commit) = &mut group.auto_commit {
+                auto_commit.under_way = Some(id);
+            }
             core.is_dirty = true;
         }
     }

@@ -1,7 +1,7 @@
 //! The consumer.
 //!
 //! [`Consumer`] is the application's side: it is polled, and all that concerns a group happens inside `poll`. The state
-//! behind it is shared with the io thread ([`shared`]), which fetches ahead, sends heartbeats and keeps deadlines.
+//! behind it is shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
 mod api;
@@ -25,13 +25,16 @@ mod shared;
 mod stream;
 mod subscribe;
 mod subscription;
+mod topics;
 mod typed;
 mod wakeup;
 
 pub use api::{ConsumerApi, Offsets, RebalanceApi};
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
-pub use error::{CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError};
+pub use error::{
+    CommitError, GroupError, NewConsumerError, OffsetsError, PollError, SeekError, SubscribeError, TopicsError,
+};
 pub use interceptor::ConsumerInterceptor;
 pub use listener::{ListenerError, RebalanceListener};
 pub use milena_machines::{
@@ -47,6 +50,7 @@ pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
 pub use stream::RecordStream;
+pub use topics::{Node, PartitionInfo};
 pub use typed::TypedRecord;
 pub use wakeup::WakeupHandle;
 

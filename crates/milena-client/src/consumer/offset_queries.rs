@@ -100,11 +100,13 @@ impl Shared {
     ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, OffsetsError> {
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
         let mut found = BTreeMap::new();
+        let mut cause = None;
         loop {
             self.want_topics_of(questions.keys());
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
             if left_ms <= 0 && !questions.is_empty() {
-                return Err(OffsetsError::timed_out(questions.keys()));
+                let trouble = self.metadata.trouble().map(|trouble| trouble.to_string());
+                return Err(OffsetsError::timed_out(questions.keys(), trouble.or(cause)));
             }
             for (partition, outcome) in self.ask_leaders(questions.clone(), left_ms).await {
                 match outcome {
@@ -112,7 +114,7 @@ impl Shared {
                         questions.remove(&partition);
                         found.insert(partition, answer);
                     }
-                    Err(error) if error.is_retriable() => {}
+                    Err(error) if error.is_retriable() => cause = Some(error.to_string()),
                     Err(error) => return Err(error),
                 }
             }

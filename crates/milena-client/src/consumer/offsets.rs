@@ -49,7 +49,8 @@ impl RebalanceConsumer {
                 self.shared.drive_locked(&mut core, io::now_ms());
             }
             if !self.rung_before(Some(deadline)).await {
-                return Err(OffsetsError::timed_out(std::iter::once(partition)));
+                let trouble = self.shared.metadata.trouble().map(|trouble| trouble.to_string());
+                return Err(OffsetsError::timed_out(std::iter::once(partition), trouble));
             }
         }
     }

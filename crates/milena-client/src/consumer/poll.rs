@@ -45,6 +45,7 @@ impl Consumer {
             if self.parts.shared.bell().take_wakeup() {
                 return Err(PollError::Wakeup);
             }
+            self.tell_commits();
             match self.step(max)? {
                 Step::Event(event) => {
                     self.run_event(event).await?;
@@ -148,6 +149,7 @@ impl Consumer {
                 .then(|| core.buffer.take(&core.positions))
                 .flatten();
         }
+        records.group();
         let shared = &self.parts.shared;
         let mut core = shared.core();
         if core.is_dirty {
@@ -182,19 +184,18 @@ impl Consumer {
         let began_ms = io::now_ms();
         let outcome = match &event {
             MemberEvent::Revoked(partitions) => {
+                tracing::info!(partitions = %names(partitions), "partitions revoked");
                 self.hold(partitions, true);
                 self.commit_revoked(partitions).await;
                 self.listener.revoked(&mut self.parts, partitions).await
             }
             MemberEvent::Lost(partitions) => {
                 self.hold(partitions, true);
-                tracing::warn!(
-                    partitions = partitions.len(),
-                    "partitions were lost: the group went on without us"
-                );
+                tracing::warn!(partitions = %names(partitions), "partitions lost: the group went on without us");
                 self.listener.lost(&mut self.parts, partitions).await
             }
             MemberEvent::Assigned { added, all } => {
+                tracing::info!(added = %names(added), partitions = all.len(), "partitions assigned");
                 self.take_assignment(added, all);
                 self.listener.assigned(&mut self.parts, added).await
             }
@@ -281,6 +282,11 @@ impl Consumer {
         }
         shared.drive_locked(core, now_ms);
     }
+}
+
+fn names(partitions: &[TopicPartition]) -> String {
+    let names: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+    names.join(", ")
 }
 
 fn count_delivered(core: &mut Core, partition: &TopicPartition, count: (usize, usize), reads_committed: bool) {

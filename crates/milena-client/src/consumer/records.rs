@@ -1,6 +1,6 @@
 //! Records as `poll` hands them out.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use milena_machines::{TopicPartition, fetch::Position};
 use milena_wire::records::{Headers, Record, RecordSet, TimestampType};
@@ -114,6 +114,28 @@ impl ConsumerRecords {
             Some((last, next)) if last == partition => *next = position,
             _ => self.next.push((partition.clone(), position)),
         }
+    }
+
+    /// Puts together what came of one partition in several fetches, with those of others in between.
+    pub(crate) fn group(&mut self) {
+        // Two cannot have another in between.
+        if self.next.len() < 3 {
+            return;
+        }
+        let mut ranks = BTreeMap::new();
+        for (partition, _) in &self.next {
+            let rank = ranks.len();
+            ranks.entry(partition.clone()).or_insert(rank);
+        }
+        if ranks.len() == self.next.len() {
+            return;
+        }
+        let rank = |partition: &TopicPartition| ranks.get(partition).copied();
+        self.chunks.sort_by_cached_key(|chunk| rank(&chunk.batch.partition));
+        // Of one partition the last counts: that is where reading goes on.
+        self.next.reverse();
+        self.next.sort_by_cached_key(|(partition, _)| rank(partition));
+        self.next.dedup_by(|(partition, _), (before, _)| partition == before);
     }
 }
 

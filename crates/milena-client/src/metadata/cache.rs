@@ -117,6 +117,13 @@ impl Broker {
 }
 
 impl MetadataCache {
+    /// What one answer says, without anything from before.
+    pub(crate) fn of(response: &MetadataResponse, version: i16) -> Self {
+        let mut cache = Self::default();
+        cache.update(response, version, |_, _| false);
+        cache
+    }
+
     pub(crate) fn cluster_id(&self) -> Option<&ByteString> {
         self.cluster_id.as_ref()
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     io::{instant, now_ms},
-    net::{Connection, Connections, Role, SendOptions},
+    net::{CallError, Connection, Connections, Role, SendOptions},
 };
 
 /// What a client knows of the cluster, kept up to date on the io thread. Clones are the same; it ends with the last.
@@ -152,7 +152,7 @@ impl Metadata {
         &self.guard.shared.connections
     }
 
-    /// Asks no more.
+    /// Asks no more, and forgets its observers.
     pub(crate) fn close(&self) {
         self.guard.shared.close();
     }
@@ -215,6 +215,11 @@ impl Shared {
         let shared = Arc::downgrade(self);
         connection.send(call.request, options, move |result| {
             let Some(shared) = Weak::upgrade(&shared) else { return };
+            if matches!(result, Err(CallError::Closed)) {
+                // There will be no connections any more.
+                shared.close();
+                return;
+            }
             let result = result.map(|answer| (answer.version, answer.response));
             let mut core = shared.core();
             let changed = core
@@ -266,6 +271,9 @@ impl Shared {
         self.core().closed = true;
         self.told.send_modify(|told| told.closed = true);
         self.wake.notify_one();
+        // They may hold what holds this.
+        let observers = std::mem::take(&mut *self.observers());
+        drop(observers);
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {

@@ -11,7 +11,10 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports, reason = "the consumer that is built on them comes next")]
+#[allow(
+    unused_imports,
+    reason = "made for all clients; the producer and the admin client need the rest"
+)]
 pub(crate) use cache::{Broker, Leader, LeaderHint, MetadataCache, Partition, Topic};
 pub(crate) use driver::Metadata;
-pub(crate) use refresh::{MetadataError, Refresh, Refresher, Wanted};
+pub(crate) use refresh::{MetadataError, Refresh, Refresher, VERSION_MIN, Wanted};

@@ -15,7 +15,7 @@ use super::{Broker, LeaderHint, MetadataCache};
 use crate::net::{Backoff, CallError, ClientSettings, MetadataRecovery};
 
 /// Older versions cannot say that a topic is not to be created.
-const VERSION_MIN: i16 = 4;
+pub(crate) const VERSION_MIN: i16 = 4;
 /// Older versions know no ids, or have the field and refuse it.
 const IDS_SINCE: i16 = 12;
 

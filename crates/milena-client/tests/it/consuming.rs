@@ -1,11 +1,11 @@
 //! The consumer against a broker in this process.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use milena_client::{
     config::ConsumerConfig,
     consumer::{
-        Consumer, ConsumerRecords, TopicPartition,
+        Consumer, ConsumerInterceptor, ConsumerRecords, OffsetAndMetadata, TopicPartition,
         deserialize::{Json, Plain},
     },
 };
@@ -351,6 +351,42 @@ async fn a_stream_hands_out_record_by_record() {
 }
 
 #[tokio::test]
+async fn records_of_one_partition_stand_together() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 2);
+    broker.produce("letters", 0, &["a", "b"]);
+    broker.produce("letters", 1, &["x"]);
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0), letters(1)]).unwrap();
+    let first = consumer.stream().next().await.unwrap().partition();
+    let lag_is = async |consumer: &Consumer, partition, lag| {
+        while consumer.current_lag(&letters(partition)).unwrap() != Some(lag) {
+            tokio::task::yield_now().await;
+        }
+    };
+    // What is fetched later waits behind what is there of the other partition.
+    for partition in [0, 1] {
+        let left = if partition == 0 { 2 } else { 1 } - i64::from(first == partition);
+        lag_is(&consumer, partition, left).await;
+        broker.produce("letters", partition, &["later"]);
+        lag_is(&consumer, partition, left + 1).await;
+    }
+    let records = consumer.poll(60 * SECOND).await.unwrap();
+    assert_eq!(records.len(), 4);
+    let partitions: Vec<i32> = records.iter().map(|record| record.partition()).collect();
+    assert!(
+        partitions.is_sorted() || partitions.is_sorted_by(|a, b| a >= b),
+        "{partitions:?}"
+    );
+    assert_eq!(records.partitions().count(), 2);
+    let mut next: Vec<_> = records.next_offsets().collect();
+    next.sort_by_key(|(partition, _)| *partition);
+    let next: Vec<i64> = next.into_iter().map(|(_, position)| position.offset).collect();
+    assert_eq!(next, [3, 2]);
+}
+
+#[tokio::test]
 async fn a_topic_made_anew_is_read_from_its_beginning() {
     let broker = TestBroker::start();
     let mut consumer = reader(&broker, &[("metadata.max.age.ms", "100")]);
@@ -420,4 +456,109 @@ async fn metrics_tell_what_happened_under_kafkas_names() {
     assert!(text.lines().any(|line| line == lag), "{text}");
     let group = r#"kafka_consumer_rebalance_total{client_id="reader",group="measured"} 1"#;
     assert!(text.lines().any(|line| line == group), "{text}");
+}
+
+/// Counts records and remembers what was committed.
+struct Watcher(std::sync::Arc<std::sync::Mutex<(usize, Vec<i64>)>>);
+
+impl ConsumerInterceptor for Watcher {
+    fn on_consume(&mut self, records: ConsumerRecords) -> ConsumerRecords {
+        self.0.lock().unwrap().0 += records.len();
+        records
+    }
+
+    fn on_commit(&mut self, offsets: &BTreeMap<TopicPartition, OffsetAndMetadata>) {
+        self.0.lock().unwrap().1.push(offsets[&letters(0)].offset);
+    }
+}
+
+#[tokio::test]
+async fn interceptors_see_records_and_commits() {
+    let broker = TestBroker::start();
+    let settings = [
+        ("group.id", "watched"),
+        ("max.poll.records", "1"),
+        ("enable.auto.commit", "false"),
+    ];
+    let mut consumer = reader(&broker, &settings);
+    let seen = std::sync::Arc::default();
+    consumer.add_interceptor(Watcher(std::sync::Arc::clone(&seen)));
+    read(&mut consumer, 2).await;
+    consumer.commit_async().unwrap();
+    read(&mut consumer, 1).await;
+    consumer.commit_sync().await.unwrap();
+    consumer.close().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), (3, vec![2, 3]));
+}
+
+#[tokio::test]
+async fn calls_that_are_dropped_leave_the_consumer_as_it_was() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[("group.id", "dropped"), ("enable.auto.commit", "false")]);
+    let place = letters(0);
+    for tries in 0..30 {
+        tokio::select! {
+            biased;
+            () = yields(tries) => {}
+            position = consumer.position(&place) => assert_eq!(position.unwrap().offset, 0),
+        }
+        tokio::select! {
+            biased;
+            () = yields(tries) => {}
+            ends = consumer.end_offsets([&place]) => assert_eq!(ends.unwrap()[&place], 5),
+        }
+        tokio::select! {
+            biased;
+            () = yields(tries) => {}
+            committed = consumer.commit_sync() => committed.unwrap(),
+        }
+    }
+    assert_eq!(read(&mut consumer, 5).await, ["a", "b", "c", "d", "e"]);
+    consumer.commit_sync().await.unwrap();
+    assert_eq!(consumer.committed([&letters(0)]).await.unwrap()[&letters(0)].offset, 5);
+}
+
+#[tokio::test]
+async fn a_duration_leads_back_in_time() {
+    let broker = TestBroker::start();
+    // The records are of 2023: none is as young as an hour, all are younger than 10,000 days.
+    let mut consumer = reader(&broker, &[("auto.offset.reset", "by_duration:PT1H")]);
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 5);
+    consumer.close().await.unwrap();
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "by_duration:P10000D");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 0);
+}
+
+/// What a task must be to be spawned.
+fn sendable<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[tokio::test]
+async fn a_consumer_can_live_in_a_task_of_its_own() {
+    let broker = TestBroker::start();
+    let mut consumer = reader(&broker, &[]);
+    let task = tokio::spawn(sendable(async move {
+        let values = read(&mut consumer, 5).await;
+        consumer.unsubscribe().await.unwrap();
+        consumer.close().await.unwrap();
+        values
+    }));
+    assert_eq!(task.await.unwrap(), ["a", "b", "c", "d", "e"]);
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_says_why() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let config = ConsumerConfig::builder(&*address).set("default.api.timeout.ms", 200);
+    let mut consumer = Consumer::new(config).unwrap();
+    let error = consumer.end_offsets([&letters(0)]).await.unwrap_err().to_string();
+    assert!(error.contains("letters-0") && error.contains(&address), "{error}");
+    consumer.assign([letters(0)]).unwrap();
+    let error = consumer.position(&letters(0)).await.unwrap_err().to_string();
+    assert!(error.contains("letters-0") && error.contains(&address), "{error}");
 }

@@ -271,3 +271,48 @@ async fn a_pattern_can_be_the_brokers_affair() {
     }
     assert_eq!(records.iter().next().unwrap().topic(), "orders-eu");
 }
+
+#[tokio::test]
+async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
+    let broker = TestBroker::start();
+    for kind in [
+        ("range", "classic"),
+        ("cooperative-sticky", "classic"),
+        ("", "consumer"),
+    ] {
+        for polls in 0..15 {
+            let topic = format!("closing-{}-{}-{polls}", kind.0, kind.1);
+            broker.create_topic(&topic, 4);
+            for partition in 0..4 {
+                broker.produce(&topic, partition, &["a", "b", "c"]);
+            }
+            let (mut first, heard) = joined(config(&broker, &topic, kind), &topic);
+            let mut read = 0;
+            while read < 12 {
+                read += first.poll(SHORT).await.unwrap().len();
+            }
+            // The second one's coming is at another point for each number of polls.
+            let (mut second, _) = joined(config(&broker, &topic, kind), &topic);
+            for _ in 0..polls {
+                for consumer in [&mut first, &mut second] {
+                    let records = consumer.poll(Duration::from_millis(5)).await.unwrap();
+                    assert!(records.is_empty(), "{kind:?}, {polls}: read twice");
+                }
+            }
+            first.close().await.unwrap();
+            let lost = heard.lock().unwrap().iter().any(|heard| heard.starts_with("lost"));
+            assert!(!lost, "{kind:?}, {polls}: {:?}", heard.lock().unwrap());
+            while second.assignment().len() < 4 {
+                let records = second.poll(SHORT).await.unwrap();
+                assert!(records.is_empty(), "{kind:?}, {polls}: read twice");
+            }
+            for partition in second.assignment() {
+                assert_eq!(
+                    second.position(&partition).await.unwrap().offset,
+                    3,
+                    "{kind:?}, {polls}"
+                );
+            }
+        }
+    }
+}

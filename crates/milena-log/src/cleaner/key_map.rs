@@ -6,12 +6,19 @@
 
 use twox_hash::XxHash3_128;
 
-/// A table of fixed size with open addressing: nothing is allocated for a key.
+/// A table with open addressing: nothing is allocated for a key. It begins small, because a small one stays in the
+/// processor's caches, and grows in few steps.
 pub(super) struct KeyMap {
     /// Two halves of a hash, and the offset plus one: zero is an empty slot.
     slots: Vec<[u64; 3]>,
+    slots_max: usize,
     len: usize,
 }
+
+/// A table of more slots begins with a part of them.
+const SLOTS_FIRST: usize = 32 << 10;
+/// How much larger a table gets at once. While it is moved, the old one is there too.
+const GROWTH: usize = 8;
 
 impl KeyMap {
     const SLOT_SIZE: usize = size_of::<[u64; 3]>();
@@ -20,12 +27,14 @@ impl KeyMap {
     pub(super) fn new(bytes_max: usize, record_bytes: u64) -> Self {
         // Records of fewer bytes are rare enough; where they are not, compaction goes on in another round.
         let records = usize::try_from(record_bytes / 4).unwrap_or(usize::MAX);
-        Self::with_slots((bytes_max / Self::SLOT_SIZE).min(records).max(16))
-    }
-
-    fn with_slots(count: usize) -> Self {
+        let slots_max = (bytes_max / Self::SLOT_SIZE).min(records).max(16);
+        let mut first = slots_max;
+        while first > SLOTS_FIRST {
+            first = first.div_ceil(GROWTH);
+        }
         Self {
-            slots: vec![[0; 3]; count],
+            slots: vec![[0; 3]; first],
+            slots_max,
             len: 0,
         }
     }
@@ -33,16 +42,19 @@ impl KeyMap {
     /// Notes a key; `false` if there is no room for it.
     pub(super) fn insert(&mut self, key: &[u8], offset: i64) -> bool {
         let (high, low) = hash(key);
+        let mut place = self.place(high, low);
+        let is_new = self.slots.get(place).is_some_and(|slot| slot[2] == 0);
         // A table that is fuller is a slow one.
-        let full = self.len >= self.slots.len() / 4 * 3;
-        let place = self.place(high, low);
+        if is_new && self.len >= self.slots.len() / 4 * 3 {
+            if self.slots.len() == self.slots_max {
+                return false;
+            }
+            self.resize((self.slots.len() * GROWTH).min(self.slots_max));
+            place = self.place(high, low);
+        }
         let Some(slot) = self.slots.get_mut(place) else {
             return false;
         };
-        let is_new = slot[2] == 0;
-        if is_new && full {
-            return false;
-        }
         *slot = [high, low, offset.cast_unsigned().wrapping_add(1)];
         self.len += usize::from(is_new);
         true
@@ -50,10 +62,13 @@ impl KeyMap {
 
     /// Doubles the room.
     pub(super) fn grow(&mut self) {
-        let larger = Self::with_slots(self.slots.len() * 2);
-        let before = std::mem::replace(self, larger);
-        self.len = before.len;
-        for slot in before.slots.into_iter().filter(|slot| slot[2] != 0) {
+        self.slots_max *= 2;
+        self.resize(self.slots_max);
+    }
+
+    fn resize(&mut self, count: usize) {
+        let before = std::mem::replace(&mut self.slots, vec![[0; 3]; count]);
+        for slot in before.into_iter().filter(|slot| slot[2] != 0) {
             let place = self.place(slot[0], slot[1]);
             if let Some(free) = self.slots.get_mut(place) {
                 *free = slot;
@@ -114,5 +129,18 @@ mod tests {
         }
         assert_eq!(map.last_offset(b"another"), None);
         assert_eq!(map.last_offset(b"more"), Some(0));
+    }
+
+    #[test]
+    fn it_begins_small_and_has_all_its_room_in_the_end() {
+        let count = 2 * GROWTH * SLOTS_FIRST;
+        let mut map = KeyMap::new(count * KeyMap::SLOT_SIZE, u64::MAX);
+        assert!(map.slots.len() <= SLOTS_FIRST);
+        let keys = || (0..i64::MAX).map(|number| (number, number.to_be_bytes()));
+        let taken = keys().take_while(|(number, key)| map.insert(key, *number)).count();
+        assert_eq!((taken, map.slots.len()), (count / 4 * 3, count));
+        for (number, key) in keys().take(taken) {
+            assert_eq!(map.last_offset(&key), Some(number));
+        }
     }
 }

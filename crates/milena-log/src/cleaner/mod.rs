@@ -35,7 +35,8 @@ pub(crate) use swap::complete_swaps;
 /// How much memory compaction may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionLimits {
-    /// Bytes for the keys of one round, 32 for each. Where that is not enough, another round goes on.
+    /// Bytes for the keys of one round, 32 for each, and an eighth more while their table grows. Where that is not
+    /// enough, another round goes on.
     pub map_bytes_max: usize,
 }
 

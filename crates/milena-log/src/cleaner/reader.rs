@@ -1,16 +1,22 @@
-//! Reading all batches of a segment, in large pieces and always into the same memory.
+//! Reading all batches of a segment, in pieces that fit a cache and always into the same memory.
 
 use std::ops::ControlFlow;
 
-use milena_wire::{
-    pool::BufferPool,
-    records::{Batch, Batches},
-};
+use bytes::{Bytes, BytesMut};
+use milena_wire::records::{Batch, Batches};
 
 use crate::{error::StorageError, segment::Segment};
 
+/// How much is read at once. What is read is looked at from end to end at once, so it had better be near still.
+const WINDOW: usize = 256 << 10;
+/// So many batches fit a window at least: what is cut off at its end is read again with the next.
+const BATCHES_IN_WINDOW: usize = 8;
+
 pub(super) struct Reader {
-    pool: BufferPool,
+    /// What was read last and before that. Somebody may still look at the last batch while the next is read, so the
+    /// memory is used in turns.
+    last: Bytes,
+    before: Bytes,
     /// How much is read at once; it grows with the largest batch.
     window: usize,
 }
@@ -18,8 +24,9 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new() -> Self {
         Self {
-            pool: BufferPool::new(64 << 20),
-            window: 1 << 20,
+            last: Bytes::new(),
+            before: Bytes::new(),
+            window: WINDOW,
         }
     }
 
@@ -35,25 +42,35 @@ impl Reader {
         let mut position = start;
         while position < end {
             let left = (end - position) as usize;
-            let mut buffer = self.pool.take(self.window.min(left));
-            buffer.resize(self.window.min(left), 0);
-            let read = segment.read_into(&mut buffer, position)?;
-            buffer.truncate(read);
+            let len = self.window.min(left);
             let before = position;
-            for batch in Batches::new(buffer.freeze()) {
+            for batch in Batches::new(self.read(segment, position, len)?) {
                 let batch = batch.map_err(|error| damaged(error.to_string()))?;
                 position += batch.size() as u32;
+                self.window = self.window.max(batch.size() * BATCHES_IN_WINDOW);
                 if visit(&batch, position)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             if position == before {
-                if self.window >= left {
+                if len == left {
                     return Err(damaged(format!("the batch at {position} is not whole")));
                 }
-                self.window *= 2;
+                self.window = self.window.max(len * 2);
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn read(&mut self, segment: &Segment, position: u32, len: usize) -> Result<Bytes, StorageError> {
+        let before = std::mem::replace(&mut self.before, std::mem::take(&mut self.last));
+        let mut buffer: BytesMut = before.try_into_mut().unwrap_or_default();
+        if buffer.len() < len {
+            // Only what is new is filled with zeros.
+            buffer.resize(len, 0);
+        }
+        let read = segment.read_into(buffer.get_mut(..len).unwrap_or_default(), position)?;
+        self.last = buffer.freeze();
+        Ok(self.last.slice(..read))
     }
 }

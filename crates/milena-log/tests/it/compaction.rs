@@ -348,6 +348,27 @@ fn a_batch_with_more_keys_than_the_map_may_have_is_compacted_all_the_same() {
 }
 
 #[test]
+fn batches_larger_than_what_is_read_at_once_are_compacted_too() {
+    let (_, log) = fresh(&LogConfig {
+        segment_bytes: 4 << 20,
+        max_message_bytes: 8 << 20,
+        ..config()
+    });
+    let sizes = [10, 300_000, 700_000, 20, 1_500_000, 300_000];
+    for (place, size) in sizes.into_iter().enumerate() {
+        put(&log, ["a", "b"][place % 2], Some(&"x".repeat(size)));
+    }
+    put(&log, "filler", Some(&"x".repeat(4_100_000)));
+    close_segment(&log);
+    compact(&log, 0);
+    let lengths = values(&log)
+        .into_iter()
+        .map(|(offset, key, value)| (offset, key, value.unwrap().len()));
+    let expected = [(4, "a".to_owned(), 1_500_000), (5, "b".to_owned(), 300_000)];
+    assert_eq!(lengths.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn small_segments_become_one() {
     let (disk, log) = fresh(&config());
     let segments = |disk: &MemoryDisk| {

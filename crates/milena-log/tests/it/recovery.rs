@@ -142,11 +142,11 @@ fn leader_epochs_survive_with_their_offsets() {
             ..FRESH
         },
     ] {
-        let log = open(&disk, &config(), opening);
-        assert_eq!(log.end_of_epoch(4), Some((4, 4)));
-        assert_eq!(log.end_of_epoch(6), Some((4, 4)));
-        assert_eq!(log.end_of_epoch(7), Some((7, 5)));
-        assert_eq!(log.end_of_epoch(8), None);
-        assert_eq!(log.epoch_at(3), Some(4));
+        let view = open(&disk, &config(), opening).view();
+        assert_eq!(view.end_of_epoch(4, 7), Some((4, 4)));
+        assert_eq!(view.end_of_epoch(6, 7), Some((4, 4)));
+        assert_eq!(view.end_of_epoch(7, 7), Some((7, 5)));
+        assert_eq!(view.end_of_epoch(8, 7), None);
+        assert_eq!(view.epoch_at(3), Some(4));
     }
 }

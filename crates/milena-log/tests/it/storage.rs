@@ -112,10 +112,10 @@ fn a_batch_that_is_refused_because_an_epoch_cannot_be_written_is_not_in_the_log(
     let appended = log.append(&next, 1, 0).unwrap();
     assert_eq!((appended.base_offset, appended.duplicate), (1, false));
     assert_eq!(read_all(&log.view(), 0, 1 << 20).len(), 3);
-    assert_eq!(log.epoch_at(1), Some(1));
+    assert_eq!(log.view().epoch_at(1), Some(1));
     log.close().unwrap();
     let log = open(&disk, &LogConfig::default(), FRESH);
-    assert_eq!((log.epoch_at(0), log.epoch_at(1)), (Some(0), Some(1)));
+    assert_eq!((log.view().epoch_at(0), log.view().epoch_at(1)), (Some(0), Some(1)));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod consumer;
 mod fetch_positions;
 mod fetch_session;
 mod groups_admin;
+mod member;
 mod offsets_commit;
 mod offsets_delete;
 mod offsets_expiry;

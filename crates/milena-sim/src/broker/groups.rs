@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use milena_machines::{
-    GroupCoordinator, Ticket, TopicsImage,
+    GroupCoordinator, Ticket, TopicPartition, TopicsImage,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, OffsetKey},
     transaction::ProducerEpoch,
 };
@@ -20,7 +20,6 @@ use milena_wire::{
 use super::{Broker, BrokerSettings, Held, LogId};
 use crate::{
     Mutation,
-    checks::TopicPartition,
     clients::{ClientId, Reply},
     journal::{Entry, Journal},
     simulation::World,

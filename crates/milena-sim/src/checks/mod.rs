@@ -4,6 +4,7 @@
 //! hold ends the run.
 
 mod fencing;
+mod listeners;
 mod offsets;
 mod owners;
 mod transactions;
@@ -11,50 +12,27 @@ mod transactions;
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
-use milena_machines::TopicsImage;
+use milena_machines::{TopicPartition, TopicsImage};
 use regex::Regex;
 
 pub(crate) use fencing::Fencing;
+pub(crate) use listeners::Listeners;
 pub(crate) use offsets::CommittedOffsets;
 pub(crate) use owners::Owners;
 pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_place};
 
 use crate::clients::ClientId;
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TopicPartition {
-    pub(crate) topic: ByteString,
-    pub(crate) partition: i32,
-}
-
-impl std::fmt::Display for TopicPartition {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.topic, self.partition)
-    }
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) owners: Owners,
     pub(crate) offsets: CommittedOffsets,
     pub(crate) fencing: Fencing,
+    pub(crate) listeners: Listeners,
     pub(crate) transactions: Transactions,
     /// The members that want partitions.
     pub(crate) members: BTreeMap<ClientId, Subscription>,
-    /// What the leader of each generation of the classic protocol left for its members, by instance or member id.
-    pub(crate) leader_notes: BTreeMap<(i32, ByteString), LeaderNote>,
     failure: Option<String>,
-}
-
-/// A process that takes the place of an older one gets that one's assignment without a rebalance, and does from this
-/// note what the older one would have done. Kafka's client has no such note: there, what should have changed hands is
-/// read by nobody until the next rebalance, and no coordinator can help it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LeaderNote {
-    /// How many partitions there were.
-    pub(crate) partition_count: i32,
-    /// The member is to let go of something, and to join again then.
-    pub(crate) releases: bool,
 }
 
 /// What a member wants to read.

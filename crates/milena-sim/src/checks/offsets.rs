@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_machines::TopicPartition;
 
-use super::TopicPartition;
-use crate::clients::Call;
+use crate::clients::{Call, CallId};
 
 /// Every commit has a value of its own, so a value that is read tells which commit it came from. What may be read then
 /// follows from when commits were sent, when the last copy of each reached the broker, and which are known to have
@@ -19,6 +19,8 @@ pub(crate) struct CommittedOffsets {
 #[derive(Debug, Clone, Copy)]
 struct Write {
     value: i64,
+    /// Of several with the same value, which one: what is waited for is sent again.
+    call: CallId,
     sent_at: i64,
     /// It cannot take place after this.
     last_chance: i64,
@@ -33,6 +35,7 @@ pub(crate) const NOTHING: i64 = -1;
 impl Write {
     const NOTHING: Self = Self {
         value: NOTHING,
+        call: 0,
         sent_at: i64::MIN,
         last_chance: i64::MIN,
         known_at: Some(i64::MIN),
@@ -53,6 +56,7 @@ impl CommittedOffsets {
             let writes = self.writes(group, place);
             writes.push(Write {
                 value,
+                call: call.id,
                 sent_at: call.sent_at,
                 last_chance,
                 known_at: None,
@@ -72,9 +76,10 @@ impl CommittedOffsets {
     }
 
     /// The broker refused it. Of two copies, the other may still have succeeded.
-    pub(crate) fn refused(&mut self, group: &ByteString, place: &TopicPartition, value: i64) {
+    pub(crate) fn refused(&mut self, group: &ByteString, place: &TopicPartition, value: i64, call: CallId) {
+        let is_other = |write: &Write| write.value != value || write.call != call;
         self.writes(group, place)
-            .retain(|write| write.value != value || write.doubled || write.known_at.is_some());
+            .retain(|write| is_other(write) || write.doubled || write.known_at.is_some());
     }
 
     /// Somebody asked at `asked_at` and hears `value` now.
@@ -97,7 +102,9 @@ impl CommittedOffsets {
                 "{place} of {group} has offset {value}, which nobody committed successfully"
             ));
         }
-        if let Some(newer) = found.next().and_then(newer_than) {
+        // Any of those with this value may be the one that is read.
+        let newer: Option<Vec<Write>> = found.map(newer_than).collect();
+        if let Some(newer) = newer.as_ref().and_then(|newer| newer.first()) {
             return Err(format!(
                 "{place} of {group} has offset {value}, although {} was committed later (sent at {}, known at {:?})",
                 newer.value, newer.sent_at, newer.known_at

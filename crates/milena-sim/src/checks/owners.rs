@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_machines::TopicPartition;
 
-use super::TopicPartition;
 use crate::clients::ClientId;
 
 /// Who holds what, as members believe. A belief is good until the broker may have given the member up without its

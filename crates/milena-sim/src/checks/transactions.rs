@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::TopicPartition;
+use milena_machines::TopicPartition;
+
 use crate::clients::ClientId;
 
 #[derive(Debug, Default)]

@@ -1,9 +1,6 @@
 //! Clients as the broker meets them: members of groups and transactional producers.
 
-mod assignor;
-mod classic;
-mod consumer;
-mod offsets;
+mod member;
 mod producer;
 
 use std::sync::Arc;
@@ -16,8 +13,7 @@ use milena_machines::{
 };
 use milena_wire::{errors::ErrorCode, messages::TxnOffsetCommitRequest};
 
-pub(crate) use classic::{ClassicMember, ClassicSettings};
-pub(crate) use consumer::{ConsumerMember, ConsumerSettings};
+pub(crate) use member::{GroupMember, MemberSettings, ProtocolSettings};
 pub(crate) use producer::{PRODUCERS_GROUP, Producer, ProducerSettings};
 
 use crate::{checks::Checks, history::History, network::Network, queue::Queue, simulation::Event};

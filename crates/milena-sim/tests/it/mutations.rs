@@ -63,6 +63,12 @@ fn markers_that_nobody_writes_after_a_start() {
 }
 
 #[test]
+fn applications_that_are_not_told_what_they_lose() {
+    finds(Mutation::ForgetRevoked, Scenario::Classic, 300, "was told");
+    finds(Mutation::ForgetRevoked, Scenario::Consumer, 300, "was told");
+}
+
+#[test]
 fn producers_that_are_not_fenced() {
     finds(
         Mutation::OldProducersSucceed,

@@ -10,7 +10,7 @@ fn play(scenario: Scenario, seeds: u64) {
 
 #[test]
 fn classic_groups() {
-    play(Scenario::Classic, 1_000);
+    play(Scenario::Classic, 900);
 }
 
 #[test]

@@ -65,4 +65,8 @@ impl Message for AddOffsetsToTxnResponse {
 
 impl Response for AddOffsetsToTxnResponse {
     const KEY: ApiKey = ApiKey::AddOffsetsToTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

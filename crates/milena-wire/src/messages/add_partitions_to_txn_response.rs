@@ -243,4 +243,8 @@ impl Message for AddPartitionsToTxnResponse {
 
 impl Response for AddPartitionsToTxnResponse {
     const KEY: ApiKey = ApiKey::AddPartitionsToTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

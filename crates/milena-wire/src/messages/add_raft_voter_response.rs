@@ -76,4 +76,8 @@ impl Message for AddRaftVoterResponse {
 
 impl Response for AddRaftVoterResponse {
     const KEY: ApiKey = ApiKey::AddRaftVoter;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

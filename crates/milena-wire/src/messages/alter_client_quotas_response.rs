@@ -171,4 +171,8 @@ impl Message for AlterClientQuotasResponse {
 
 impl Response for AlterClientQuotasResponse {
     const KEY: ApiKey = ApiKey::AlterClientQuotas;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -125,4 +125,8 @@ impl Message for AlterConfigsResponse {
 
 impl Response for AlterConfigsResponse {
     const KEY: ApiKey = ApiKey::AlterConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -160,4 +160,8 @@ impl Message for AlterPartitionReassignmentsResponse {
 
 impl Response for AlterPartitionReassignmentsResponse {
     const KEY: ApiKey = ApiKey::AlterPartitionReassignments;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

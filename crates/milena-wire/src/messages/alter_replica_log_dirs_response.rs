@@ -144,4 +144,8 @@ impl Message for AlterReplicaLogDirsResponse {
 
 impl Response for AlterReplicaLogDirsResponse {
     const KEY: ApiKey = ApiKey::AlterReplicaLogDirs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

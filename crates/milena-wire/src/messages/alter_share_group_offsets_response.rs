@@ -135,4 +135,8 @@ impl Message for AlterShareGroupOffsetsResponse {
 
 impl Response for AlterShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::AlterShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -101,4 +101,8 @@ impl Message for AlterUserScramCredentialsResponse {
 
 impl Response for AlterUserScramCredentialsResponse {
     const KEY: ApiKey = ApiKey::AlterUserScramCredentials;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

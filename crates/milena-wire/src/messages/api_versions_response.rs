@@ -315,4 +315,8 @@ impl Message for ApiVersionsResponse {
 
 impl Response for ApiVersionsResponse {
     const KEY: ApiKey = ApiKey::ApiVersions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -281,4 +281,8 @@ impl Message for ConsumerGroupDescribeResponse {
 
 impl Response for ConsumerGroupDescribeResponse {
     const KEY: ApiKey = ApiKey::ConsumerGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

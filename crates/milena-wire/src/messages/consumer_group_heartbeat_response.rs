@@ -141,4 +141,8 @@ impl Message for ConsumerGroupHeartbeatResponse {
 
 impl Response for ConsumerGroupHeartbeatResponse {
     const KEY: ApiKey = ApiKey::ConsumerGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -117,4 +117,8 @@ impl Message for CreateAclsResponse {
 
 impl Response for CreateAclsResponse {
     const KEY: ApiKey = ApiKey::CreateAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

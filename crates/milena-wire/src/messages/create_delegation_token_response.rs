@@ -117,4 +117,8 @@ impl Message for CreateDelegationTokenResponse {
 
 impl Response for CreateDelegationTokenResponse {
     const KEY: ApiKey = ApiKey::CreateDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

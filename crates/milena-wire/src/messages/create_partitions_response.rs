@@ -110,4 +110,8 @@ impl Message for CreatePartitionsResponse {
 
 impl Response for CreatePartitionsResponse {
     const KEY: ApiKey = ApiKey::CreatePartitions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

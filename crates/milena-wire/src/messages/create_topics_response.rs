@@ -275,4 +275,8 @@ impl Message for CreateTopicsResponse {
 
 impl Response for CreateTopicsResponse {
     const KEY: ApiKey = ApiKey::CreateTopics;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

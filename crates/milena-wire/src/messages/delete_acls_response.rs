@@ -203,4 +203,8 @@ impl Message for DeleteAclsResponse {
 
 impl Response for DeleteAclsResponse {
     const KEY: ApiKey = ApiKey::DeleteAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -102,4 +102,8 @@ impl Message for DeleteGroupsResponse {
 
 impl Response for DeleteGroupsResponse {
     const KEY: ApiKey = ApiKey::DeleteGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

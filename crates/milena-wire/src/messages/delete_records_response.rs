@@ -142,4 +142,8 @@ impl Message for DeleteRecordsResponse {
 
 impl Response for DeleteRecordsResponse {
     const KEY: ApiKey = ApiKey::DeleteRecords;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -105,4 +105,8 @@ impl Message for DeleteShareGroupOffsetsResponse {
 
 impl Response for DeleteShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::DeleteShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

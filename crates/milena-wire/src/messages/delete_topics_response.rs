@@ -147,4 +147,8 @@ impl Message for DeleteTopicsResponse {
 
 impl Response for DeleteTopicsResponse {
     const KEY: ApiKey = ApiKey::DeleteTopics;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -184,4 +184,8 @@ impl Message for DescribeAclsResponse {
 
 impl Response for DescribeAclsResponse {
     const KEY: ApiKey = ApiKey::DescribeAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -215,4 +215,8 @@ impl Message for DescribeClientQuotasResponse {
 
 impl Response for DescribeClientQuotasResponse {
     const KEY: ApiKey = ApiKey::DescribeClientQuotas;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

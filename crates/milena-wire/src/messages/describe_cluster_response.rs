@@ -153,4 +153,8 @@ impl Message for DescribeClusterResponse {
 
 impl Response for DescribeClusterResponse {
     const KEY: ApiKey = ApiKey::DescribeCluster;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

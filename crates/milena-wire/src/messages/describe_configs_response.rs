@@ -272,4 +272,8 @@ impl Message for DescribeConfigsResponse {
 
 impl Response for DescribeConfigsResponse {
     const KEY: ApiKey = ApiKey::DescribeConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

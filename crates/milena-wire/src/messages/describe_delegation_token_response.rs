@@ -187,4 +187,8 @@ impl Message for DescribeDelegationTokenResponse {
 
 impl Response for DescribeDelegationTokenResponse {
     const KEY: ApiKey = ApiKey::DescribeDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -218,4 +218,8 @@ impl Message for DescribeGroupsResponse {
 
 impl Response for DescribeGroupsResponse {
     const KEY: ApiKey = ApiKey::DescribeGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

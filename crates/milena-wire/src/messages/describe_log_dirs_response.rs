@@ -229,4 +229,8 @@ impl Message for DescribeLogDirsResponse {
 
 impl Response for DescribeLogDirsResponse {
     const KEY: ApiKey = ApiKey::DescribeLogDirs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -171,4 +171,8 @@ impl Message for DescribeProducersResponse {
 
 impl Response for DescribeProducersResponse {
     const KEY: ApiKey = ApiKey::DescribeProducers;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

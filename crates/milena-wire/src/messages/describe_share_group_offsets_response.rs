@@ -190,4 +190,8 @@ impl Message for DescribeShareGroupOffsetsResponse {
 
 impl Response for DescribeShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::DescribeShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

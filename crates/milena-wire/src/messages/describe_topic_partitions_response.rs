@@ -243,4 +243,8 @@ impl Message for DescribeTopicPartitionsResponse {
 
 impl Response for DescribeTopicPartitionsResponse {
     const KEY: ApiKey = ApiKey::DescribeTopicPartitions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -130,4 +130,8 @@ impl Message for DescribeTransactionsResponse {
 
 impl Response for DescribeTransactionsResponse {
     const KEY: ApiKey = ApiKey::DescribeTransactions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

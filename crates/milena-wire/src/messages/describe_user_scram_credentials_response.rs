@@ -155,4 +155,8 @@ impl Message for DescribeUserScramCredentialsResponse {
 
 impl Response for DescribeUserScramCredentialsResponse {
     const KEY: ApiKey = ApiKey::DescribeUserScramCredentials;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -178,4 +178,8 @@ impl Message for ElectLeadersResponse {
 
 impl Response for ElectLeadersResponse {
     const KEY: ApiKey = ApiKey::ElectLeaders;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -93,4 +93,8 @@ impl Message for EndTxnResponse {
 
 impl Response for EndTxnResponse {
     const KEY: ApiKey = ApiKey::EndTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

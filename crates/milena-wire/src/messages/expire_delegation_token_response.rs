@@ -68,4 +68,8 @@ impl Message for ExpireDelegationTokenResponse {
 
 impl Response for ExpireDelegationTokenResponse {
     const KEY: ApiKey = ApiKey::ExpireDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

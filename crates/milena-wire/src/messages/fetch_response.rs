@@ -586,4 +586,8 @@ impl Message for FetchResponse {
 
 impl Response for FetchResponse {
     const KEY: ApiKey = ApiKey::Fetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -255,4 +255,8 @@ impl Message for FindCoordinatorResponse {
 
 impl Response for FindCoordinatorResponse {
     const KEY: ApiKey = ApiKey::FindCoordinator;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -91,4 +91,8 @@ impl Message for GetTelemetrySubscriptionsResponse {
 
 impl Response for GetTelemetrySubscriptionsResponse {
     const KEY: ApiKey = ApiKey::GetTelemetrySubscriptions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -70,4 +70,8 @@ impl Message for HeartbeatResponse {
 
 impl Response for HeartbeatResponse {
     const KEY: ApiKey = ApiKey::Heartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

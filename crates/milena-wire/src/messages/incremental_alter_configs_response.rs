@@ -125,4 +125,8 @@ impl Message for IncrementalAlterConfigsResponse {
 
 impl Response for IncrementalAlterConfigsResponse {
     const KEY: ApiKey = ApiKey::IncrementalAlterConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

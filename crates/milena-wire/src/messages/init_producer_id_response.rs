@@ -105,4 +105,8 @@ impl Message for InitProducerIdResponse {
 
 impl Response for InitProducerIdResponse {
     const KEY: ApiKey = ApiKey::InitProducerId;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

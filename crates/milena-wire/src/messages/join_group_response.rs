@@ -187,4 +187,8 @@ impl Message for JoinGroupResponse {
 
 impl Response for JoinGroupResponse {
     const KEY: ApiKey = ApiKey::JoinGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

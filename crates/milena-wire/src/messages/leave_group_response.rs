@@ -157,4 +157,8 @@ impl Message for LeaveGroupResponse {
 
 impl Response for LeaveGroupResponse {
     const KEY: ApiKey = ApiKey::LeaveGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

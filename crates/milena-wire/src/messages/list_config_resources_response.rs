@@ -104,4 +104,8 @@ impl Message for ListConfigResourcesResponse {
 
 impl Response for ListConfigResourcesResponse {
     const KEY: ApiKey = ApiKey::ListConfigResources;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -126,4 +126,8 @@ impl Message for ListGroupsResponse {
 
 impl Response for ListGroupsResponse {
     const KEY: ApiKey = ApiKey::ListGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

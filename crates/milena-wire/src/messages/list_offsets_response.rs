@@ -173,4 +173,8 @@ impl Message for ListOffsetsResponse {
 
 impl Response for ListOffsetsResponse {
     const KEY: ApiKey = ApiKey::ListOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

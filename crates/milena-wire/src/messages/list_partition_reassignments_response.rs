@@ -145,4 +145,8 @@ impl Message for ListPartitionReassignmentsResponse {
 
 impl Response for ListPartitionReassignmentsResponse {
     const KEY: ApiKey = ApiKey::ListPartitionReassignments;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -100,4 +100,8 @@ impl Message for ListTransactionsResponse {
 
 impl Response for ListTransactionsResponse {
     const KEY: ApiKey = ApiKey::ListTransactions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

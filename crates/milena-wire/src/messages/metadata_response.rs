@@ -356,4 +356,8 @@ impl Message for MetadataResponse {
 
 impl Response for MetadataResponse {
     const KEY: ApiKey = ApiKey::Metadata;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -158,4 +158,8 @@ impl Message for OffsetCommitResponse {
 
 impl Response for OffsetCommitResponse {
     const KEY: ApiKey = ApiKey::OffsetCommit;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -97,4 +97,8 @@ impl Message for OffsetDeleteResponse {
 
 impl Response for OffsetDeleteResponse {
     const KEY: ApiKey = ApiKey::OffsetDelete;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -455,4 +455,8 @@ impl Message for OffsetFetchResponse {
 
 impl Response for OffsetFetchResponse {
     const KEY: ApiKey = ApiKey::OffsetFetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -157,4 +157,8 @@ impl Message for OffsetForLeaderEpochResponse {
 
 impl Response for OffsetForLeaderEpochResponse {
     const KEY: ApiKey = ApiKey::OffsetForLeaderEpoch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

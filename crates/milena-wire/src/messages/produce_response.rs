@@ -451,4 +451,8 @@ impl Message for ProduceResponse {
 
 impl Response for ProduceResponse {
     const KEY: ApiKey = ApiKey::Produce;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

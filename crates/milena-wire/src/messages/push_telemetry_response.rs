@@ -55,4 +55,8 @@ impl Message for PushTelemetryResponse {
 
 impl Response for PushTelemetryResponse {
     const KEY: ApiKey = ApiKey::PushTelemetry;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

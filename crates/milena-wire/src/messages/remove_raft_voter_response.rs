@@ -76,4 +76,8 @@ impl Message for RemoveRaftVoterResponse {
 
 impl Response for RemoveRaftVoterResponse {
     const KEY: ApiKey = ApiKey::RemoveRaftVoter;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

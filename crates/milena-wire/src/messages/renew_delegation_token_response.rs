@@ -68,4 +68,8 @@ impl Message for RenewDelegationTokenResponse {
 
 impl Response for RenewDelegationTokenResponse {
     const KEY: ApiKey = ApiKey::RenewDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

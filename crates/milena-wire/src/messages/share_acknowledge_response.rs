@@ -206,4 +206,8 @@ impl Message for ShareAcknowledgeResponse {
 
 impl Response for ShareAcknowledgeResponse {
     const KEY: ApiKey = ApiKey::ShareAcknowledge;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -247,4 +247,8 @@ impl Message for ShareFetchResponse {
 
 impl Response for ShareFetchResponse {
     const KEY: ApiKey = ApiKey::ShareFetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -233,4 +233,8 @@ impl Message for ShareGroupDescribeResponse {
 
 impl Response for ShareGroupDescribeResponse {
     const KEY: ApiKey = ApiKey::ShareGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

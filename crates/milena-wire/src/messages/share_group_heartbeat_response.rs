@@ -141,4 +141,8 @@ impl Message for ShareGroupHeartbeatResponse {
 
 impl Response for ShareGroupHeartbeatResponse {
     const KEY: ApiKey = ApiKey::ShareGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -471,4 +471,8 @@ impl Message for StreamsGroupDescribeResponse {
 
 impl Response for StreamsGroupDescribeResponse {
     const KEY: ApiKey = ApiKey::StreamsGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

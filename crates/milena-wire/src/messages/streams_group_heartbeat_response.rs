@@ -290,4 +290,8 @@ impl Message for StreamsGroupHeartbeatResponse {
 
 impl Response for StreamsGroupHeartbeatResponse {
     const KEY: ApiKey = ApiKey::StreamsGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

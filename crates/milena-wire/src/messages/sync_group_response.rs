@@ -102,4 +102,8 @@ impl Message for SyncGroupResponse {
 
 impl Response for SyncGroupResponse {
     const KEY: ApiKey = ApiKey::SyncGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -139,4 +139,8 @@ impl Message for TxnOffsetCommitResponse {
 
 impl Response for TxnOffsetCommitResponse {
     const KEY: ApiKey = ApiKey::TxnOffsetCommit;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -76,4 +76,8 @@ impl Message for UnregisterBrokerResponse {
 
 impl Response for UnregisterBrokerResponse {
     const KEY: ApiKey = ApiKey::UnregisterBroker;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

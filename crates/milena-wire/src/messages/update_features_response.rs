@@ -131,4 +131,8 @@ impl Message for UpdateFeaturesResponse {
 
 impl Response for UpdateFeaturesResponse {
     const KEY: ApiKey = ApiKey::UpdateFeatures;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

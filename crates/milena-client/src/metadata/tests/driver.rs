@@ -1,6 +1,6 @@
 //! The driver against a real broker, and against one that gets lost.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use milena_wire::{api::ApiKey, messages::MetadataRequest};
 
@@ -176,4 +176,19 @@ fn it_ends_with_its_last_handle() {
     assert_ne!(node.status(), Status::Closed);
     drop(connections);
     rig::until(|| node.status() == Status::Closed);
+}
+
+#[test]
+fn it_ends_with_the_connections_and_lets_its_observers_go() {
+    let broker = rig::broker();
+    let connections = bootstrapped(vec![broker.endpoint.clone()]);
+    let metadata = Metadata::start(connections.clone());
+    let held = Arc::new(());
+    let theirs = Arc::clone(&held);
+    metadata.on_update(move |_| assert!(Arc::strong_count(&theirs) > 0));
+    assert!(wait(metadata.updated_past(0)));
+    connections.close();
+    metadata.request_update(Refresh::New);
+    assert!(!wait(metadata.updated_past(u64::MAX)));
+    rig::until(|| Arc::strong_count(&held) == 1);
 }

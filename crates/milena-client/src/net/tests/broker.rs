@@ -110,7 +110,7 @@ fn answers_come_in_the_order_of_the_requests() {
         });
     }
     for number in 0..300 {
-        assert_eq!(order.recv().unwrap(), (number, true));
+        assert_eq!(order.recv_timeout(PATIENCE).unwrap(), (number, true));
     }
     assert_eq!(connections.numbers().connections_made, 1);
 }
@@ -191,7 +191,7 @@ fn the_caller_may_hold_a_lock_that_the_handler_takes() {
             done.send(result.is_ok()).unwrap();
         });
         drop(held);
-        assert_eq!(ran.recv().unwrap(), !closed);
+        assert_eq!(ran.recv_timeout(PATIENCE).unwrap(), !closed);
     }
     assert_eq!(*lock.lock().unwrap(), 2);
 }

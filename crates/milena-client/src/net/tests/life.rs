@@ -32,7 +32,7 @@ fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
         "{error}"
     );
     assert!(error.is_retriable());
-    assert_eq!(losses.recv().unwrap(), 7);
+    assert_eq!(losses.recv_timeout(PATIENCE).unwrap(), 7);
     assert!(matches!(connection.status(), Status::BackingOff { .. }));
     assert_eq!(connections.numbers().connections_failed, 1);
     // The next one waits for the backoff, as long as its own time allows.
@@ -136,7 +136,7 @@ fn closing_fails_what_waits_and_what_was_sent() {
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
     let sent = connection.call(ask(), SendOptions::default());
-    was_asked.recv().unwrap();
+    was_asked.recv_timeout(PATIENCE).unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let waits = Endpoint::new("127.0.0.1", silent.local_addr().unwrap().port());
     let waits = connections
@@ -165,7 +165,10 @@ fn a_handler_that_panics_harms_nobody_else() {
     connection.send_built(built, SendOptions::default(), move |result| {
         done.send(result.unwrap_err()).unwrap();
     });
-    assert!(matches!(failed.recv().unwrap(), CallError::BadRequest { .. }));
+    assert!(matches!(
+        failed.recv_timeout(PATIENCE).unwrap(),
+        CallError::BadRequest { .. }
+    ));
     wait(connection.call(ask(), SendOptions::default())).unwrap();
     assert_eq!(connections.numbers().connections_made, 1);
 }
@@ -276,6 +279,6 @@ fn what_a_handler_holds_is_free_when_all_is_closed() {
             drop(done);
         });
     connections.close();
-    assert!(ended.recv().is_err());
+    assert!(ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Disconnected));
     assert_eq!(Arc::strong_count(&held), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread::JoinHandle,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Long enough for a busy machine; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -140,7 +140,17 @@ pub(crate) struct Peer {
 impl Peer {
     /// Accepts a connection on which nothing is agreed.
     pub(crate) fn accept(listener: &TcpListener) -> Self {
-        let (stream, _) = listener.accept().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let begun = Instant::now();
+        let stream = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            assert!(begun.elapsed() < PATIENCE, "nobody connects");
+            std::thread::yield_now();
+        };
+        stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream }

@@ -51,6 +51,13 @@ impl GroupCoordinator {
             let error = ErrorCode::UnknownServerError;
             return Some(join_error(error, request.member_id, context.version));
         };
+        if !is_unknown && self.has_expired(&request, &subscription) {
+            return Some(join_error(
+                ErrorCode::UnknownMemberId,
+                request.member_id,
+                context.version,
+            ));
+        }
         let downgrades = self.downgrades_by_replacing(&request);
         if is_unknown && let Some(instance_id) = &request.group_instance_id {
             self.take_static_place(&request.group_id, instance_id, &request.member_id, effects);
@@ -106,6 +113,13 @@ impl GroupCoordinator {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a member that is not there any more believes that it is. It must hear of it: what it has may belong to
+    /// others, and as a member it could commit it. One that was just given its id says that it is in no generation.
+    fn has_expired(&self, request: &JoinGroupRequest, subscription: &ConsumerProtocolSubscription) -> bool {
+        let member = self.consumer_member(&request.group_id, &request.member_id);
+        member.is_none() && subscription.generation_id >= 0
     }
 
     /// Whether the last member of the consumer protocol is a static one that comes back with the classic protocol.

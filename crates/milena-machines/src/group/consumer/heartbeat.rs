@@ -211,3 +211,87 @@ fn updated_metadata(
         ..Default::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        Ticket, TopicImage, TopicsImage,
+        group::{GroupConfig, GroupRequest, consumer::ConsumerGroup},
+    };
+
+    const INTERVAL_MS: i64 = 600_000;
+
+    fn topics(names: &[&'static str]) -> Arc<TopicsImage> {
+        let mut topics = TopicsImage::default();
+        for name in names {
+            let id = milena_wire::Uuid::from_bytes([name.len() as u8; 16]);
+            topics.insert(ByteString::from_static(name), TopicImage { id, partitions: 1 });
+        }
+        Arc::new(topics)
+    }
+
+    fn beat(coordinator: &mut GroupCoordinator, now_ms: i64, member_epoch: i32) -> i32 {
+        let context = GroupContext {
+            now_ms,
+            ticket: Ticket(1),
+            version: 1,
+            client_id: "client".into(),
+            client_host: "/127.0.0.1".into(),
+        };
+        let is_join = member_epoch == 0;
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: "group".into(),
+            member_id: "member".into(),
+            member_epoch,
+            rebalance_timeout_ms: if is_join { 1_000 } else { -1 },
+            subscribed_topic_regex: is_join.then(|| "t.*".into()),
+            topic_partitions: is_join.then(Vec::new),
+            ..Default::default()
+        };
+        let effects = coordinator.handle(&context, GroupRequest::ConsumerHeartbeat(request));
+        match effects.replies.into_iter().next() {
+            Some((_, GroupReply::ConsumerHeartbeat(response))) => {
+                assert_eq!(response.error_code, 0, "{response:?}");
+                response.member_epoch
+            }
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    fn group(coordinator: &GroupCoordinator) -> &ConsumerGroup {
+        match coordinator.groups.get("group") {
+            Some(Group::Consumer(group)) => group,
+            group => panic!("{group:?}"),
+        }
+    }
+
+    /// What was looked at is not looked at in every heartbeat again: that would cost, but change nothing.
+    #[test]
+    fn topics_and_patterns_are_looked_at_once() {
+        let config = GroupConfig::default();
+        assert_eq!(i64::from(config.regex_refresh_interval_ms), INTERVAL_MS);
+        let mut coordinator = GroupCoordinator::new(config, topics(&["t1"]), 1);
+        let epoch = beat(&mut coordinator, 1_000, 0);
+        assert!(!group(&coordinator).topics_changed);
+        assert_eq!(group(&coordinator).regexes_matched_ms, Some(1_000));
+        beat(&mut coordinator, 2_000, epoch);
+        assert_eq!(group(&coordinator).regexes_matched_ms, Some(1_000));
+        // A topic that is deleted, and one that is created.
+        coordinator.set_topics(2_500, topics(&[]));
+        assert!(group(&coordinator).topics_changed);
+        let epoch = beat(&mut coordinator, 3_000, epoch);
+        assert!(!group(&coordinator).topics_changed);
+        coordinator.set_topics(3_500, topics(&["other"]));
+        assert!(!group(&coordinator).topics_changed);
+        assert_eq!(group(&coordinator).regexes_matched_ms, None);
+        beat(&mut coordinator, 4_000, epoch);
+        assert_eq!(group(&coordinator).regexes_matched_ms, Some(4_000));
+        beat(&mut coordinator, 4_000 + INTERVAL_MS - 1, epoch);
+        assert_eq!(group(&coordinator).regexes_matched_ms, Some(4_000));
+        beat(&mut coordinator, 4_000 + INTERVAL_MS, epoch);
+        assert_eq!(group(&coordinator).regexes_matched_ms, Some(4_000 + INTERVAL_MS));
+    }
+}

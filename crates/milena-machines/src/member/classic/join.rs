@@ -9,8 +9,8 @@ use milena_wire::{
 };
 
 use super::{
-    CallFailure, Classic, Common, MemberCall, MemberError, MemberRequest, Membership, PROTOCOL_TYPE, Phase, Sent,
-    topics,
+    CallFailure, Classic, Common, Leader, MemberCall, MemberError, MemberRequest, Membership, PROTOCOL_TYPE, Phase,
+    Sent, topics,
 };
 use crate::{
     assign::{MemberSubscription, RebalanceProtocol, encode_subscription},
@@ -35,6 +35,8 @@ impl Classic {
         let waits = i64::from(common.rebalance_timeout_ms).saturating_add(JOIN_LAPSE_MS);
         let call = common.call(MemberRequest::Join(request), common.request_timeout_ms.max(waits));
         self.phase = Phase::Joining;
+        // Should this join fail, the application is not asked a second time.
+        self.is_prepared = true;
         self.leader = None;
         self.heartbeat_call = None;
         self.retry_at = i64::MIN;
@@ -59,11 +61,17 @@ impl Classic {
         match self.phase {
             Phase::Unjoined => true,
             Phase::Joining | Phase::Assigning | Phase::Syncing => self.rejoin.is_some(),
-            Phase::Stable => {
-                let has_changed = topics(common).is_some_and(|topics| *topics != self.joined_topics);
-                self.rejoin.is_some() || has_changed
-            }
+            Phase::Stable => self.rejoin.is_some() || self.change(common).is_some(),
         }
+    }
+
+    /// What has changed since the last join and needs another.
+    fn change(&self, common: &Common) -> Option<&'static str> {
+        if self.leader.as_ref().is_some_and(Leader::has_changed) {
+            return Some("cached metadata has changed");
+        }
+        let has_changed = topics(common).is_some_and(|topics| *topics != self.joined_topics);
+        has_changed.then_some("subscription has changed")
     }
 
     pub(super) fn sent(&self, call: &MemberCall) -> Sent {
@@ -74,6 +82,8 @@ impl Classic {
     }
 
     fn join_request(&mut self, common: &Common) -> Result<JoinGroupRequest, EncodeError> {
+        let change = self.change(common).filter(|_| self.phase == Phase::Stable);
+        let reason = self.rejoin.clone().or_else(|| change.map(ByteString::from_static));
         self.joined_topics = topics(common).cloned().unwrap_or_default();
         let topics: Vec<ByteString> = self.joined_topics.iter().cloned().collect();
         let owned = common.owned_list();
@@ -93,8 +103,6 @@ impl Classic {
                 ..Default::default()
             });
         }
-        let has_changed = self.phase == Phase::Stable && self.rejoin.is_none();
-        let reason = self.rejoin.clone();
         Ok(JoinGroupRequest {
             group_id: common.group_id.clone(),
             session_timeout_ms: i32::try_from(self.session_timeout_ms).unwrap_or(i32::MAX),
@@ -103,7 +111,7 @@ impl Classic {
             group_instance_id: common.instance_id.clone(),
             protocol_type: PROTOCOL_TYPE.into(),
             protocols,
-            reason: reason.or_else(|| has_changed.then(|| "subscription has changed".into())),
+            reason,
             ..Default::default()
         })
     }

@@ -9,7 +9,10 @@ use milena_wire::messages::{
 
 use super::{Classic, Common, MemberError, Phase};
 use crate::{
-    assign::{ClusterLayout, GroupAssignment, MemberSubscription, TopicLayout, decode_subscription, encode_assignment},
+    assign::{
+        ClusterLayout, GroupAssignment, MemberSubscription, TopicLayout, decode_subscription, encode_assignment,
+        in_transfer,
+    },
     member::MemberMetadata,
 };
 
@@ -23,11 +26,17 @@ pub(super) struct Leader {
     topics: BTreeSet<ByteString>,
     /// The topics as they were when the assignment was made; `None` before.
     assigned: Option<ClusterLayout>,
+    /// They are different now.
+    has_changed: bool,
 }
 
 impl Leader {
     pub(super) fn topics(&self) -> &BTreeSet<ByteString> {
         &self.topics
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
     pub(super) fn unknown_topics(&self, metadata: &MemberMetadata) -> BTreeSet<ByteString> {
@@ -87,6 +96,7 @@ impl Classic {
             members: subscriptions,
             topics,
             assigned: None,
+            has_changed: false,
         });
         self.phase = Phase::Assigning;
         if skips_assignment {
@@ -100,12 +110,7 @@ impl Classic {
         let Some(leader) = &mut self.leader else { return };
         let picture = leader.picture(&common.metadata, common.rack.is_some());
         match &leader.assigned {
-            Some(assigned) if *assigned == picture => {}
-            Some(_) => {
-                if self.rejoin.is_none() {
-                    self.request_rejoin("cached metadata has changed");
-                }
-            }
+            Some(assigned) => leader.has_changed = *assigned != picture,
             None if !leader.unknown_topics(&common.metadata).is_empty() => {}
             None => {
                 leader.assigned = Some(picture);
@@ -153,9 +158,4 @@ impl Classic {
         });
         assignments.collect()
     }
-}
-
-fn in_transfer(members: &[MemberSubscription], assignment: &GroupAssignment) -> Vec<crate::TopicPartition> {
-    let _ = (members, assignment);
-    vec![]
 }

@@ -35,6 +35,8 @@ pub(super) struct Modern {
     target: Option<PartitionsById>,
     /// What we own; `None` until the application has first heard of something in this membership.
     current: Option<PartitionsById>,
+    /// The application lets go, so it will hear what it has then, even if that is nothing new.
+    is_moving: bool,
     /// What we will own when the application has heard of it.
     arriving: Option<PartitionsById>,
     /// The broker knows, or is about to hear, that we have come as near to the target as we can.
@@ -69,6 +71,7 @@ impl Modern {
             epoch: JOINING,
             target: None,
             current: None,
+            is_moving: false,
             arriving: None,
             is_reached: false,
             names: BTreeMap::new(),
@@ -86,6 +89,7 @@ impl Modern {
         self.epoch = JOINING;
         self.target = None;
         self.current = None;
+        self.is_moving = false;
         self.arriving = None;
         self.is_reached = false;
         self.must_acknowledge = false;

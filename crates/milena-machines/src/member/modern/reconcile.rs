@@ -10,7 +10,8 @@ use crate::TopicPartition;
 impl Modern {
     /// The broker has told where to go.
     pub(super) fn aim(&mut self, common: &Common, target: PartitionsById) {
-        self.is_reached = self.current.as_ref() == Some(&target);
+        // Even if we are there already: the broker may wait for us to let go of what we have never taken.
+        self.is_reached &= self.target.as_ref() == Some(&target);
         self.target = Some(target);
         self.learn_names(common);
     }
@@ -33,7 +34,7 @@ impl Modern {
         let target = self.target.as_ref()?;
         let known = target.iter().filter(|(id, _)| self.names.contains_key(*id));
         let resolved: PartitionsById = known.map(|(id, partitions)| (*id, partitions.clone())).collect();
-        if self.current.as_ref() == Some(&resolved) {
+        if !self.is_moving && self.current.as_ref() == Some(&resolved) {
             // The application has nothing to do, but the broker is to know that we have heard.
             self.must_acknowledge |= !self.is_reached;
             self.is_reached = true;
@@ -42,10 +43,12 @@ impl Modern {
         let current = self.current.clone().unwrap_or_default();
         let revoked = self.named(&difference(&current, &resolved));
         if !revoked.is_empty() {
+            self.is_moving = true;
             return Some(MemberEvent::Revoked(revoked.into_iter().collect()));
         }
         let added = self.named(&difference(&resolved, &current));
         common.owned = self.named(&resolved);
+        self.is_moving = false;
         self.arriving = Some(resolved);
         Some(MemberEvent::Assigned {
             added: added.into_iter().collect(),

@@ -1,6 +1,6 @@
 //! Commits, one after the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use milena_wire::{errors::ErrorCode, messages::OffsetCommitResponse};
 
@@ -22,6 +22,8 @@ pub(super) struct Commit {
     /// What is still to be committed.
     offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
     results: BTreeMap<TopicPartition, Result<(), OffsetError>>,
+    /// Of these, what is not under way will not be.
+    released: BTreeSet<TopicPartition>,
     mode: CommitMode,
     backoff: Backoff,
     pub(super) retry_at: Option<i64>,
@@ -56,6 +58,7 @@ impl Commit {
             id,
             offsets,
             results: BTreeMap::new(),
+            released: BTreeSet::new(),
             mode,
             backoff,
             retry_at: None,
@@ -67,6 +70,18 @@ impl Commit {
         match self.mode {
             CommitMode::Sync { deadline_ms } => Some(deadline_ms),
             CommitMode::Async => None,
+        }
+    }
+
+    pub(super) fn release(&mut self, partitions: &[TopicPartition]) {
+        let ours = partitions.iter().filter(|place| self.offsets.contains_key(*place));
+        self.released.extend(ours.cloned());
+    }
+
+    /// What was released is not sent, or not again.
+    fn end_released(&mut self) {
+        for place in std::mem::take(&mut self.released) {
+            self.end(&place, Err(OffsetError::CommitFailed));
         }
     }
 
@@ -95,6 +110,7 @@ impl OffsetCalls {
             if let Some(error) = refused {
                 commit.end_rest(error);
             }
+            commit.end_released();
             if commit.offsets.is_empty() {
                 self.finish_first_commit();
                 continue;

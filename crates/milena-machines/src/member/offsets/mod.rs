@@ -202,6 +202,14 @@ impl OffsetCalls {
         self.fetches.remove(&id);
     }
 
+    /// These are no longer ours. What waits to be committed for them, or would be tried again, has failed: it could
+    /// overwrite what their new owner commits. To be called when `Revoked` is done, and for `Lost`.
+    pub fn handle_released(&mut self, partitions: &[TopicPartition]) {
+        for commit in &mut self.commits {
+            commit.release(partitions);
+        }
+    }
+
     /// The ids of topics.
     pub fn handle_metadata(&mut self, metadata: Arc<MemberMetadata>) {
         self.metadata = metadata;

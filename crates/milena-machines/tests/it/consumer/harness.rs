@@ -8,13 +8,13 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::{
     GroupCoordinator, StoredRecord, Ticket, TopicImage, TopicsImage,
-    group::{GroupConfig, GroupContext, GroupEffects, GroupReply, GroupRequest},
+    group::{GroupConfig, GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
 };
 use milena_wire::{
     Uuid,
     errors::ErrorCode,
     messages::{
-        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+        ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
         consumer_group_describe_response::DescribedGroup, consumer_group_heartbeat_request::TopicPartitions,
     },
 };
@@ -142,6 +142,18 @@ impl World {
 
     pub(crate) fn state(&mut self) -> String {
         self.describe(GROUP).group_state.to_string()
+    }
+
+    /// All that the log has said of what a member has, with the places.
+    pub(crate) fn currents(&self, of: &str) -> Vec<(usize, ConsumerGroupCurrentMemberAssignmentValue)> {
+        let records = self.log.iter().enumerate();
+        let currents = records.filter_map(|(place, record)| {
+            match GroupRecord::decode(&record.key, record.value.as_ref()).unwrap()? {
+                GroupRecord::CurrentAssignment { member_id, value, .. } if member_id == of => Some((place, value?)),
+                _ => None,
+            }
+        });
+        currents.collect()
     }
 
     /// Throws the coordinator away and starts one from the log, which must know the same, compacted or not.

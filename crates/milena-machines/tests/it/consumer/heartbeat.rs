@@ -235,3 +235,23 @@ fn after_a_restart_every_session_is_fresh() {
     world.pass(45_000);
     assert_eq!(world.state(), "Empty");
 }
+
+#[test]
+fn a_session_that_is_made_shorter_ends_sooner_also_after_its_timer_has_looked() {
+    let mut world = World::with_topics(&[("t", 1)]);
+    let mut a = world.join("a", &["t"]);
+    world.pass(30_000);
+    a.beat(&mut world);
+    // The timer of the first 45 seconds looks, and goes on to the end of the new ones.
+    world.pass(16_000);
+    let config = GroupConfig {
+        consumer_session_timeout_ms: 5_000,
+        ..world.config.clone()
+    };
+    world.coordinator.set_config(config);
+    a.beat(&mut world);
+    world.pass(4_999);
+    assert_eq!(world.state(), "Stable");
+    world.pass(1);
+    assert_eq!(world.state(), "Empty");
+}

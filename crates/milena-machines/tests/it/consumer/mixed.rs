@@ -311,6 +311,34 @@ fn a_classic_member_that_does_not_join_again_in_time_is_fenced() {
     assert_eq!(new.count(), 4);
 }
 
+/// Found by the simulator: it was let in as if it were new, did not hear that it had lost anything, and committed what
+/// others read by then.
+#[test]
+fn a_classic_member_that_expired_without_its_knowing_must_come_as_a_new_one() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let mut old = Classic::default();
+    old.rejoin(&mut world);
+    world.pass(i64::from(SESSION_MS));
+    world.settle(&mut [&mut new]);
+    let mut request = old.join_request();
+    let subscription = |generation_id| ConsumerProtocolSubscription {
+        topics: names(&["t"]),
+        generation_id,
+        ..Default::default()
+    };
+    request.protocols[0].metadata = encode_versioned(&subscription(old.generation_id), 3).unwrap();
+    let code = |world: &mut World, request: &JoinGroupRequest| match ask(world, 9, GroupRequest::Join(request.clone()))
+    {
+        Some(GroupReply::Join(response)) => ErrorCode::from_code(response.error_code).unwrap(),
+        reply => panic!("{reply:?}"),
+    };
+    assert_eq!(code(&mut world, &request), ErrorCode::UnknownMemberId);
+    // One that says that it is in no generation has nothing to lose: so does whoever was just given its id.
+    request.protocols[0].metadata = encode_versioned(&subscription(-1), 3).unwrap();
+    assert_eq!(code(&mut world, &request), ErrorCode::None);
+}
+
 #[test]
 fn a_classic_member_keeps_its_own_session() {
     let mut world = world_with(MigrationPolicy::Bidirectional);
@@ -390,4 +418,59 @@ fn the_last_static_member_may_come_back_with_the_classic_protocol() {
     assert_eq!(old.sync(&mut world, &[]), ErrorCode::None);
     assert_eq!(old.owned, [0, 1, 2, 3], "it has what it had");
     world.restart();
+}
+
+#[test]
+fn members_of_a_group_that_became_classic_know_all_their_protocols() {
+    let mut world = world_with(MigrationPolicy::Bidirectional);
+    let mut new = world.join("new", &["t"]);
+    let old = Classic {
+        member_id: "old".into(),
+        ..Classic::default()
+    };
+    let mut request = old.join_request();
+    let mut second = request.protocols[0].clone();
+    second.name = "sticky".into();
+    request.protocols.push(second);
+    ask(&mut world, 3, GroupRequest::Join(request));
+    new.leave(&mut world);
+    let mut request = old.join_request();
+    request.member_id = "".into();
+    request.protocols[0].name = "sticky".into();
+    let reply = ask(&mut world, 3, GroupRequest::Join(request.clone()));
+    assert_eq!(reply, None, "it waits for the old member, which knows its protocol too");
+    request.protocols[0].name = "roundrobin".into();
+    let Some(GroupReply::Join(response)) = ask(&mut world, 3, GroupRequest::Join(request)) else {
+        panic!("no answer");
+    };
+    assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
+}
+
+#[test]
+fn a_classic_group_whose_members_share_a_partition_is_not_upgraded() {
+    for (second_reads, expected) in [(&[2, 3], None), (&[1, 2], Some(ErrorCode::GroupIdNotFound))] {
+        let mut world = world_with(MigrationPolicy::Upgrade);
+        let mut first = classic_group(&mut world);
+        let mut second = Classic::default();
+        assert!(second.join(&mut world).is_none(), "it waits for the first");
+        world.version = 5;
+        let answers = world.ask(GroupRequest::Join(first.join_request()));
+        world.version = 1;
+        assert_eq!(answers.len(), 2, "both are answered");
+        (first.generation_id, second.generation_id) = (2, 2);
+        let (first_id, second_id) = (first.member_id.clone(), second.member_id.clone());
+        first.sync(&mut world, &[(&first_id, &[0, 1]), (&second_id, second_reads)]);
+        second.sync(&mut world, &[]);
+        assert_eq!(
+            (first.owned.as_slice(), second.owned.as_slice()),
+            (&[0, 1][..], &second_reads[..])
+        );
+        match expected {
+            None => assert_eq!(world.join("new", &["t"]).count(), 0),
+            Some(code) => {
+                assert_eq!(world.refused(joining("new", &["t"])), code);
+                assert_eq!(first.heartbeat(&mut world), ErrorCode::None, "it goes on");
+            }
+        }
+    }
 }

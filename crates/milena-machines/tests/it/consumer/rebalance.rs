@@ -177,3 +177,31 @@ fn members_choose_the_assignor_by_majority() {
         ]
     );
 }
+
+/// Compaction may leave a log in which somebody has got a partition before its former owner has let go.
+#[test]
+fn a_log_that_tells_of_the_next_owner_first_does_not_take_the_partition_from_it() {
+    let mut world = World::with_topics(&[("t", 4)]);
+    let mut clients = ["a", "b"].map(|member_id| {
+        let mut client = Client::new(member_id);
+        client.topics = names(&["t"]);
+        client.assignor = Some("range".into());
+        client
+    });
+    let [a, b] = &mut clients;
+    world.settle(&mut [a, b]);
+    assert_eq!(b.owned, owned(&[("t", &[2, 3])]));
+    let (let_go, _) = world.currents("a").pop().unwrap();
+    let (got, _) = world.currents("b").pop().unwrap();
+    assert!(let_go < got);
+    let record = world.log.remove(got);
+    world.log.insert(let_go, record);
+    world.restart();
+    let mut c = Client::new("c");
+    c.topics = names(&["t"]);
+    c.assignor = Some("range".into());
+    c.beat(&mut world);
+    assert_eq!(c.count(), 0, "what c is to have is still with b");
+    world.settle(&mut [a, b, &mut c]);
+    assert_eq!(c.owned, owned(&[("t", &[3])]));
+}

@@ -101,3 +101,56 @@ fn who_is_away_may_not_go_on_where_it_was() {
     request.instance_id = Some("one".into());
     assert_eq!(world.refused(request), ErrorCode::FencedMemberEpoch);
 }
+
+fn leave_for_a_while(world: &mut World, member_id: &str, instance_id: &str) {
+    let mut away = beating(member_id, -2);
+    away.instance_id = Some(instance_id.to_owned().into());
+    world.granted(away);
+}
+
+#[test]
+fn what_a_member_had_yet_to_give_up_is_free_when_it_leaves_for_a_while() {
+    let mut world = World::with_topics(&[("t", 2)]);
+    let mut a = join(&mut world, "a", "one");
+    let mut b = world.join("b", &["t"]);
+    a.beat(&mut world);
+    b.beat(&mut world);
+    assert_eq!((a.count(), b.count()), (1, 0), "a has not said that it let go");
+    leave_for_a_while(&mut world, "a", "one");
+    b.beat(&mut world);
+    assert_eq!(b.count(), 1);
+    let mut again = join(&mut world, "a2", "one");
+    assert_eq!(again.owned, a.owned, "it has what was not taken from it");
+    world.settle(&mut [&mut again, &mut b]);
+    world.restart();
+}
+
+/// As Kafka writes it: a commit of whatever epoch is none of a former owner.
+#[test]
+fn who_leaves_for_a_while_has_its_partitions_since_epoch_0() {
+    let mut world = World::with_topics(&[("t", 2)]);
+    join(&mut world, "a", "one");
+    leave_for_a_while(&mut world, "a", "one");
+    let (_, away) = world.currents("a").pop().unwrap();
+    assert_eq!(away.member_epoch, -2);
+    assert_eq!(away.assigned_partitions[0].partitions, [0, 1]);
+    assert_eq!(away.assigned_partitions[0].assignment_epochs, Some(vec![0, 0]));
+    join(&mut world, "a2", "one");
+    let (_, back) = world.currents("a2").pop().unwrap();
+    assert_eq!(back.assigned_partitions[0].assignment_epochs, Some(vec![0, 0]));
+}
+
+/// As Kafka writes it: no epoch of the former member is one of the new member.
+#[test]
+fn who_takes_the_place_of_a_static_member_begins_with_epoch_0() {
+    let mut world = World::with_topics(&[("t", 2)]);
+    let a = join(&mut world, "a", "one");
+    leave_for_a_while(&mut world, "a", "one");
+    let again = join(&mut world, "a2", "one");
+    assert_eq!(again.epoch, a.epoch);
+    let epochs = world.currents("a2").into_iter();
+    let epochs: Vec<_> = epochs
+        .map(|(_, current)| (current.member_epoch, current.previous_member_epoch))
+        .collect();
+    assert_eq!(epochs, [(0, 0), (a.epoch, 0)]);
+}

@@ -1,0 +1,164 @@
+//! A client that must pause is told so at once, and then not heard. The clock is virtual: it moves when a test says so.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use milena_broker::{Broker, Options, Spent, Throttle};
+use milena_wire::{api::ApiKey, messages::*};
+use tokio::sync::mpsc;
+
+use crate::{
+    client::{Client, batch, fetch_request, produce_request, values},
+    running::local,
+};
+
+const PAUSE: Duration = Duration::from_secs(100);
+
+/// Lets clients pause after each produce and each fetch, and counts those.
+#[derive(Debug, Default)]
+struct AfterData {
+    asked: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Throttle for AfterData {
+    fn pause(&self, spent: &Spent<'_>) -> Duration {
+        assert_eq!(spent.client_id, Some("tests"));
+        if !matches!(spent.api, ApiKey::Produce | ApiKey::Fetch) {
+            return Duration::ZERO;
+        }
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.bytes
+            .store(spent.request_bytes + spent.response_bytes, Ordering::SeqCst);
+        PAUSE
+    }
+}
+
+struct Scene {
+    address: String,
+    throttle: Arc<AfterData>,
+    clock: mpsc::UnboundedSender<Duration>,
+}
+
+impl Scene {
+    fn client(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    fn asked(&self) -> usize {
+        self.throttle.asked.load(Ordering::SeqCst)
+    }
+
+    /// Lets time pass, and the broker do all that follows: clients that come later are served until then.
+    fn advance(&self, by: Duration) {
+        self.clock.send(by).unwrap();
+        self.others_are_served();
+    }
+
+    /// Another connection is not kept waiting.
+    fn others_are_served(&self) {
+        let mut other = self.client();
+        for _ in 0..20 {
+            assert_eq!(other.call(&MetadataRequest::default(), 12).throttle_time_ms, 0);
+        }
+    }
+}
+
+/// Plays a scene against a broker whose clock stands still unless the scene moves it.
+fn play(scene: impl FnOnce(&Scene) + Send + 'static) {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let throttle = Arc::new(AfterData::default());
+        let options = Options {
+            throttle: Some(Arc::clone(&throttle) as Arc<dyn Throttle>),
+            ..Options::default()
+        };
+        let broker = Broker::start_with(options, local(dir.path())).await.unwrap();
+        let (clock, mut passes) = mpsc::unbounded_channel();
+        let address = broker.address().to_string();
+        // As long as this runs, the clock does not move on its own.
+        let playing = tokio::task::spawn_blocking(move || {
+            let set = Scene {
+                address,
+                throttle,
+                clock,
+            };
+            set.client().create_topic("letters", 1, &[]);
+            scene(&set);
+        });
+        while let Some(by) = passes.recv().await {
+            tokio::time::advance(by).await;
+        }
+        playing.await.unwrap();
+        broker.shutdown().await;
+    });
+}
+
+/// The next request is not begun before the pause is over, and then it is.
+fn pauses(scene: &Scene, client: &mut Client) {
+    client.send(&fetch_request("letters", 0, 0), 12);
+    let before = scene.asked();
+    scene.others_are_served();
+    scene.advance(PAUSE - Duration::from_millis(1));
+    assert_eq!(scene.asked(), before, "begun during the pause");
+    // Timers are as fine as a millisecond.
+    scene.advance(Duration::from_millis(2));
+    let response = client.receive::<FetchRequest>(12);
+    assert_eq!(scene.asked(), before + 1);
+    assert_eq!(response.throttle_time_ms, 100_000);
+}
+
+#[test]
+fn a_client_is_told_at_once_and_then_not_heard() {
+    play(|scene| {
+        let mut client = scene.client();
+        let records = batch(&["a"]);
+        let response = client.call(&produce_request("letters", 0, records.clone()), 12);
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+        assert_eq!(response.throttle_time_ms, 100_000);
+        assert!(scene.throttle.bytes.load(Ordering::SeqCst) > records.len());
+        pauses(scene, &mut client);
+    });
+}
+
+#[test]
+fn the_pause_begins_with_an_answer_that_had_to_wait() {
+    play(|scene| {
+        let mut client = scene.client();
+        let mut waits = fetch_request("letters", 0, 0);
+        waits.max_wait_ms = 50_000;
+        client.send(&waits, 12);
+        let long = "records are sent from the file ".repeat(100);
+        scene.client().produce("letters", 0, batch(&[&long]));
+        let response = client.receive::<FetchRequest>(12);
+        assert_eq!(response.throttle_time_ms, 100_000);
+        let records = response.responses[0].partitions[0].records.as_ref().unwrap();
+        assert_eq!(values(records).len(), 1);
+        assert!(scene.throttle.bytes.load(Ordering::SeqCst) > long.len());
+        pauses(scene, &mut client);
+    });
+}
+
+#[test]
+fn who_wants_no_answer_pauses_too() {
+    play(|scene| {
+        let mut client = scene.client();
+        let mut produce = produce_request("letters", 0, batch(&["a"]));
+        produce.acks = 0;
+        client.send(&produce, 12);
+        while scene.asked() == 0 {
+            scene.others_are_served();
+        }
+        pauses(scene, &mut client);
+    });
+}

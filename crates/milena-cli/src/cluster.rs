@@ -1,0 +1,105 @@
+//! What all commands that read from a cluster share: their settings, and the first question.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use milena_client::{
+    config::{ConfigMap, ConsumerConfig, Origin},
+    consumer::{Consumer, PartitionInfo, TopicsError},
+};
+use tracing_subscriber::filter::LevelFilter;
+
+/// How long a broker may be silent before the user hears of it.
+const SILENCE: Duration = Duration::from_secs(3);
+/// As many topics as a message can name and still be read.
+const TOPICS_SHOWN: usize = 10;
+
+#[derive(clap::Args)]
+pub(crate) struct ClusterArguments {
+    /// Brokers to begin with; several are separated by commas
+    #[arg(short, long, value_name = "HOST:PORT")]
+    bootstrap: Option<String>,
+    /// Settings of the consumer under Kafka's names, from a .properties or a .toml file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting of the consumer under Kafka's name; may be repeated, and wins over all else
+    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+impl ClusterArguments {
+    /// Makes the consumer. Our defaults are weakest, then comes the file, then flags, each with its name, then `-X`.
+    pub(crate) fn consumer(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<Consumer> {
+        let mut map = ConfigMap::new();
+        for (key, value) in defaults {
+            map.set_from(*key, value, Origin::Named("default of this command".into()));
+        }
+        if let Some(file) = &self.config {
+            map.merge(ConfigMap::read_file(file)?);
+        }
+        let bootstrap = ("-b", "bootstrap.servers", self.bootstrap.as_deref());
+        for (flag, key, value) in flags.iter().copied().chain([bootstrap]) {
+            if let Some(value) = value {
+                map.set_from(key, value, Origin::Named(flag.into()));
+            }
+        }
+        let origin = Origin::Named(Arc::from("-X"));
+        for setting in &self.settings {
+            let (key, value) = setting
+                .split_once('=')
+                .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
+            map.set_from(key, value, origin.clone());
+        }
+        Ok(Consumer::new(ConsumerConfig::resolve(&map)?)?)
+    }
+}
+
+/// Runs a command to its end. What the consumer warns of is for the user.
+pub(crate) fn run(command: impl Future<Output = Result<()>>) -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_max_level(LevelFilter::WARN)
+        .init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(command)
+}
+
+/// The partitions of a topic that must be there. It is the first question to the cluster, so it tells too if there is none.
+pub(crate) async fn partitions(consumer: &mut Consumer, topic: &str) -> Result<Vec<PartitionInfo>> {
+    let config = consumer.config();
+    let servers: Vec<String> = config.bootstrap_servers.iter().map(ToString::to_string).collect();
+    let servers = servers.join(", ");
+    let seconds = config.default_api_timeout_ms / 1000;
+    let asked = {
+        let mut asked = std::pin::pin!(consumer.partitions_for(topic));
+        match tokio::time::timeout(SILENCE, &mut asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                eprintln!("milena: no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms)");
+                asked.await
+            }
+        }
+    };
+    match asked {
+        Ok(partitions) if partitions.is_empty() => bail!("there is no topic {topic:?}; {}", others(consumer).await?),
+        Ok(partitions) => Ok(partitions),
+        Err(error @ TopicsError::TimedOut { .. }) => {
+            let advice =
+                format!("cannot reach {servers}; see that a broker runs there, or give another address with -b");
+            Err(error).context(advice)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The topics that there are instead.
+async fn others(consumer: &mut Consumer) -> Result<String> {
+    let topics = consumer.list_topics().await?;
+    let names: Vec<&str> = topics.keys().take(TOPICS_SHOWN).map(|name| &**name).collect();
+    Ok(match topics.len() {
+        0 => "the cluster has none at all".to_owned(),
+        count if count > names.len() => format!("the first of {count} are {}", names.join(", ")),
+        _ => format!("there are {}", names.join(", ")),
+    })
+}

@@ -1,0 +1,318 @@
+//! `milena consume`.
+
+use std::{
+    io::{BufRead, BufReader, Read as _},
+    net::TcpListener,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use bytes::Bytes;
+use milena_wire::records::{BatchBuilder, BatchOptions, Header, NewRecord};
+use serde_json::{Value, json};
+
+use crate::{
+    client::batch,
+    process::Process,
+    run::{fails, milena},
+};
+
+/// Two partitions: a, b, c in the first, x in the second.
+fn broker_with_letters(dir: &Path) -> Process {
+    let broker = Process::start(dir, &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 2, &[]);
+    client.produce("letters", 0, batch(&["a", "b", "c"]));
+    client.produce("letters", 1, batch(&["x"]));
+    broker
+}
+
+/// A broker on `dir` with one record, which has all that a record can have.
+fn broker_with_one(dir: &Path, key: &[u8], value: Option<&[u8]>) -> Process {
+    let broker = Process::start(dir, &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    let no_text = Header {
+        key: b"raw",
+        value: Some(&[0xff, 0xfe]),
+    };
+    let nothing = Header {
+        key: b"none",
+        value: None,
+    };
+    let record = NewRecord {
+        timestamp: 1_700_000_000_123,
+        key: Some(key),
+        value,
+        headers: &[Header::new("from", b"Prague"), no_text, nothing],
+    };
+    client.produce("letters", 0, one(&record));
+    broker
+}
+
+fn one(record: &NewRecord<'_>) -> Bytes {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.append(record).unwrap();
+    builder.finish()
+}
+
+fn consume<'a>(broker: &'a Process, arguments: &[&'a str]) -> Vec<&'a str> {
+    let command = ["consume", "-b", &broker.address, "-t", "letters"];
+    [&command[..], arguments].concat()
+}
+
+fn output(broker: &Process, arguments: &[&str]) -> String {
+    let output = milena(&consume(broker, arguments));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The lines in order of the alphabet, as partitions come in any order.
+fn lines(broker: &Process, arguments: &[&str]) -> Vec<String> {
+    let mut lines: Vec<String> = output(broker, arguments).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn values_are_printed_line_by_line_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    assert_eq!(lines(&broker, &["--exit-at-end"]), ["a", "b", "c", "x"]);
+    assert_eq!(output(&broker, &["--partition", "0", "-n", "2"]), "a\nb\n");
+    assert_eq!(output(&broker, &["--partition", "1", "--exit-at-end"]), "x\n");
+}
+
+#[test]
+fn an_empty_topic_is_at_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    broker.client().create_topic("letters", 3, &[]);
+    assert_eq!(output(&broker, &["--exit-at-end"]), "");
+    assert_eq!(output(&broker, &["--exit-at-end", "-g", "readers"]), "");
+}
+
+#[test]
+fn reading_begins_where_one_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let mut client = broker.client();
+    let later = NewRecord {
+        timestamp: 1_700_000_100_000,
+        key: None,
+        value: Some(b"late"),
+        headers: &[],
+    };
+    assert_eq!(client.produce("letters", 0, one(&later)).error_code, 0);
+    let from = |from| lines(&broker, &["--exit-at-end", "--from", from]);
+    assert_eq!(from("earliest"), ["a", "b", "c", "late", "x"]);
+    assert_eq!(from("latest"), [""; 0]);
+    assert_eq!(from("offset:1"), ["b", "c", "late"]);
+    assert_eq!(from("time:1700000000001"), ["late"]);
+    assert_eq!(from("time:2023-11-14T22:15:00Z"), ["late"]);
+    assert_eq!(from("time:2023-11-14T22:15:00.001Z"), [""; 0]);
+}
+
+#[test]
+fn json_has_all_of_a_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_one(dir.path(), b"\"k\"", Some(&[0, 0xff]));
+    let line = output(&broker, &["-n", "1", "-f", "json"]);
+    assert_eq!(line.lines().count(), 1);
+    let expected = json!({
+        "topic": "letters",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 1_700_000_000_123_i64,
+        "timestamp_type": "CreateTime",
+        "key": "\"k\"",
+        "value": {"base64": "AP8="},
+        "headers": [
+            {"key": "from", "value": "Prague"},
+            {"key": "raw", "value": {"base64": "//4="}},
+            {"key": "none", "value": null},
+        ],
+    });
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
+}
+
+#[test]
+fn a_format_names_the_fields_of_a_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_one(dir.path(), b"key", None);
+    let printed = output(&broker, &["-n", "1", "-f", "%t %p %o\\t%k/%K %s/%S %T 100%%\\n"]);
+    assert_eq!(printed, "letters 0 0\tkey/3 /-1 1700000000123 100%\n");
+    let output = milena(&consume(&broker, &["-n", "1", "-f", "%h;"]));
+    // Bytes come out as they are.
+    assert_eq!(output.stdout, b"from=Prague,raw=\xff\xfe,none=NULL;");
+}
+
+#[test]
+fn a_group_goes_on_behind_what_was_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let group = |rest: &[&'static str]| output(&broker, &[&["-g", "readers", "--partition", "0"], rest].concat());
+    // One poll brings all three, but two of them are not printed.
+    assert_eq!(group(&["-n", "1"]), "a\n");
+    assert_eq!(group(&["-n", "1", "--from", "earliest"]), "b\n");
+    assert_eq!(group(&["--exit-at-end"]), "c\n");
+    assert_eq!(group(&["--exit-at-end"]), "");
+    // A new one has no offsets yet, so it begins where it is told to.
+    let new = ["-g", "others", "--exit-at-end", "--from", "offset:1"];
+    assert_eq!(lines(&broker, &new), ["b", "c"]);
+    assert_eq!(lines(&broker, &new), [""; 0]);
+}
+
+/// A command that goes on, and the lines it prints.
+fn start(broker: &Process, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command
+        .args(consume(broker, arguments))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    (child, stdout)
+}
+
+fn next_line(lines: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line
+}
+
+fn wait_quietly(mut child: Child) {
+    let status = child.wait().unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert!(status.success() && stderr.is_empty(), "{status}: {stderr}");
+}
+
+#[test]
+fn ctrl_c_commits_and_ends_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["a"]));
+    let (child, mut lines) = start(&broker, &["-g", "readers"]);
+    assert_eq!(next_line(&mut lines), "a\n");
+    // What comes later is there at once, as there is nothing else to wait for.
+    client.produce("letters", 0, batch(&["b"]));
+    assert_eq!(next_line(&mut lines), "b\n");
+    let pid = child.id().to_string();
+    let signalled = Command::new("kill").args(["-s", "INT", &pid]).status().unwrap();
+    assert!(signalled.success());
+    wait_quietly(child);
+    client.produce("letters", 0, batch(&["c"]));
+    assert_eq!(output(&broker, &["-g", "readers", "--exit-at-end"]), "c\n");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_ends_it_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(&["a"]));
+    let (child, mut lines) = start(&broker, &["-g", "readers"]);
+    assert_eq!(next_line(&mut lines), "a\n");
+    drop(lines);
+    client.produce("letters", 0, batch(&["b"]));
+    wait_quietly(child);
+    // Nobody has seen it, so it is still to be read.
+    assert_eq!(output(&broker, &["-g", "readers", "--exit-at-end"]), "b\n");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let file = dir.path().join("consumer.properties");
+    std::fs::write(&file, "max.poll.records=none\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, expected) in [
+        (&["-t", "lettrs"][..], "there is no topic \"lettrs\"; there are letters"),
+        (
+            &["--partition", "7"],
+            "letters has no partition 7; it has 2, numbered from 0",
+        ),
+        (
+            &["--from", "offset:3"],
+            "letters-1 has no offset 3: it begins at 0 and ends before 1",
+        ),
+        (
+            &["-g", "g", "--from", "offset:3"],
+            "letters-1 has no offset 3: it begins at 0 and ends before 1",
+        ),
+        (&["--from", "yesterday"], "it must be earliest, latest, offset:N"),
+        (&["-f", "%s %z"], "%z is not known; known are %t topic"),
+        (
+            &["-X", "max.poll.recods=1"],
+            "max.poll.recods (-X) is not a key of the consumer; did you mean max.poll.records?",
+        ),
+        (&["-X", "max.poll.records"], "-X max.poll.records is not KEY=VALUE"),
+        (&["--config", file], "consumer.properties:1"),
+    ] {
+        let command = ["consume", "-b", &broker.address];
+        let topic = if arguments.contains(&"-t") {
+            &[][..]
+        } else {
+            &["-t", "letters"]
+        };
+        let message = fails(&[&command[..], topic, arguments].concat());
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn without_a_broker_it_ends_and_says_where_it_looked() {
+    // Whoever has had the port does not listen any more.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let command = [
+        "consume",
+        "-b",
+        &address,
+        "-t",
+        "letters",
+        "-X",
+        "default.api.timeout.ms=300",
+    ];
+    let message = fails(&command);
+    for part in [address.as_str(), "refused", "-b", "default.api.timeout.ms"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(fails(&["consume", "-t", "letters"]).contains("bootstrap.servers is missing"));
+}
+
+#[test]
+fn settings_come_from_a_file_too_and_arguments_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let file = dir.path().join("consumer.toml");
+    let settings = format!(
+        "bootstrap.servers = \"{}\"\nauto.offset.reset = \"latest\"\n",
+        broker.address
+    );
+    std::fs::write(&file, settings).unwrap();
+    let command = [
+        "consume",
+        "--config",
+        file.to_str().unwrap(),
+        "-t",
+        "letters",
+        "--exit-at-end",
+    ];
+    let from_file = milena(&command);
+    assert!(
+        from_file.status.success() && from_file.stdout.is_empty(),
+        "{from_file:?}"
+    );
+    let stronger = milena(&[&command[..], &["-X", "auto.offset.reset=earliest"]].concat());
+    assert_eq!(stronger.stdout.len(), "a\nb\nc\nx\n".len(), "{stronger:?}");
+}

@@ -1,0 +1,159 @@
+//! Questions about topics.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{MetadataRequest, metadata_request::MetadataRequestTopic},
+};
+use tokio::sync::oneshot;
+
+use super::{error::TopicsError, parts::RebalanceConsumer, shared::Shared};
+use crate::{
+    io,
+    metadata::{Broker, MetadataCache, Topic, VERSION_MIN},
+    net::{CallError, SendOptions},
+};
+
+/// A broker of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub id: i32,
+    pub host: ByteString,
+    pub port: u16,
+    pub rack: Option<ByteString>,
+}
+
+/// A partition of a topic, and who has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionInfo {
+    pub partition: TopicPartition,
+    /// Who takes and hands out its records; `None` if nobody does at the moment.
+    pub leader: Option<Node>,
+    /// The ids of all brokers that have it, the preferred leader first.
+    pub replicas: Vec<i32>,
+    /// Those of them that have all of it.
+    pub isr: Vec<i32>,
+    /// Those of them that cannot be reached.
+    pub offline: Vec<i32>,
+}
+
+impl RebalanceConsumer {
+    /// The partitions of a topic by number; none if there is no such topic. It need not be subscribed to.
+    ///
+    /// What is known already is not asked for again. With `allow.auto.create.topics`, asking for a topic may create it. Like
+    /// all questions this gives up after `default.api.timeout.ms`, and dropping its future changes nothing.
+    pub async fn partitions_for(&mut self, topic: &str) -> Result<Vec<PartitionInfo>, TopicsError> {
+        let known = self.shared.metadata.cache();
+        if let Some(topic) = known.topic(topic).filter(|topic| !topic.partitions.is_empty()) {
+            return Ok(partitions(&known, topic));
+        }
+        let request = MetadataRequest {
+            topics: Some(vec![MetadataRequestTopic {
+                name: Some(topic.into()),
+                ..Default::default()
+            }]),
+            allow_auto_topic_creation: self.shared.config.allow_auto_create_topics,
+            ..Default::default()
+        };
+        let cluster = self.shared.ask_metadata(&request).await?;
+        let found = cluster.topic(topic);
+        Ok(found.map_or_else(Vec::new, |topic| partitions(&cluster, topic)))
+    }
+
+    /// All topics that we may read, internal ones included, with their partitions.
+    pub async fn list_topics(&mut self) -> Result<BTreeMap<ByteString, Vec<PartitionInfo>>, TopicsError> {
+        let request = MetadataRequest {
+            topics: None,
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
+        let cluster = self.shared.ask_metadata(&request).await?;
+        let topics = cluster.topics();
+        Ok(topics
+            .map(|topic| (topic.name.clone(), partitions(&cluster, topic)))
+            .collect())
+    }
+}
+
+impl Shared {
+    /// Asks any broker until one answers for good, or it is too late. What is wanted for reading stays as it is.
+    async fn ask_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
+        let timeout_ms = self.config.default_api_timeout_ms;
+        let deadline_ms = io::now_ms().saturating_add(i64::from(timeout_ms));
+        let mut cause = String::new();
+        loop {
+            let left_ms = deadline_ms.saturating_sub(io::now_ms());
+            match self.ask_metadata_once(request, left_ms).await {
+                Ok(cluster) => match trouble(&cluster) {
+                    None => return Ok(cluster),
+                    Some((topic, code)) if code.is_retriable() => cause = format!("{topic}: {code}"),
+                    Some((topic, code)) => return Err(TopicsError::Topic { topic, code }),
+                },
+                Err(CallError::Closed) => return Err(TopicsError::Closed),
+                // The last attempt has little time. What went wrong before it tells more.
+                Err(CallError::TimedOut { .. }) if !cause.is_empty() => {}
+                Err(error) if error.is_retriable() => cause = error.to_string(),
+                Err(error) => return Err(TopicsError::Connection(error.to_string())),
+            }
+            let now_ms = io::now_ms();
+            if now_ms >= deadline_ms {
+                return Err(TopicsError::TimedOut { timeout_ms, cause });
+            }
+            let retry_ms = now_ms.saturating_add(self.config.retry_backoff_ms);
+            self.io.sleep_until(retry_ms.min(deadline_ms)).await;
+        }
+    }
+
+    async fn ask_metadata_once(&self, request: &MetadataRequest, left_ms: i64) -> Result<MetadataCache, CallError> {
+        let connection = self.metadata.any_broker().ok_or(CallError::Closed)?;
+        let options = SendOptions::timeout_ms(left_ms.min(self.request_timeout_ms()).max(1));
+        let (done, answered) = oneshot::channel();
+        connection.send(request.clone(), options.version_min(VERSION_MIN), move |result| {
+            // Whoever asked may have gone.
+            let _ = done.send(result);
+        });
+        let answer = answered.await.map_err(|_| CallError::Closed)??;
+        Ok(MetadataCache::of(&answer.response, answer.version))
+    }
+}
+
+/// What keeps an answer from being the last word. That there is no such topic is one.
+fn trouble(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
+    let mut errors = cluster
+        .topic_errors()
+        .filter(|(_, code)| *code != ErrorCode::UnknownTopicOrPartition);
+    errors.next().map(|(topic, code)| (topic.clone(), code))
+}
+
+fn partitions(cluster: &MetadataCache, topic: &Topic) -> Vec<PartitionInfo> {
+    let partitions = topic.partitions.iter();
+    partitions
+        .map(|(&number, partition)| PartitionInfo {
+            partition: TopicPartition::new(topic.name.clone(), number),
+            leader: partition.leader_id.and_then(|id| cluster.broker(id)).map(Node::from),
+            replicas: partition.replicas.clone(),
+            isr: partition.isr.clone(),
+            offline: partition.offline.clone(),
+        })
+        .collect()
+}
+
+impl From<&Broker> for Node {
+    fn from(broker: &Broker) -> Self {
+        Self {
+            id: broker.id,
+            host: broker.host.clone(),
+            port: broker.port,
+            rack: broker.rack.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}:{})", self.id, self.host, self.port)
+    }
+}

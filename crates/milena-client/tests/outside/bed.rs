@@ -1,0 +1,101 @@
+//! What a test stands on: brokers, and Kafka's clients beside ours.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use milena_client::{
+    config::{ConsumerConfig, ConsumerConfigBuilder},
+    consumer::{Consumer, TopicPartition},
+};
+
+use crate::{
+    cluster::{Cluster, GROUP_SETTINGS},
+    peer::Peer,
+    running::{self, Running},
+};
+
+pub struct Bed {
+    pub address: String,
+    pub peer: Peer,
+    pub cluster: Option<Cluster>,
+    _ours: Option<(Running, tempfile::TempDir)>,
+}
+
+static ONE: OnceLock<Bed> = OnceLock::new();
+static THREE: OnceLock<Bed> = OnceLock::new();
+static OURS: OnceLock<Bed> = OnceLock::new();
+static TOPICS: AtomicUsize = AtomicUsize::new(0);
+
+/// An Apache Kafka of one broker, the same for all tests.
+pub fn kafka() -> &'static Bed {
+    ONE.get_or_init(|| of_cluster(Cluster::start(1, 19_710)))
+}
+
+/// An Apache Kafka of three brokers, for tests that break it one after the other.
+pub fn three_brokers() -> &'static Bed {
+    THREE.get_or_init(|| of_cluster(Cluster::start(3, 19_720)))
+}
+
+/// Milena's broker in this process.
+pub fn ours() -> &'static Bed {
+    OURS.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        let mut settings = vec![("auto.create.topics.enable", "false")];
+        settings.extend(GROUP_SETTINGS);
+        // Its runtime cannot be started inside of a test's own.
+        let running = thread::spawn(move || running::start(&path, &settings)).join().unwrap();
+        Bed {
+            address: running.address.clone(),
+            peer: Peer::start(&running.address),
+            cluster: None,
+            _ours: Some((running, dir)),
+        }
+    })
+}
+
+fn of_cluster(cluster: Cluster) -> Bed {
+    Bed {
+        address: cluster.address.clone(),
+        peer: Peer::start(&cluster.address),
+        cluster: Some(cluster),
+        _ours: None,
+    }
+}
+
+impl Bed {
+    /// Makes a topic with a name that no other test has.
+    pub async fn topic(&self, name: &str, partitions: usize, configs: &str) -> String {
+        let name = format!("{name}-{}", TOPICS.fetch_add(1, Ordering::Relaxed));
+        self.peer.call(&format!("topic {name} {partitions} {configs}")).await;
+        name
+    }
+
+    /// Settings that most tests share.
+    pub fn config(&self) -> ConsumerConfigBuilder {
+        ConsumerConfig::builder(&self.address)
+            .set("auto.offset.reset", "earliest")
+            .set("metadata.max.age.ms", 1000)
+    }
+
+    /// A consumer with these partitions, made with more settings.
+    pub fn reader(&self, partitions: &[TopicPartition], settings: &[(&str, &str)]) -> Consumer {
+        let config = settings
+            .iter()
+            .fold(self.config(), |config, (key, value)| config.set(*key, *value));
+        let mut consumer = Consumer::new(config).unwrap();
+        consumer.assign(partitions.iter().cloned()).unwrap();
+        consumer
+    }
+
+    /// Lets Kafka's producer write the records `from`, `from + 1`, …
+    pub async fn send(&self, topic: &str, partition: i32, codec: &str, from: usize, count: usize) {
+        let command = format!("send {topic}-{partition} {codec} {from} {count}");
+        self.peer.call(&command).await;
+    }
+}

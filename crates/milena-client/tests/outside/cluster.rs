@@ -1,0 +1,93 @@
+//! A real Apache Kafka, for all tests of this binary that need one.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use std::os::unix::process::CommandExt;
+
+use crate::programs::{run, xtask};
+
+/// Members of the new protocol hear of changes soon. Those that die are missed after a time that is short, but not for
+/// a busy machine.
+pub const GROUP_SETTINGS: [(&str, &str); 4] = [
+    ("group.consumer.min.session.timeout.ms", "10000"),
+    ("group.consumer.session.timeout.ms", "10000"),
+    ("group.consumer.min.heartbeat.interval.ms", "300"),
+    ("group.consumer.heartbeat.interval.ms", "300"),
+];
+
+pub struct Cluster {
+    dir: PathBuf,
+    pub address: String,
+    /// Its standard input ends with this process, however that ends; then it takes the brokers away.
+    _sweeper: std::process::Child,
+}
+
+impl Cluster {
+    pub fn start(brokers: u16, port: u16) -> Self {
+        let dir = std::env::temp_dir().join(format!("milena-client-outside-{port}-{}", std::process::id()));
+        let sweeper = sweep_after_us(&dir);
+        let (brokers, port) = (brokers.to_string(), port.to_string());
+        let mut command = xtask();
+        command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
+        command.arg(&dir).env("KAFKA_HEAP", "384m");
+        // A broker that died is missed soon, and a topic that was deleted does not come back by itself.
+        let more = [
+            ("auto.create.topics.enable", "false"),
+            ("broker.session.timeout.ms", "6000"),
+            ("broker.heartbeat.interval.ms", "500"),
+        ];
+        for (key, value) in GROUP_SETTINGS.into_iter().chain(more) {
+            command.args(["--set", &format!("{key}={value}")]);
+        }
+        let address = run(&mut command, "").trim().to_owned();
+        Self {
+            dir,
+            address,
+            _sweeper: sweeper,
+        }
+    }
+
+    /// As a crash would.
+    pub fn kill(&self, broker: u16) {
+        self.control("kill", broker);
+    }
+
+    /// Returns when it serves.
+    pub fn start_again(&self, broker: u16) {
+        self.control("start", broker);
+    }
+
+    pub fn process_of(&self, broker: u16) -> String {
+        let path = self.dir.join(format!("broker-{broker}/pid"));
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    fn control(&self, word: &str, broker: u16) {
+        let mut command = xtask();
+        command
+            .args(["kafka", word, &broker.to_string(), "--dir"])
+            .arg(&self.dir);
+        run(command.env("KAFKA_HEAP", "384m"), "");
+    }
+}
+
+fn sweep_after_us(dir: &PathBuf) -> std::process::Child {
+    let wipe = xtask();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "read nothing; exec \"$@\"", "sweeper"])
+        .arg(wipe.get_program())
+        .args(wipe.get_args())
+        .args(["kafka", "wipe", "--dir"])
+        .arg(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C ends this process, and not the one that cleans up after it.
+        .process_group(0);
+    command.spawn().unwrap()
+}

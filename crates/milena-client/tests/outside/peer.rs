@@ -1,0 +1,147 @@
+//! `java/Peer.java` as a process beside the test.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::{ledger::Ledger, patience::in_time, programs::xtask};
+
+type Answer = Result<String, String>;
+
+pub struct Peer {
+    child: Mutex<Child>,
+    input: Mutex<ChildStdin>,
+    shared: Arc<Shared>,
+    is_ready: watch::Receiver<bool>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<(u64, BTreeMap<u64, oneshot::Sender<Answer>>)>,
+    /// Who must hear of each member.
+    ledgers: Mutex<BTreeMap<String, Arc<Ledger>>>,
+    /// What it complained about, for whoever must find out what went wrong.
+    complaints: Mutex<String>,
+}
+
+impl Peer {
+    pub fn start(address: &str) -> Self {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outside/java/Peer.java");
+        let mut child = xtask()
+            .args(["kafka", "tool"])
+            .arg(program)
+            .arg(address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let shared = Arc::new(Shared::default());
+        let (ready, is_ready) = watch::channel(false);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let hearing = Arc::clone(&shared);
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if line == "ready" {
+                    let _ = ready.send(true);
+                } else {
+                    hearing.hear(&line);
+                }
+            }
+        });
+        let complaints = BufReader::new(child.stderr.take().unwrap()).lines();
+        let hearing = Arc::clone(&shared);
+        thread::spawn(move || {
+            for line in complaints.map_while(Result::ok) {
+                let mut complaints = hearing.complaints.lock().unwrap();
+                complaints.push_str(&line);
+                complaints.push('\n');
+            }
+        });
+        let input = child.stdin.take().unwrap();
+        Self {
+            child: Mutex::new(child),
+            input: Mutex::new(input),
+            shared,
+            is_ready,
+        }
+    }
+
+    /// Gives a command and waits for its answer, which must be a good one.
+    pub async fn call(&self, command: &str) -> String {
+        let mut is_ready = self.is_ready.clone();
+        let ready = in_time("Kafka's clients start", is_ready.wait_for(|ready| *ready))
+            .await
+            .is_ok();
+        assert!(ready, "{}", self.complaints());
+        let (done, answer) = oneshot::channel();
+        let number = {
+            let mut waiting = self.shared.waiting.lock().unwrap();
+            waiting.0 += 1;
+            let number = waiting.0;
+            waiting.1.insert(number, done);
+            number
+        };
+        writeln!(self.input.lock().unwrap(), "{number} {command}").unwrap();
+        match in_time(command, answer).await {
+            Ok(Ok(words)) => words,
+            other => panic!("{command}: {other:?}\n{}", self.complaints()),
+        }
+    }
+
+    /// Lets a ledger hear what happens to a member.
+    pub fn tell(&self, member: &str, ledger: &Arc<Ledger>) {
+        let mut ledgers = self.shared.ledgers.lock().unwrap();
+        ledgers.insert(member.to_owned(), Arc::clone(ledger));
+    }
+
+    /// As a crash would.
+    pub fn kill(&self) {
+        let mut child = self.child.lock().unwrap();
+        // It may have ended already.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    fn complaints(&self) -> String {
+        self.shared.complaints.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Shared {
+    fn hear(&self, line: &str) {
+        let mut words = line.splitn(3, ' ');
+        let (first, second, rest) = (words.next(), words.next(), words.next().unwrap_or_default());
+        let (first, second) = (first.unwrap_or_default(), second.unwrap_or_default());
+        if first == "!" {
+            let ledger = self.ledgers.lock().unwrap().get(second).cloned();
+            if let Some(ledger) = ledger {
+                ledger.hear(second, rest);
+            }
+            return;
+        }
+        let Ok(number) = first.parse() else { return };
+        let waiting = self.waiting.lock().unwrap().1.remove(&number);
+        let answer = if second == "ok" {
+            Ok(rest.to_owned())
+        } else {
+            Err(rest.to_owned())
+        };
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(answer);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The application: it polls, is told, commits, and takes its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use milena_machines::{
+    TopicPartition,
+    member::{CommitMode, Leave, MemberError, MemberEvent, OffsetAndMetadata, OffsetEvent, Standing},
+};
+
+use milena_wire::errors::ErrorCode;
+
+use super::{MemberSettings, Process};
+use crate::clients::Io;
+
+/// How long the application does other things between two polls; sometimes it is slow, and now and then too slow.
+const POLL_MS: u64 = 1_200;
+const SLOW_POLL_MS: u64 = 3_000;
+const STUCK_POLL_MS: u64 = 15_000;
+/// How long the application waits for what is committed.
+const FETCH_MS: i64 = 5_000;
+
+/// An event that the application is busy with.
+#[derive(Debug)]
+pub(super) struct Callback {
+    ends_at: i64,
+    event: MemberEvent,
+}
+
+impl Callback {
+    pub(super) fn ends_at(&self) -> i64 {
+        self.ends_at
+    }
+}
+
+impl Process {
+    /// Lets the application go on: with what it is busy with, or with its next poll.
+    pub(super) fn work(&mut self, settings: &MemberSettings, io: &mut Io<'_>) -> Result<(), MemberError> {
+        let now = io.now();
+        if let Some(callback) = self.busy.take_if(|callback| callback.ends_at <= now) {
+            self.callback_ended(settings, io, callback.event);
+            // It is still inside poll.
+            self.polls_at = now;
+        }
+        if self.busy.is_some() || now < self.polls_at {
+            return Ok(());
+        }
+        self.member.handle_poll(now);
+        if settings.enforces_at.is_some_and(|at| now >= at) && !self.has_enforced {
+            self.has_enforced = true;
+            self.member.enforce_rebalance("the simulation wants one");
+        }
+        while self.busy.is_none()
+            && let Some(event) = self.member.poll_event()
+        {
+            self.hear(settings, io, event)?;
+        }
+        if self.busy.is_none() {
+            self.read_and_commit(io);
+            self.polls_at = self.next_poll(io);
+        }
+        Ok(())
+    }
+
+    fn next_poll(&self, io: &mut Io<'_>) -> i64 {
+        let slow = if io.network.lost == 0 { 0 } else { io.random.below(100) };
+        io.soon(match slow {
+            98.. => STUCK_POLL_MS,
+            90.. => SLOW_POLL_MS,
+            _ => POLL_MS,
+        })
+    }
+
+    /// An event begins. Short ones are over at once.
+    fn hear(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) -> Result<(), MemberError> {
+        io.note(|| format!("hears {event:?} as {:?}", self.member.standing()));
+        match &event {
+            MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
+            MemberEvent::Lost(partitions) => {
+                let held = io.checks.listeners.lost(io.id, partitions, &self.member.standing());
+                io.checks.demand(held);
+                self.drop_all(settings, io, partitions);
+            }
+            MemberEvent::Assigned { added, all } => {
+                let held = io.checks.listeners.assigned(io.id, added, all);
+                io.checks.demand(held);
+                self.check_given(settings, io, all);
+            }
+            MemberEvent::Fatal(error) => return Err(error.clone()),
+            MemberEvent::Error(error) => {
+                io.checks.fail(format!("client {} hears of an error: {error}", io.id));
+            }
+        }
+        let now = io.now();
+        let ends_at = if io.random.below(3) == 0 {
+            io.soon(settings.callback_ms_max)
+        } else {
+            now
+        };
+        if ends_at > now {
+            self.busy = Some(Callback { ends_at, event });
+        } else {
+            self.callback_ended(settings, io, event);
+        }
+        Ok(())
+    }
+
+    /// What goes is no longer read, and committed once more: it must still be possible.
+    fn hear_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
+        let is_forgotten = settings.forgets_revoked && io.random.below(3) == 0;
+        if !is_forgotten {
+            let held = io.checks.listeners.revoked(io.id, partitions, &self.member.standing());
+            io.checks.demand(held);
+        }
+        let going: BTreeSet<TopicPartition> = partitions
+            .iter()
+            .filter(|place| self.reads.contains(*place))
+            .cloned()
+            .collect();
+        self.reads.retain(|place| !going.contains(place));
+        let deadline_ms = io.now() + 1_000;
+        self.commit(io, &going, CommitMode::Sync { deadline_ms });
+    }
+
+    fn callback_ended(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) {
+        let now = io.now();
+        match event {
+            MemberEvent::Revoked(partitions) => {
+                for place in &partitions {
+                    io.checks.owners.release(io.id, &settings.group, place);
+                }
+                self.offsets.handle_released(&partitions);
+                self.member.handle_event_done(now);
+            }
+            MemberEvent::Assigned { added, all } => {
+                self.member.handle_event_done(now);
+                self.reads = all.into_iter().collect();
+                let held = io.checks.listeners.reads(io.id, &self.reads);
+                io.checks.demand(held);
+                self.proof.hold(settings, io, &self.reads);
+                self.fetch(now, added.into_iter().collect());
+            }
+            _ => self.member.handle_event_done(now),
+        }
+    }
+
+    fn drop_all(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
+        for place in partitions {
+            io.checks.owners.release(io.id, &settings.group, place);
+        }
+        self.offsets.handle_released(partitions);
+        self.reads.clear();
+    }
+
+    /// In one generation of the classic protocol nobody else is given the same.
+    fn check_given(&self, settings: &MemberSettings, io: &mut Io<'_>, all: &[TopicPartition]) {
+        let Standing::Member {
+            identity,
+            is_epoch: false,
+        } = self.member.standing()
+        else {
+            return;
+        };
+        let who = settings.instance.clone().unwrap_or(identity.member_id);
+        for place in all {
+            let held = io
+                .checks
+                .owners
+                .given(&settings.group, identity.generation, &who, place);
+            io.checks.demand(held);
+        }
+    }
+
+    fn read_and_commit(&mut self, io: &mut Io<'_>) {
+        let held = io.checks.listeners.reads(io.id, &self.reads);
+        io.checks.demand(held);
+        if self.reads.is_empty() {
+            return;
+        }
+        let reads = self.reads.clone();
+        match io.random.below(8) {
+            0..2 => self.commit(io, &reads, CommitMode::Async),
+            2 => {
+                let deadline_ms = io.now() + 4_000;
+                self.commit(io, &reads, CommitMode::Sync { deadline_ms });
+            }
+            3 => self.fetch(io.now(), reads),
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, io: &mut Io<'_>, places: &BTreeSet<TopicPartition>, mode: CommitMode) {
+        let values: BTreeMap<TopicPartition, i64> = places
+            .iter()
+            .map(|place| (place.clone(), io.checks.offsets.next_value()))
+            .collect();
+        let offsets = values.iter().map(|(place, value)| {
+            let offset = OffsetAndMetadata {
+                offset: *value,
+                leader_epoch: None,
+                metadata: "".into(),
+            };
+            (place.clone(), offset)
+        });
+        let id = self.offsets.commit(offsets.collect(), mode);
+        self.commits.insert(id, values);
+    }
+
+    fn fetch(&mut self, now: i64, places: BTreeSet<TopicPartition>) {
+        let id = self.offsets.fetch(places.clone(), now + FETCH_MS);
+        self.fetches.insert(id, places);
+    }
+
+    /// What became of commits and fetches. The checks have seen each answer; here it is seen that there is an end.
+    pub(super) fn hear_of_offsets(&mut self, io: &mut Io<'_>) {
+        while let Some(event) = self.offsets.poll_event() {
+            match event {
+                OffsetEvent::MemberRefused { sent, error } => {
+                    io.note(|| format!("is refused as {sent:?}: {error}"));
+                    self.member.handle_commit_refused(io.now(), &sent, error);
+                    if error != ErrorCode::RebalanceInProgress {
+                        self.is_out(io);
+                    }
+                }
+                OffsetEvent::Committed { id, results } => {
+                    let values = self.commits.remove(&id);
+                    let is_complete = values.is_some_and(|values| values.keys().eq(results.keys()));
+                    if !is_complete {
+                        io.checks
+                            .fail(format!("client {} hears of {id:?} not once for each partition", io.id));
+                    }
+                }
+                OffsetEvent::Fetched { id, results } => {
+                    let places = self.fetches.remove(&id);
+                    if places.is_none_or(|places| places.iter().ne(results.keys())) {
+                        let client = io.id;
+                        io.checks
+                            .fail(format!("client {client} hears of {id:?} not once for each partition"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Unsubscribes: the application hears what it loses, the group what it may know.
+    pub(super) fn leave(&mut self, settings: &MemberSettings, io: &mut Io<'_>, how: Leave) {
+        let now = io.now();
+        self.member.handle_timeout(now);
+        self.offsets.handle_timeout(now);
+        if let Some(callback) = self.busy.take() {
+            self.callback_ended(settings, io, callback.event);
+        }
+        self.member.leave(now, how);
+        while let Some(event) = self.member.poll_event() {
+            io.note(|| format!("hears {event:?} on leaving"));
+            match &event {
+                MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
+                MemberEvent::Lost(partitions) => self.drop_all(settings, io, partitions),
+                _ => {}
+            }
+            self.send(settings, io);
+            self.callback_ended(settings, io, event);
+        }
+        self.send(settings, io);
+        if !self.member.owned().is_empty() {
+            io.checks
+                .fail(format!("client {} left with {:?}", io.id, self.member.owned()));
+        }
+    }
+}

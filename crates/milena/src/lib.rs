@@ -1,0 +1,81 @@
+//! The reader's side of Apache Kafka.
+//!
+//! This crate is the front door: what applications use, under one name. What stands behind it are rooms of their own,
+//! `milena-client` most of all.
+//!
+//! # Getting started
+//!
+//! A [`Consumer`] reads topics, here as a member of the group `billing`. Whatever it was given before is committed when
+//! it is closed, and every few seconds meanwhile.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use milena::prelude::*;
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/embedded.rs")); }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let broker = embedded::Embedded::start().await;
+//! # broker.create_topic("orders", 3).await;
+//! # broker.produce("orders", 1, 0, &["book", "pen"]).await;
+//! # let bootstrap = broker.address();
+//! // With a broker on this machine: let bootstrap = "127.0.0.1:9092";
+//! let config = ConsumerConfig::builder(bootstrap)
+//!     .group_id("billing")
+//!     .auto_offset_reset(AutoOffsetReset::Earliest);
+//! let mut consumer = Consumer::new(config)?;
+//! consumer.subscribe(["orders"])?;
+//!
+//! let mut orders = vec![];
+//! while orders.len() < 2 {
+//!     let records = consumer.poll(Duration::from_secs(1)).await?;
+//!     for record in &records {
+//!         orders.push(record.value_as::<String>(&Plain)?);
+//!     }
+//! }
+//! assert_eq!(orders, ["book", "pen"]);
+//! consumer.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Two longer programs are in the folder `examples`: `consume` is the loop to copy, with commits where they belong, and
+//! `manual_assignment` reads partitions without a group, from a time on.
+//!
+//! # Where to look
+//!
+//! - [`Consumer`] has `subscribe`, `assign`, `poll` and `close`; [`RebalanceConsumer`], which it dereferences to, has what
+//!   listeners can do too: commit, seek, pause, and ask for offsets and topics.
+//! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
+//! - [`RebalanceListener`] hears when partitions come and go.
+//! - [`deserialize`] makes values of bytes.
+//! - [`config`] has all settings, [`metrics`] all figures, under Kafka's names.
+//!
+//! Every kind of call has an error type of its own, such as [`PollError`] and [`CommitError`], whose variants say what
+//! happened and what to do.
+
+#![forbid(unsafe_code)]
+
+#[doc(inline)]
+pub use milena_client::{
+    config::{self, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel},
+    consumer::*,
+    metrics::{self, Metric, Metrics},
+};
+
+/// What most programs that read need, for `use milena::prelude::*`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::{
+        AutoOffsetReset, CloseOptions, CommitError, Consumer, ConsumerConfig, ConsumerRecord, ConsumerRecords,
+        IsolationLevel, ListenerError, OffsetAndMetadata, PollError, RebalanceConsumer, RebalanceListener, RecordRef,
+        TopicPartition,
+        deserialize::{Json, Plain},
+    };
+}
+
+/// The code in the README is compiled too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
