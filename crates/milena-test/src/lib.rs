@@ -1,7 +1,8 @@
 //! A test kit, for the tests of Milena and for yours.
 //!
 //! [`TestBroker`] is a real broker inside the test. [`Faults`] stand between it and its clients: answers that come late,
-//! get lost or are errors, connections that are cut, stall or drip, leaders that move.
+//! get lost or are errors, connections that are cut, stall or drip, leaders that move. [`MockConsumer`] needs no broker: it
+//! reads what the test has written down for it.
 //!
 //! Whatever is unexpected here panics: in a test, that is the way to say it.
 
@@ -13,8 +14,10 @@
 
 mod broker;
 mod faults;
+mod mock;
 mod proxy;
 
 pub use broker::{GroupMember, TestBroker, TestBrokerBuilder, TestRecord};
 pub use faults::{AnswersErrors, Fault, Faults, FaultsOn, Throttles};
 pub use milena_wire::{api::ApiKey, errors::ErrorCode, messages};
+pub use mock::{Call, MockConsumer, MockRebalanceConsumer, MockScript};

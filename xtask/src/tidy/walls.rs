@@ -119,7 +119,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-test",
-        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        rooms: &["milena-broker", "milena-client", "milena-machines", "milena-wire"],
         outside: &["bytes", "bytestring", "tempfile", "tokio"],
         never: &[],
         seam: "",

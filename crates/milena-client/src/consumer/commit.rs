@@ -8,20 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use milena_machines::{
-    TopicPartition,
-    member::{CommitMode, OffsetAndMetadata},
-};
+use milena_machines::member::CommitMode;
 use tokio::sync::oneshot;
 
 use super::{
+    api::Offsets,
     error::CommitError,
     group::{CommitResults, committable},
     parts::RebalanceConsumer,
 };
 use crate::io;
-
-type Offsets = BTreeMap<TopicPartition, OffsetAndMetadata>;
 
 impl RebalanceConsumer {
     /// Commits the position of every partition: all that earlier calls of `poll` have returned. It is tried again until it
@@ -82,21 +78,43 @@ impl RebalanceConsumer {
         let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
         let results = group.commit(offsets, mode);
         self.shared.drive_locked(&mut core, io::now_ms());
-        Ok(CommitFuture { results })
+        Ok(CommitFuture {
+            outcome: Outcome::UnderWay(results),
+        })
     }
 }
 
 /// The result of a commit that is under way.
 #[derive(Debug)]
 pub struct CommitFuture {
-    results: oneshot::Receiver<CommitResults>,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    UnderWay(oneshot::Receiver<CommitResults>),
+    /// `None` once it has been told.
+    Known(Option<Result<(), CommitError>>),
+}
+
+impl CommitFuture {
+    /// A commit that is over, for consumers that stand in for the real one in tests.
+    pub fn ready(result: Result<(), CommitError>) -> Self {
+        Self {
+            outcome: Outcome::Known(Some(result)),
+        }
+    }
 }
 
 impl Future for CommitFuture {
     type Output = Result<(), CommitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.results).poll(context).map(|results| {
+        let results = match &mut self.outcome {
+            Outcome::Known(result) => return Poll::Ready(result.take().unwrap_or(Err(CommitError::Closed))),
+            Outcome::UnderWay(results) => results,
+        };
+        Pin::new(results).poll(context).map(|results| {
             let results = results.map_err(|_| CommitError::Closed)?;
             let failed: BTreeMap<_, _> = results
                 .into_iter()

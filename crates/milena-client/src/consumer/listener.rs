@@ -15,12 +15,14 @@ pub type ListenerError = Box<dyn Error + Send + Sync>;
 /// If the future of that `poll` is dropped while a callback runs, the callback is run again from the beginning by the next
 /// one. So it should not mind being called twice.
 ///
-/// The consumer that a callback gets can commit, seek, pause and ask; it cannot poll or subscribe.
-pub trait RebalanceListener: Send {
+/// The consumer that a callback gets can commit, seek, pause and ask; it cannot poll or subscribe. A listener that is to
+/// work with other consumers too, such as one that stands in for this in tests, is written for every
+/// [`RebalanceApi`](super::RebalanceApi).
+pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
     /// These partitions are ours from now on, added to those we had. The place to seek, or to open what they need.
     fn assigned(
         &mut self,
-        consumer: &mut RebalanceConsumer,
+        consumer: &mut C,
         partitions: &[TopicPartition],
     ) -> impl Future<Output = Result<(), ListenerError>> + Send {
         let _ = (consumer, partitions);
@@ -30,7 +32,7 @@ pub trait RebalanceListener: Send {
     /// These partitions are about to go to somebody else. They are still ours: what has been done can be committed here.
     fn revoked(
         &mut self,
-        consumer: &mut RebalanceConsumer,
+        consumer: &mut C,
         partitions: &[TopicPartition],
     ) -> impl Future<Output = Result<(), ListenerError>> + Send {
         let _ = (consumer, partitions);
@@ -41,7 +43,7 @@ pub trait RebalanceListener: Send {
     /// for revoked ones is done here too unless this says otherwise.
     fn lost(
         &mut self,
-        consumer: &mut RebalanceConsumer,
+        consumer: &mut C,
         partitions: &[TopicPartition],
     ) -> impl Future<Output = Result<(), ListenerError>> + Send {
         self.revoked(consumer, partitions)

@@ -4,6 +4,7 @@
 //! behind it is shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
+mod api;
 mod buffer;
 mod close;
 mod commit;
@@ -28,6 +29,7 @@ mod topics;
 mod typed;
 mod wakeup;
 
+pub use api::{ConsumerApi, Offsets, RebalanceApi};
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
 pub use error::{

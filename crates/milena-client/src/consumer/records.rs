@@ -84,6 +84,25 @@ impl ConsumerRecords {
         self.next.iter().map(|(partition, position)| (partition, *position))
     }
 
+    /// Records that no broker has sent, for tests. They are added behind those that are there.
+    pub fn add(&mut self, partition: &TopicPartition, leader_epoch: Option<i32>, records: RecordSet) {
+        let Some(last) = records.iter().next_back() else {
+            return;
+        };
+        let next = Position {
+            offset: last.offset().saturating_add(1),
+            epoch: leader_epoch,
+        };
+        let count = records.len();
+        let batch = DecodedBatch {
+            partition: partition.clone(),
+            leader_epoch,
+            records,
+        };
+        self.push(&Arc::new(batch), 0, count);
+        self.set_next(partition, next);
+    }
+
     pub(crate) fn push(&mut self, batch: &Arc<DecodedBatch>, first: usize, end: usize) {
         self.count += end - first;
         let batch = Arc::clone(batch);

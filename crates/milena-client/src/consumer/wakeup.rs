@@ -21,6 +21,16 @@ impl WakeupHandle {
         self.bell.ring();
     }
 
+    /// Whether somebody asked to end a call; asking is over then. For consumers that stand in for the real one in tests.
+    pub fn take_wakeup(&self) -> bool {
+        self.bell.take_wakeup()
+    }
+
+    /// Returns when somebody has asked, or has asked before. For consumers that stand in for the real one in tests.
+    pub async fn woken(&self) {
+        self.bell.rung().await;
+    }
+
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }

@@ -12,6 +12,8 @@ pub(super) struct Partition {
     pub(super) paused: bool,
     /// Neither read nor handed out: the application has not been told that it has it, or is about to lose it.
     pub(super) held: bool,
+    /// Somebody asks for its place, although it is held.
+    pub(super) asked_for: bool,
     /// The next record to hand out.
     pub(super) consumed: Position,
     /// The next record to ask for: ahead of `consumed` by what is buffered.
@@ -47,6 +49,7 @@ impl Partition {
             state,
             paused: false,
             held: false,
+            asked_for: false,
             consumed: Position::at(0),
             fetch: Position::at(0),
             high_watermark: None,
@@ -56,6 +59,11 @@ impl Partition {
             leader_epoch: -1,
             retry_at_ms: i64::MIN,
         }
+    }
+
+    /// Whether it is worth finding out where it begins.
+    pub(super) fn needs_place(&self) -> bool {
+        !self.held || self.asked_for
     }
 
     pub(super) fn is_ready(&self) -> bool {

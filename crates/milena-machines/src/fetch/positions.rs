@@ -129,7 +129,16 @@ impl Positions {
         for partition in partitions {
             if let Some(state) = self.partitions.get_mut(partition) {
                 state.held = held;
+                state.asked_for = false;
             }
+        }
+    }
+
+    /// Somebody needs to know where a partition begins, although it is held: a listener does that, while the group waits
+    /// for it.
+    pub fn ask_place(&mut self, partition: &TopicPartition) {
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.asked_for = true;
         }
     }
 
@@ -200,7 +209,7 @@ impl Positions {
     /// Whether anything keeps a partition from being read but time and the application.
     pub fn is_settled(&self) -> bool {
         let unsettled = |state: &Partition| {
-            !state.held && matches!(state.state, State::NeedsCommitted { .. } | State::NeedsReset { .. })
+            state.needs_place() && matches!(state.state, State::NeedsCommitted { .. } | State::NeedsReset { .. })
         };
         !self.partitions.values().any(unsettled)
     }
@@ -209,8 +218,9 @@ impl Positions {
     pub fn ask_committed(&mut self, now_ms: i64) -> Vec<(TopicPartition, Turn)> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
+            let needs_place = state.needs_place();
             if let State::NeedsCommitted { asked: asked @ false } = &mut state.state
-                && !state.held
+                && needs_place
                 && state.retry_at_ms <= now_ms
             {
                 *asked = true;
@@ -239,11 +249,12 @@ impl Positions {
     pub fn ask_resets(&mut self, now_ms: i64) -> Vec<ResetNeeded> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
+            let needs_place = state.needs_place();
             if let State::NeedsReset {
                 to,
                 asked: asked @ false,
             } = &mut state.state
-                && !state.held
+                && needs_place
                 && state.retry_at_ms <= now_ms
             {
                 *asked = true;
@@ -275,7 +286,7 @@ impl Positions {
 
     /// When something can be asked again that a pause holds back now.
     pub fn next_retry(&self, now_ms: i64) -> Option<i64> {
-        let waiting = self.partitions.values().filter(|state| !state.held);
+        let waiting = self.partitions.values().filter(|state| state.needs_place());
         waiting.map(|state| state.retry_at_ms).filter(|at| *at > now_ms).min()
     }
 

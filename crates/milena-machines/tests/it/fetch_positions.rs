@@ -305,3 +305,24 @@ fn a_topic_made_anew_is_read_as_the_policy_says() {
     assert_eq!(positions.deliverable(&place(0), turn), None);
     assert_eq!(positions.ask_resets(0)[0].to, ResetTo::Earliest);
 }
+
+#[test]
+fn what_is_held_is_looked_for_only_if_somebody_asks() {
+    let mut positions = Positions::new(ResetPolicy::Earliest, true, 100);
+    positions.assign([place(0), place(1)]);
+    positions.hold([&place(0), &place(1)], true);
+    assert!(positions.is_settled());
+    assert!(positions.ask_committed(0).is_empty());
+    positions.ask_place(&place(1));
+    let asked = positions.ask_committed(0);
+    assert_eq!(
+        asked.iter().map(|(partition, _)| partition).collect::<Vec<_>>(),
+        [&place(1)]
+    );
+    positions.handle_committed(&place(1), asked[0].1, None);
+    assert_eq!(positions.ask_resets(0).len(), 1);
+    // Nobody waits for it any more.
+    positions.hold([&place(0), &place(1)], true);
+    positions.handle_unanswered(0, &place(1), asked[0].1);
+    assert!(positions.ask_resets(1_000).is_empty());
+}

@@ -13,6 +13,7 @@ use std::{
 
 pub use calls::GroupMember;
 pub use record::TestRecord;
+pub(crate) use record::encode_batch_at;
 
 use crate::{faults::Faults, proxy::Proxy};
 use process::Process;

@@ -79,11 +79,19 @@ impl From<(&str, &str)> for TestRecord {
     }
 }
 
-/// All records in one batch that begins at `base_offset`, so far as they follow each other; offsets and records otherwise.
+/// All records in one batch, one after the other.
 pub(crate) fn encode_batch(options: BatchOptions, records: &[TestRecord]) -> Bytes {
+    let first = options.base_offset;
+    let records: Vec<(i64, &TestRecord)> = (first..).zip(records).collect();
+    encode_batch_at(options, &records)
+}
+
+/// All records in one batch, each at its offset.
+pub(crate) fn encode_batch_at(options: BatchOptions, records: &[(i64, &TestRecord)]) -> Bytes {
     let now = now_ms();
+    let first = options.base_offset;
     let mut builder = BatchBuilder::new(options);
-    for record in records {
+    for (offset, record) in records {
         let headers = record.headers.iter().map(|(name, value)| Header {
             key: name.as_bytes(),
             value: value.as_deref(),
@@ -95,7 +103,10 @@ pub(crate) fn encode_batch(options: BatchOptions, records: &[TestRecord]) -> Byt
             value: record.value.as_deref(),
             headers: &headers,
         };
-        builder.append(&record).expect("records that fit into a batch");
+        let delta = i32::try_from(offset - first).expect("offsets that fit into a batch");
+        builder
+            .append_at(delta, &record)
+            .expect("records that fit into a batch");
     }
     builder.finish()
 }

@@ -3,9 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
-use milena_client::consumer::{Consumer, TopicPartition};
+use milena_client::consumer::{CloseOptions, Consumer, TopicPartition};
 use milena_test::{
     AnswersErrors, ErrorCode, Fault, TestBroker,
     messages::{
@@ -279,5 +280,75 @@ async fn a_group_goes_on_when_its_broker_was_killed() {
             assert_eq!(end, Some(&20), "{protocol}");
             assert_eq!(broker.committed("group", "letters", partition), Some(20), "{protocol}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_coordinator_that_has_died_in_silence_costs_no_partitions() {
+    for protocol in PROTOCOLS {
+        let broker = broker();
+        broker.produce("letters", 0, ["a"]);
+        let config = member_config(&broker, "group", protocol).set("request.timeout.ms", 300);
+        let (mut consumer, heard) = member(config);
+        assert_eq!(read(&mut consumer, 1).await, ["a"]);
+        heard.take();
+        broker.faults().half_open();
+        consumer.commit_sync().await.unwrap();
+        assert_eq!(broker.committed("group", "letters", 0), Some(1));
+        broker.produce("letters", 0, ["b"]);
+        assert_eq!(read(&mut consumer, 1).await, ["b"]);
+        assert_eq!(heard.take(), [""; 0], "{protocol}: its session is longer than that");
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_is_not_there_yet_is_waited_for() {
+    for protocol in PROTOCOLS {
+        let broker = broker();
+        broker.produce("letters", 0, ["a"]);
+        broker.kill();
+        let (mut consumer, heard) = member(member_config(&broker, "group", protocol));
+        for _ in 0..3 {
+            assert!(consumer.poll(SHORT).await.unwrap().is_empty());
+        }
+        broker.restart();
+        assert_eq!(read(&mut consumer, 1).await, ["a"]);
+        assert_eq!(heard.take(), ["assigned [0]"]);
+    }
+}
+
+#[tokio::test]
+async fn a_member_without_a_broker_tries_with_growing_pauses() {
+    let broker = broker();
+    broker.produce("letters", 0, ["a"]);
+    let config = member_config(&broker, "group", "classic")
+        .set("reconnect.backoff.ms", 50)
+        .set("reconnect.backoff.max.ms", 400);
+    let (mut consumer, _) = member(config);
+    assert_eq!(read(&mut consumer, 1).await, ["a"]);
+    let refused = broker.faults().refuse_connections();
+    broker.faults().cut_connections();
+    let began = Instant::now();
+    poll_until_struck(&mut consumer, &refused, 12).await;
+    // Three connections at most, each with 20 % less than 50, 100 and 200 ms between its first four tries.
+    assert!(began.elapsed() >= Duration::from_millis(280), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_broker_that_says_nothing_keeps_nobody_from_closing() {
+    for protocol in PROTOCOLS {
+        let broker = broker();
+        broker.produce("letters", 0, ["a"]);
+        let (mut consumer, heard) = member(member_config(&broker, "group", protocol));
+        assert_eq!(read(&mut consumer, 1).await, ["a"]);
+        heard.take();
+        broker.faults().stall();
+        let options = CloseOptions {
+            timeout: Duration::from_millis(200),
+            ..CloseOptions::default()
+        };
+        // The group may not have heard of it: that is no reason to fail, or to wait.
+        let _ = consumer.close_with(options).await;
+        assert_eq!(heard.take(), ["revoked [0]"], "{protocol}");
     }
 }

@@ -8,5 +8,7 @@ mod consumers;
 mod faults;
 mod groups;
 mod leaders;
+mod mock;
+mod parity;
 mod reading;
 mod wire;
