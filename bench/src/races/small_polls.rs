@@ -28,7 +28,7 @@ fn run(plan: &Plan) -> Result<String> {
             address: broker.address.clone(),
             topic: "small-polls".to_owned(),
             partitions: PARTITIONS,
-            records: (plan.scale.bytes() / 1_000) as u64,
+            records: (plan.scale.bytes() / 400) as u64,
             poll_records: 1,
             timed: 0,
         };

@@ -87,10 +87,13 @@ impl Consumer {
             // Nobody can commit in the middle of a rebalance. It goes on without the application.
             shared.wait_while(deadline, is_rebalancing).await;
             let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
-            match self.commit_offsets_within(offsets, left).await {
+            let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
+            let deadline_ms = io::now_ms().saturating_add(left_ms);
+            match self.start_commit(offsets, CommitMode::Last { deadline_ms })?.await {
                 // Another one began before the commit was there.
                 Err(error) if error.is_rebalance() && !left.is_zero() => {}
-                outcome => return outcome,
+                Err(error) => return error.without_gone_topics(),
+                Ok(()) => return Ok(()),
             }
         }
     }
@@ -167,7 +170,7 @@ impl Shared {
             if let Some(group) = &mut core.group {
                 let deadline_ms = now_ms + i64::try_from(DROP_TIMEOUT.as_millis()).unwrap_or(0);
                 if self.config.enable_auto_commit && !offsets.is_empty() {
-                    drop(group.commit(offsets, CommitMode::Sync { deadline_ms }));
+                    drop(group.commit(offsets, CommitMode::Last { deadline_ms }));
                 }
             }
         }

@@ -63,7 +63,7 @@ impl RebalanceConsumer {
         self.start_commit(offsets, CommitMode::Async)
     }
 
-    fn start_commit(&mut self, offsets: Offsets, mode: CommitMode) -> Result<CommitFuture, CommitError> {
+    pub(super) fn start_commit(&mut self, offsets: Offsets, mode: CommitMode) -> Result<CommitFuture, CommitError> {
         let negative = offsets.iter().find(|(_, committed)| committed.offset < 0);
         if let Some((partition, committed)) = negative {
             return Err(CommitError::NegativeOffset {

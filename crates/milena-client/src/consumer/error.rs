@@ -118,6 +118,20 @@ impl CommitError {
         matches!(self, Self::Partitions(failed) if failed.values().all(retriable))
     }
 
+    /// What is left of it if it does not matter that topics are gone.
+    pub(super) fn without_gone_topics(self) -> Result<(), Self> {
+        let Self::Partitions(mut failed) = self else {
+            return Err(self);
+        };
+        let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
+        failed.retain(|_, error| !matches!(error, OffsetError::Refused(code) if gone.contains(code)));
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Self::Partitions(failed))
+        }
+    }
+
     /// Whether it failed because the group was in the middle of a rebalance.
     pub(super) fn is_rebalance(&self) -> bool {
         let is_rebalance = |error: &OffsetError| matches!(error, OffsetError::RebalanceInProgress);

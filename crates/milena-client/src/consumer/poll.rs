@@ -223,7 +223,7 @@ impl Consumer {
             let mut core = shared.core();
             let offsets = committable(core.consumed_of(Some(partitions)));
             let Some(group) = &mut core.group else { return };
-            let results = group.commit(offsets, CommitMode::Sync { deadline_ms });
+            let results = group.commit(offsets, CommitMode::Last { deadline_ms });
             shared.drive_locked(&mut core, io::now_ms());
             results
         };

@@ -316,3 +316,28 @@ async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_topic_that_comes_back_is_read_again() {
+    let broker = TestBroker::start();
+    for kind in KINDS {
+        let topic = format!("back-{}-{}", kind.0, kind.1);
+        broker.create_topic(&topic, 2);
+        broker.produce(&topic, 0, &["a", "b"]);
+        let config = config(&broker, &topic, kind).set("metadata.max.age.ms", 100);
+        let mut consumer = Consumer::new(config).unwrap();
+        consumer.subscribe([topic.as_str()]).unwrap();
+        while consumer.poll(SHORT).await.unwrap().is_empty() {}
+        broker.delete_topic(&topic);
+        settle(&mut [&mut consumer], |counts| counts == [0]).await;
+        broker.create_topic(&topic, 2);
+        broker.produce(&topic, 1, &["c"]);
+        let mut records = consumer.poll(SHORT).await.unwrap();
+        while records.is_empty() {
+            records = consumer.poll(SHORT).await.unwrap();
+        }
+        assert_eq!(consumer.assignment().len(), 2, "{kind:?}");
+        broker.delete_topic(&topic);
+        consumer.close().await.unwrap();
+    }
+}

@@ -64,6 +64,7 @@ async fn make_anew(bed: &Bed, topic: &str) {
 }
 
 async fn a_topic_is_made_anew(bed: &Bed, kind: Kind) {
+    println!("made anew: {kind:?}");
     let topic = bed.topic("anew", 1, "").await;
     bed.send(&topic, 0, "none", 0, 20).await;
     let mut consumer = subscribed(bed, kind, &topic);

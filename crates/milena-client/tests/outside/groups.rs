@@ -112,7 +112,9 @@ async fn live_all(bed: &'static Bed, cast: Cast) {
         lives.spawn(async move { live(bed, kind, cast, &doomed, &all_there).await });
     }
     while let Some(lived) = lives.join_next().await {
-        lived.unwrap();
+        if let Err(error) = lived {
+            panic!("{error}\n{}{}", bed.peer.complaints(), doomed.complaints());
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Ledger {
 
     pub fn change(&self, member: &str, what: &str, partitions: &[TopicPartition]) {
         let mut book = self.book();
-        *book.changes.entry(member.to_owned()).or_default() += 1;
+        *book.changes.entry(member.to_owned()).or_default() += partitions.len();
         let owned = book.owned.entry(member.to_owned()).or_default();
         for partition in partitions {
             let is_new = match what {
@@ -170,7 +170,7 @@ impl Ledger {
         self.book().count(partition)
     }
 
-    /// How often something has come to a member or gone from it.
+    /// How many partitions have come to a member or gone from it.
     pub fn changes(&self, member: &str) -> usize {
         self.book().changes.get(member).copied().unwrap_or(0)
     }

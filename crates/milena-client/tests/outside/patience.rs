@@ -7,7 +7,7 @@ use std::{
 
 use milena_client::consumer::Consumer;
 
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 pub const SHORT: Duration = Duration::from_millis(100);
 
 /// Gives up on a future that never ends, and says what it was to do.

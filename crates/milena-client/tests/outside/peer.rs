@@ -4,14 +4,18 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, Stdio},
-    sync::{Arc, Mutex},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex, OnceLock},
     thread,
 };
 
 use tokio::sync::{oneshot, watch};
 
-use crate::{ledger::Ledger, patience::in_time, programs::xtask};
+use crate::{
+    ledger::Ledger,
+    patience::in_time,
+    programs::{run, xtask},
+};
 
 type Answer = Result<String, String>;
 
@@ -33,11 +37,10 @@ struct Shared {
 
 impl Peer {
     pub fn start(address: &str) -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outside/java/Peer.java");
-        let mut child = xtask()
-            .args(["kafka", "tool"])
-            .arg(program)
-            .arg(address)
+        let mut child = Command::new("java")
+            .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"])
+            .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+            .args(["-cp", compiled(), "Peer", address])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -110,9 +113,24 @@ impl Peer {
         let _ = child.wait();
     }
 
-    fn complaints(&self) -> String {
+    /// What it has said to whoever runs it.
+    pub fn complaints(&self) -> String {
         self.shared.complaints.lock().unwrap().clone()
     }
+}
+
+/// The class path with the program in it. It is compiled once for all that run it.
+fn compiled() -> &'static str {
+    static CLASS_PATH: OnceLock<String> = OnceLock::new();
+    CLASS_PATH.get_or_init(|| {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outside/java/Peer.java");
+        let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/peer");
+        let libraries = run(xtask().args(["kafka", "classpath"]), "");
+        let libraries = libraries.trim();
+        let mut javac = Command::new("javac");
+        run(javac.args(["-d", folder, "-cp", libraries]).arg(program), "");
+        format!("{folder}:{libraries}")
+    })
 }
 
 impl Drop for Peer {

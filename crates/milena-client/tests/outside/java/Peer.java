@@ -39,7 +39,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Kafka's own clients, as a test wants them: it writes, changes topics, and reads as a member of groups.
  *
- * Run with: cargo xtask kafka tool crates/milena-client/tests/outside/java/Peer.java HOST:PORT
+ * Try it with: cargo xtask kafka tool crates/milena-client/tests/outside/java/Peer.java HOST:PORT
  *
  * Each line on the standard input is a number and a command; the answer is a line "NUMBER ok WORDS" or
  * "NUMBER failed REASON". Commands run beside each other. What members of groups live through is told in lines
@@ -272,6 +272,8 @@ public class Peer {
             settings.put("enable.auto.commit", "false");
             settings.put("auto.offset.reset", "earliest");
             settings.put("metadata.max.age.ms", "1000");
+            // It is for a busy machine.
+            settings.put("default.api.timeout.ms", "180000");
             for (String setting : more) {
                 settings.put(setting.split("=")[0], setting.split("=")[1]);
             }

@@ -68,7 +68,7 @@ impl Commit {
 
     pub(super) fn deadline_ms(&self) -> Option<i64> {
         match self.mode {
-            CommitMode::Sync { deadline_ms } => Some(deadline_ms),
+            CommitMode::Sync { deadline_ms } | CommitMode::Last { deadline_ms } => Some(deadline_ms),
             CommitMode::Async => None,
         }
     }
@@ -213,11 +213,11 @@ impl OffsetCalls {
         commit.last_cause = Some(cause);
         match commit.mode {
             CommitMode::Async => commit.end_rest(OffsetError::Retriable(cause)),
-            CommitMode::Sync { deadline_ms } if deadline_ms <= now_ms => {
+            CommitMode::Sync { deadline_ms } | CommitMode::Last { deadline_ms } if deadline_ms <= now_ms => {
                 let last_cause = Some(cause);
                 commit.end_rest(OffsetError::TimedOut { last_cause });
             }
-            CommitMode::Sync { .. } => {
+            CommitMode::Sync { .. } | CommitMode::Last { .. } => {
                 commit.retry_at = Some(now_ms.saturating_add(commit.backoff.next_ms(&mut self.random)));
             }
         }
@@ -283,6 +283,9 @@ fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, standing: &
             Some(_) => Verdict::Again(CallCause::Answered(error)),
             None => Verdict::Over(Err(OffsetError::CommitFailed)),
         },
+        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId if matches!(mode, CommitMode::Last { .. }) => {
+            Verdict::Over(Err(OffsetError::Refused(error)))
+        }
         error if error.is_retriable() => Verdict::Again(CallCause::Answered(error)),
         error => Verdict::Over(Err(OffsetError::Refused(error))),
     }

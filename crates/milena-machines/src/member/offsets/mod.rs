@@ -52,6 +52,9 @@ pub struct OffsetAndMetadata {
 pub enum CommitMode {
     /// Somebody waits for it: it is tried again until the deadline.
     Sync { deadline_ms: i64 },
+    /// The same for partitions that are given up. If their topic is gone, so are its offsets: nobody waits for it to come
+    /// back.
+    Last { deadline_ms: i64 },
     /// It is sent once.
     Async,
 }
