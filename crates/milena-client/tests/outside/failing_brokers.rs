@@ -42,7 +42,7 @@ async fn records_come_from_the_nearest_replica(bed: &Bed) {
     let follower = leader % 3 + 1;
     let rack = format!("rack-{follower}");
     let mut consumer = bed.reader(
-        &[partition.clone()],
+        std::slice::from_ref(&partition),
         &[("client.rack", &rack), ("max.partition.fetch.bytes", "20000")],
     );
     let deadline = Instant::now() + PATIENCE;

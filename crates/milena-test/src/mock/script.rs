@@ -199,7 +199,7 @@ impl MockScript {
 }
 
 fn add_record(state: &mut State, partition: &TopicPartition, offset: i64, mut record: TestRecord) {
-    record.timestamp.get_or_insert(state.now_ms());
+    record.timestamp.get_or_insert_with(|| state.now_ms());
     state.logs.entry(partition.clone()).or_default().add(offset, record);
 }
 

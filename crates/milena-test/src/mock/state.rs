@@ -370,7 +370,7 @@ impl State {
             });
         }
         if let Some(error) = self.commit_failures.pop_front() {
-            let failed = offsets.into_keys().map(|partition| (partition, error.clone()));
+            let failed = offsets.into_keys().map(|partition| (partition, error));
             return Err(CommitError::Partitions(failed.collect()));
         }
         self.committed.extend(offsets);

@@ -13,8 +13,10 @@ use milena_wire::{
 
 use crate::wire::Wire;
 
-/// Everything in partition 0 of `letters`, as (offset, key, value, headers).
-fn read(broker: &TestBroker) -> Vec<(i64, Option<String>, Option<String>, Vec<String>)> {
+/// Offset, key, value, headers.
+type Read = (i64, Option<String>, Option<String>, Vec<String>);
+
+fn read(broker: &TestBroker) -> Vec<Read> {
     let topic = fetch_request::FetchTopic {
         topic: "letters".into(),
         partitions: vec![fetch_request::FetchPartition {

@@ -60,8 +60,9 @@ async fn what_passes_is_tried_again_until_it_succeeds() {
 #[tokio::test]
 async fn a_commit_whose_request_or_answer_is_lost_is_sent_again() {
     type On = FaultsOn<OffsetCommitRequest>;
+    type Strike = fn(On) -> Fault;
     let broker = broker();
-    let ways: [(&str, fn(On) -> Fault); 4] = [
+    let ways: [(&str, Strike); 4] = [
         ("drop request", On::drop_request),
         ("drop answer", On::drop_answer),
         ("close before", On::close_before),

@@ -24,10 +24,10 @@ impl Leaders {
         let name = self.names.get(&topic_id).unwrap_or(topic).clone();
         let key = (name, place.partition);
         let lead = self.moved.get(&key).copied().unwrap_or_default();
-        let mut epoch = place.epoch;
+        let epoch = place.epoch;
         let code = if lead.node != node {
             ErrorCode::NotLeaderOrFollower
-        } else if let Some(epoch) = epoch.as_deref_mut().filter(|epoch| **epoch >= 0) {
+        } else if let Some(epoch) = epoch.filter(|epoch| **epoch >= 0) {
             *epoch -= lead.moves;
             if *epoch >= 0 {
                 return true;
