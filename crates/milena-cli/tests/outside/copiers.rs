@@ -102,6 +102,9 @@ fn copier(jars: &str, address: &str, how: &[&str]) -> Program {
         "copier",
         "--transaction-size",
         "5",
+        // The next one asks for its position before it fences the last, and waits a minute at most for what that has open.
+        "--transaction-timeout",
+        "35000",
         "--enable-random-aborts",
         "--use-group-metadata",
     ];
