@@ -131,12 +131,8 @@ impl Ledger {
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
                 let book = self.book();
-                let counts: Vec<(&TopicPartition, usize)> = book
-                    .readers
-                    .iter()
-                    .map(|(partition, read)| (partition, read.len()))
-                    .collect();
-                panic!("in vain: {what}; owned {:?}, read {counts:?}", book.owned);
+                let read: Vec<String> = book.readers.iter().map(|(place, read)| describe(place, read)).collect();
+                panic!("in vain: {what}; owned {:?}, read {read:?}", book.owned);
             }
         }
     }
@@ -185,6 +181,18 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Which offsets have been read: runs of them, and who read the last of each.
+fn describe(partition: &TopicPartition, read: &BTreeMap<i64, Vec<String>>) -> String {
+    let mut runs: Vec<(i64, i64, &[String])> = vec![];
+    for (offset, readers) in read {
+        match runs.last_mut() {
+            Some((_, last, by)) if *last + 1 == *offset => (*last, *by) = (*offset, readers),
+            _ => runs.push((*offset, *offset, readers)),
+        }
+    }
+    format!("{partition}: {runs:?}")
 }
 
 fn partition(text: &str) -> TopicPartition {

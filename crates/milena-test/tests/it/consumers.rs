@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use milena_client::{
@@ -45,7 +45,10 @@ pub(crate) fn texts(records: &ConsumerRecords) -> Vec<String> {
 pub(crate) async fn read(consumer: &mut Consumer, count: usize) -> Vec<String> {
     let mut values = vec![];
     while values.len() < count {
-        values.extend(texts(&consumer.poll(LONG).await.unwrap()));
+        let began = Instant::now();
+        let records = consumer.poll(LONG).await.unwrap();
+        assert!(!records.is_empty() || began.elapsed() < LONG, "nobody woke the poll up");
+        values.extend(texts(&records));
     }
     values
 }

@@ -326,9 +326,9 @@ async fn a_member_without_a_broker_tries_with_growing_pauses() {
         .set("reconnect.backoff.max.ms", 400);
     let (mut consumer, _) = member(config);
     assert_eq!(read(&mut consumer, 1).await, ["a"]);
+    let began = Instant::now();
     let refused = broker.faults().refuse_connections();
     broker.faults().cut_connections();
-    let began = Instant::now();
     poll_until_struck(&mut consumer, &refused, 12).await;
     // Three connections at most, each with 20 % less than 50, 100 and 200 ms between its first four tries.
     assert!(began.elapsed() >= Duration::from_millis(280), "{:?}", began.elapsed());

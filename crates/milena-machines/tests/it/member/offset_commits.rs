@@ -292,6 +292,23 @@ fn a_stale_epoch_is_tried_at_once_with_a_newer_one_and_has_failed_without() {
 }
 
 #[test]
+fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
+    let last = CommitMode::Last { deadline_ms: 10_000 };
+    for error in [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId] {
+        let (mut calls, id) = commit_and_answer(last, error, &member(4));
+        let refused = Err(OffsetError::Refused(error));
+        assert_eq!(calls.poll_event(), Some(done(id, &[(0, refused)])));
+    }
+    // All else is as with any that is waited for.
+    let (mut calls, id) = commit_and_answer(last, ErrorCode::CoordinatorLoadInProgress, &member(4));
+    assert!(calls.poll_call(BACKOFF_MS, &member(4)).is_some());
+    calls.handle_timeout(10_000);
+    let last_cause = Some(CallCause::Answered(ErrorCode::CoordinatorLoadInProgress));
+    let late = Err(OffsetError::TimedOut { last_cause });
+    assert_eq!(calls.poll_event(), Some(done(id, &[(0, late)])));
+}
+
+#[test]
 fn a_retry_is_made_in_the_newest_name() {
     let (mut calls, _) = commit_and_answer(SYNC, ErrorCode::CoordinatorLoadInProgress, &member(4));
     let call = calls.poll_call(BACKOFF_MS, &member(9)).unwrap();
