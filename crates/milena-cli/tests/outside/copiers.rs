@@ -1,12 +1,14 @@
 //! Kafka's own transactional copier, of now and of old, while others fence it and it and the broker are killed.
 
+use std::ops::Range;
+
 use crate::{
     process::Process,
     program::Program,
     programs::{kafka_tool, kcat},
 };
 
-const RECORDS: usize = 1_500;
+const RECORDS: usize = 3_000;
 /// Enough to be in the middle of it.
 const TRANSACTIONS: usize = 10;
 /// How often a copier may be started to copy what is left.
@@ -38,29 +40,25 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
             "",
         );
     }
-    // A key goes to the same partition in both topics, so that order can be compared.
-    let records: String = (0..RECORDS).map(|i| format!("{}:{i}\n", i % 20)).collect();
-    kcat(
-        &address,
-        &["-P", "-t", "input", "-K:", "-X", "topic.partitioner=murmur2_random"],
-        &records,
-    );
     let copy = || copier(jars, &address, how);
 
+    write(&address, 0..RECORDS / 2);
     let mut fenced = copy();
     wait_for_transactions(&mut fenced);
     fenced.signal("STOP");
-    let mut killed = copy();
-    wait_for_transactions(&mut killed);
-    killed.signal("STOP");
+    let mut fencing = copy();
+    wait_for_transactions(&mut fencing);
     fenced.signal("CONT");
     let (code, said) = fenced.end();
     assert_ne!(code, Some(0), "two copiers with one transactional id went on: {said}");
+    fencing.succeed();
 
-    killed.forget_what_it_said();
-    killed.signal("CONT");
+    write(&address, RECORDS / 2..RECORDS);
+    let mut killed = copy();
+    wait_for_transactions(&mut killed);
     broker.kill();
     let broker = Process::start_at(&address, dir.path(), &[]);
+    killed.forget_what_it_said();
     wait_for_transactions(&mut killed);
     killed.kill();
 
@@ -74,6 +72,16 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     assert!(copied, "not all was copied");
     check(&address, partitions);
     assert!(broker.terminate().success());
+}
+
+/// A key goes to the same partition in both topics, so that order can be compared.
+fn write(address: &str, numbers: Range<usize>) {
+    let records: String = numbers.map(|i| format!("{}:{i}\n", i % 20)).collect();
+    kcat(
+        address,
+        &["-P", "-t", "input", "-K:", "-X", "topic.partitioner=murmur2_random"],
+        &records,
+    );
 }
 
 /// Waits until a copier has begun so many transactions.
@@ -104,7 +112,7 @@ fn copier(jars: &str, address: &str, how: &[&str]) -> Program {
         "5",
         // The next one asks for its position before it fences the last, and waits a minute at most for what that has open.
         "--transaction-timeout",
-        "35000",
+        "10000",
         "--enable-random-aborts",
         "--use-group-metadata",
     ];
