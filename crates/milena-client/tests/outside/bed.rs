@@ -33,12 +33,12 @@ static TOPICS: AtomicUsize = AtomicUsize::new(0);
 
 /// An Apache Kafka of one broker, the same for all tests.
 pub fn kafka() -> &'static Bed {
-    ONE.get_or_init(|| of_cluster(Cluster::start(1, 19_710)))
+    ONE.get_or_init(|| of_cluster(Cluster::start(1)))
 }
 
 /// An Apache Kafka of three brokers, for tests that break it one after the other.
 pub fn three_brokers() -> &'static Bed {
-    THREE.get_or_init(|| of_cluster(Cluster::start(3, 19_720)))
+    THREE.get_or_init(|| of_cluster(Cluster::start(3)))
 }
 
 /// Milena's broker in this process.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -19,6 +20,9 @@ pub const GROUP_SETTINGS: [(&str, &str); 4] = [
     ("group.consumer.heartbeat.interval.ms", "300"),
 ];
 
+/// How far the ports of controllers are from those for clients.
+const CONTROLLERS_ABOVE: u16 = 200;
+
 pub struct Cluster {
     dir: PathBuf,
     pub address: String,
@@ -27,7 +31,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn start(brokers: u16, port: u16) -> Self {
+    pub fn start(brokers: u16) -> Self {
+        let port = free_ports(brokers);
         let dir = std::env::temp_dir().join(format!("milena-client-outside-{port}-{}", std::process::id()));
         let sweeper = sweep_after_us(&dir);
         let (brokers, port) = (brokers.to_string(), port.to_string());
@@ -73,6 +78,15 @@ impl Cluster {
             .arg(&self.dir);
         run(command.env("KAFKA_HEAP", "384m"), "");
     }
+}
+
+/// The first of as many ports as brokers need, for clients and for controllers. Another process looks elsewhere.
+fn free_ports(brokers: u16) -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let process = u16::try_from(std::process::id() % 1_000).unwrap();
+    let mut candidates = (0..100).map(|step| 10_000 + (process + step) % 1_000 * 10);
+    let of_all = |port: &u16| (*port..port + brokers).all(|port| is_free(port) && is_free(port + CONTROLLERS_ABOVE));
+    candidates.find(of_all).expect("no port is free for Apache Kafka")
 }
 
 fn sweep_after_us(dir: &PathBuf) -> std::process::Child {
