@@ -240,6 +240,7 @@ impl Consumer {
         let mut core = shared.core();
         core.positions.assign(all.iter().cloned());
         core.positions.hold(added, true);
+        shared.notice_recreated(&mut core);
         shared.want_topics(&core);
     }
 

@@ -155,6 +155,7 @@ impl Consumer {
         if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
             auto_commit.restart_if_off(now_ms);
         }
+        shared.notice_recreated(core);
         shared.want_topics(core);
         shared.drive_locked(core, now_ms);
         Ok(())

@@ -8,7 +8,7 @@ use milena_machines::{
     assign::TopicLayout,
     member::{self, MemberMetadata},
 };
-use milena_wire::errors::ErrorCode;
+use milena_wire::{Uuid, errors::ErrorCode};
 use regex::Regex;
 
 use super::shared::{Core, Shared};
@@ -101,7 +101,8 @@ impl Shared {
         self.bell().ring();
     }
 
-    fn notice_recreated(&self, core: &mut Core) {
+    /// Notes the ids of the topics that are read, and whether one has another id than before.
+    pub(super) fn notice_recreated(&self, core: &mut Core) {
         let cluster = self.metadata.cache();
         let topics: BTreeSet<ByteString> = core
             .positions
@@ -126,6 +127,13 @@ impl Shared {
             Subscription::Pattern(pattern) => Some((self.matching(&cluster, pattern), pattern.clone())),
             _ => None,
         };
+        let gone = |(topic, _): &(&ByteString, &Uuid)| cluster.topic(topic).is_none();
+        let gone: Vec<(ByteString, Uuid)> = core
+            .topic_ids
+            .iter()
+            .filter(gone)
+            .map(|(topic, id)| (topic.clone(), *id))
+            .collect();
         let Some(group) = &mut core.group else { return };
         if let Some((topics, pattern)) = matching
             && group.matched.as_ref() != Some(&topics)
@@ -141,7 +149,7 @@ impl Shared {
         };
         let shown = Arc::new(member_metadata(&cluster, &asked));
         group.member.handle_metadata(now_ms, Arc::clone(&shown));
-        group.offsets.handle_metadata(shown);
+        group.offsets.handle_metadata(with_gone(shown, gone));
     }
 
     fn matching(&self, cluster: &MetadataCache, pattern: &Regex) -> BTreeSet<ByteString> {
@@ -165,6 +173,15 @@ fn member_metadata(cluster: &MetadataCache, asked: &BTreeSet<ByteString>) -> Mem
         if cluster.topic_error(name) == Some(ErrorCode::UnknownTopicOrPartition) {
             shown.insert(name.clone(), None, TopicLayout::without_racks(0));
         }
+    }
+    shown
+}
+
+/// What was read of topics that are gone is committed by their ids, or not at all: there may soon be others of the same
+/// names.
+fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> Arc<MemberMetadata> {
+    for (topic, id) in gone {
+        Arc::make_mut(&mut shown).insert(topic, Some(id), TopicLayout::without_racks(0));
     }
     shown
 }

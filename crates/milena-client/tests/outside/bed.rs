@@ -14,7 +14,7 @@ use milena_client::{
 };
 
 use crate::{
-    cluster::{Cluster, GROUP_SETTINGS},
+    cluster::{Cluster, SETTINGS},
     peer::Peer,
     running::{self, Running},
 };
@@ -46,10 +46,8 @@ pub fn ours() -> &'static Bed {
     OURS.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let mut settings = vec![("auto.create.topics.enable", "false")];
-        settings.extend(GROUP_SETTINGS);
         // Its runtime cannot be started inside of a test's own.
-        let running = thread::spawn(move || running::start(&path, &settings)).join().unwrap();
+        let running = thread::spawn(move || running::start(&path, &SETTINGS)).join().unwrap();
         Bed {
             address: running.address.clone(),
             peer: Peer::start(&running.address),

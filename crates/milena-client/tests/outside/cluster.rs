@@ -11,9 +11,14 @@ use std::os::unix::process::CommandExt;
 
 use crate::programs::{run, xtask};
 
-/// Members of the new protocol hear of changes soon. Those that die are missed after a time that is short, but not for
-/// a busy machine.
-pub const GROUP_SETTINGS: [(&str, &str); 4] = [
+/// Settings of every broker, Kafka's or ours.
+pub const SETTINGS: [(&str, &str); 6] = [
+    // A topic that was deleted does not come back by itself.
+    ("auto.create.topics.enable", "false"),
+    // The records of these tests are years old.
+    ("log.retention.ms", "-1"),
+    // Members of the new protocol hear of changes soon. Those that die are missed after a time that is short, but not
+    // for a busy machine.
     ("group.consumer.min.session.timeout.ms", "10000"),
     ("group.consumer.session.timeout.ms", "10000"),
     ("group.consumer.min.heartbeat.interval.ms", "300"),
@@ -39,13 +44,12 @@ impl Cluster {
         let mut command = xtask();
         command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
         command.arg(&dir).env("KAFKA_HEAP", "384m");
-        // A broker that died is missed soon, and a topic that was deleted does not come back by itself.
+        // A broker that died is missed soon.
         let more = [
-            ("auto.create.topics.enable", "false"),
             ("broker.session.timeout.ms", "6000"),
             ("broker.heartbeat.interval.ms", "500"),
         ];
-        for (key, value) in GROUP_SETTINGS.into_iter().chain(more) {
+        for (key, value) in SETTINGS.into_iter().chain(more) {
             command.args(["--set", &format!("{key}={value}")]);
         }
         let address = run(&mut command, "").trim().to_owned();

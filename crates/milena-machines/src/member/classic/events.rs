@@ -22,6 +22,11 @@ impl Classic {
         }
         let given_back = self.to_give_back(common)?;
         self.is_preparing = true;
+        // Whatever becomes of the reason, who has given back must join to get it again.
+        if self.rejoin.is_none() {
+            let reason = self.change(common).unwrap_or_default();
+            self.request_rejoin(reason);
+        }
         Some(MemberEvent::Revoked(given_back.into_iter().collect()))
     }
 

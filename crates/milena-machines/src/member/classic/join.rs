@@ -66,7 +66,7 @@ impl Classic {
     }
 
     /// What has changed since the last join and needs another.
-    fn change(&self, common: &Common) -> Option<&'static str> {
+    pub(super) fn change(&self, common: &Common) -> Option<&'static str> {
         if self.leader.as_ref().is_some_and(Leader::has_changed) {
             return Some("cached metadata has changed");
         }

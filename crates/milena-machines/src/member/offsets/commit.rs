@@ -1,7 +1,11 @@
 //! Commits, one after the other.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
+use bytestring::ByteString;
 use milena_wire::{errors::ErrorCode, messages::OffsetCommitResponse};
 
 use super::{
@@ -12,7 +16,7 @@ use super::{
 };
 use crate::{
     TopicPartition,
-    member::{GroupMetadata, backoff::Backoff},
+    member::{GroupMetadata, MemberMetadata, backoff::Backoff},
 };
 
 /// A commit that is not over.
@@ -25,6 +29,8 @@ pub(super) struct Commit {
     /// Of these, what is not under way will not be.
     released: BTreeSet<TopicPartition>,
     mode: CommitMode,
+    /// The cluster when the offsets were given: a topic that is made anew later has the same name, but not these offsets.
+    metadata: Arc<MemberMetadata>,
     backoff: Backoff,
     pub(super) retry_at: Option<i64>,
     last_cause: Option<CallCause>,
@@ -52,6 +58,7 @@ impl Commit {
         id: CommitId,
         offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
         mode: CommitMode,
+        metadata: Arc<MemberMetadata>,
         backoff: Backoff,
     ) -> Self {
         Self {
@@ -60,6 +67,7 @@ impl Commit {
             results: BTreeMap::new(),
             released: BTreeSet::new(),
             mode,
+            metadata,
             backoff,
             retry_at: None,
             last_cause: None,
@@ -82,6 +90,18 @@ impl Commit {
     fn end_released(&mut self) {
         for place in std::mem::take(&mut self.released) {
             self.end(&place, Err(OffsetError::CommitFailed));
+        }
+    }
+
+    /// What was read of a topic is nothing to one of the same name.
+    fn end_replaced(&mut self, metadata: &MemberMetadata) {
+        let is_replaced = |place: &&TopicPartition| {
+            let ids = (self.metadata.topic_id(&place.topic), metadata.topic_id(&place.topic));
+            matches!(ids, (Some(old), Some(new)) if old != new)
+        };
+        let replaced: Vec<TopicPartition> = self.offsets.keys().filter(is_replaced).cloned().collect();
+        for place in replaced {
+            self.end(&place, Err(OffsetError::Refused(ErrorCode::UnknownTopicId)));
         }
     }
 
@@ -111,6 +131,7 @@ impl OffsetCalls {
                 commit.end_rest(error);
             }
             commit.end_released();
+            commit.end_replaced(&self.metadata);
             if commit.offsets.is_empty() {
                 self.finish_first_commit();
                 continue;
@@ -136,8 +157,15 @@ impl OffsetCalls {
         let call = CallId(self.next_id());
         let commit = self.commits.front_mut()?;
         commit.retry_at = None;
-        let ids = TopicIds::of(&self.metadata, commit.offsets.keys());
-        let request = request::commit(&identity, &commit.offsets, &self.metadata);
+        // It may have been unknown then and be known now.
+        let known = |topic: &ByteString| {
+            commit
+                .metadata
+                .topic_id(topic)
+                .or_else(|| self.metadata.topic_id(topic))
+        };
+        let ids = TopicIds::of(known, commit.offsets.keys());
+        let request = request::commit(&identity, &commit.offsets, known);
         let max_version = ids.max_version();
         self.sent_commit = Some(Sent {
             call,

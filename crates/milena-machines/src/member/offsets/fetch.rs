@@ -80,7 +80,7 @@ impl OffsetCalls {
             } => Some(identity),
             _ => None,
         };
-        let ids = TopicIds::of(&self.metadata, fetch.places.iter());
+        let ids = TopicIds::of(|topic| self.metadata.topic_id(topic), fetch.places.iter());
         let request = request::fetch(&self.config.group_id, member, fetch.places.iter(), &self.metadata);
         let max_version = ids.max_version();
         self.sent_fetches.insert(call, Sent { fetch: id, ids });

@@ -188,7 +188,9 @@ impl OffsetCalls {
     pub fn commit(&mut self, offsets: BTreeMap<TopicPartition, OffsetAndMetadata>, mode: CommitMode) -> CommitId {
         let id = CommitId(self.next_id());
         let backoff = self.backoff();
-        self.commits.push_back(Commit::new(id, offsets, mode, backoff));
+        let metadata = Arc::clone(&self.metadata);
+        self.commits
+            .push_back(Commit::new(id, offsets, mode, metadata, backoff));
         id
     }
 

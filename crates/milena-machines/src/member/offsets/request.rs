@@ -55,13 +55,16 @@ pub(super) struct TopicIds {
 }
 
 impl TopicIds {
-    pub(super) fn of<'a>(metadata: &MemberMetadata, places: impl Iterator<Item = &'a TopicPartition>) -> Self {
+    pub(super) fn of<'a>(
+        known: impl Fn(&ByteString) -> Option<Uuid>,
+        places: impl Iterator<Item = &'a TopicPartition>,
+    ) -> Self {
         let mut ids = Self {
             is_complete: true,
             ..Self::default()
         };
         for place in places {
-            match metadata.topic_id(&place.topic) {
+            match known(&place.topic) {
                 Some(id) => {
                     ids.names.entry(id).or_insert_with(|| place.topic.clone());
                 }
@@ -84,7 +87,7 @@ impl TopicIds {
 pub(super) fn commit(
     identity: &GroupMetadata,
     offsets: &BTreeMap<TopicPartition, OffsetAndMetadata>,
-    metadata: &MemberMetadata,
+    known: impl Fn(&ByteString) -> Option<Uuid>,
 ) -> OffsetRequest {
     let mut topics: Vec<OffsetCommitRequestTopic> = vec![];
     for (place, offset) in offsets {
@@ -99,7 +102,7 @@ pub(super) fn commit(
             Some(topic) => topic.partitions.push(partition),
             None => topics.push(OffsetCommitRequestTopic {
                 name: place.topic.clone(),
-                topic_id: metadata.topic_id(&place.topic).unwrap_or_default(),
+                topic_id: known(&place.topic).unwrap_or_default(),
                 partitions: vec![partition],
                 ..Default::default()
             }),

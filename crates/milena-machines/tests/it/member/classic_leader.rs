@@ -103,6 +103,23 @@ fn a_leader_rejoins_when_partitions_of_any_member_are_added() {
     assert_eq!(rig.member.group_topics(), None);
 }
 
+/// A topic is deleted and made anew while the application gives its partitions back: without another join it would never
+/// get them again.
+#[test]
+fn who_has_given_back_joins_even_if_the_reason_has_gone() {
+    let mut rig = Rig::eager();
+    rig.set_topic("t", 1);
+    rig.set_topic("u", 1);
+    lead(&mut rig, false);
+    let (call, _) = rig.expect_sync();
+    rig.answer_sync(call, &[("t", 0)]);
+    rig.tell();
+    rig.set_topic("t", 0);
+    assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
+    rig.set_topic("t", 1);
+    rig.expect_join();
+}
+
 #[test]
 fn a_follower_does_not_watch() {
     let mut rig = Rig::eager();

@@ -404,13 +404,40 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     (response.topics[0].name, response.topics[0].topic_id) = ("".into(), topic_id("t"));
     calls.handle_response(0, call.id, Ok(OffsetResponse::Commit(response)), &member(1));
     assert!(calls.take_metadata_outdated());
+    let call = calls.poll_call(BACKOFF_MS, &member(1)).unwrap();
+    calls.handle_response(0, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
+    assert_eq!(calls.poll_event(), Some(done(id, &[(0, Ok(()))])));
+
     metadata.insert("t".into(), None, TopicLayout::without_racks(1));
     calls.handle_metadata(Arc::new(metadata));
+    calls.commit(offsets(&[(0, 1)]), SYNC);
     let call = calls.poll_call(BACKOFF_MS, &member(1)).unwrap();
     assert_eq!(
         (call.max_version, request(&call).topics[0].topic_id),
         (9, Uuid::default())
     );
-    calls.handle_response(0, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
-    assert_eq!(calls.poll_event(), Some(done(id, &[(0, Ok(()))])));
+}
+
+/// A topic that was deleted and made anew has the name of the old one, and none of its records.
+#[test]
+fn a_commit_is_for_the_topic_that_was_read_not_for_its_successor() {
+    let metadata = |id: Option<Uuid>| {
+        let mut metadata = MemberMetadata::default();
+        metadata.insert("t".into(), id, TopicLayout::without_racks(1));
+        Arc::new(metadata)
+    };
+    let mut calls = calls();
+    calls.handle_metadata(metadata(Some(topic_id("t"))));
+    let id = calls.commit(offsets(&[(0, 5)]), SYNC);
+    calls.handle_metadata(metadata(None));
+    let call = calls.poll_call(0, &member(1)).unwrap();
+    assert_eq!(
+        (call.max_version, request(&call).topics[0].topic_id),
+        (10, topic_id("t"))
+    );
+    calls.handle_metadata(metadata(Some(topic_id("its successor"))));
+    calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(1));
+    assert_eq!(calls.poll_call(BACKOFF_MS, &member(1)), None);
+    let gone = Err(OffsetError::Refused(ErrorCode::UnknownTopicId));
+    assert_eq!(calls.poll_event(), Some(done(id, &[(0, gone)])));
 }
