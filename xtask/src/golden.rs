@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: what Kafka's own classes write, say and decide, for the tests of `milena-wire`, `milena-broker` and
-//! `milena-machines`.
+//! `cargo xtask golden`: what Kafka's own classes write, say and decide, for the tests of `milena-wire`, `milena-broker`,
+//! `milena-client` and `milena-machines`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::kafka;
 
-/// Write the golden vectors of milena-wire, the configs of milena-broker and the assignments of milena-machines with Kafka's
-/// own classes. Needs a JDK 17 and Maven.
+/// Write the golden vectors of milena-wire, the configs of milena-broker and milena-client and the assignments of
+/// milena-machines with Kafka's own classes. Needs a JDK 17 and Maven.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -32,6 +32,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(_) => Ok(()),
         None => {
             write_output(args.check, "milena-broker", "Configs.java", "configs.txt")?;
+            write_output(args.check, "milena-client", "ClientConfigs.java", "configs.txt")?;
+            write_output(args.check, "milena-client", "Serialized.java", "serialized.txt")?;
             write_output(args.check, "milena-machines", "Assignors.java", "assignors.txt")
         }
     }

@@ -1,4 +1,5 @@
 import java.io.StringReader;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.format.DateTimeParseException;
@@ -11,6 +12,7 @@ import java.util.TreeMap;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.config.ConfigDef;
@@ -23,6 +25,8 @@ import org.apache.kafka.common.config.ConfigDef.ConfigKey;
  *
  * consumer, producer, admin: name, type, default, allowed values, importance, whether it is hidden.
  * accepts: settings separated by semicolons, and whether a consumer can be made with them.
+ * produces: settings, whether a producer can be made with them, and what then became of enable.idempotence, acks and
+ *   delivery.timeout.ms.
  * duration: a text, and what java.time.Duration makes of it: seconds and nanoseconds, or no.
  * properties: a text, and the keys and values that java.util.Properties reads from it, or no; all in hexadecimal.
  */
@@ -33,6 +37,9 @@ public class ClientConfigs {
         describe("admin", AdminClientConfig.configDef());
         for (String settings : SETTINGS) {
             System.out.println("accepts\t" + settings + "\t" + (accepts(settings) ? "yes" : "no"));
+        }
+        for (String settings : PRODUCERS) {
+            System.out.println("produces\t" + settings + "\t" + produces(settings));
         }
         for (String text : DURATIONS) {
             System.out.println("duration\t" + text + "\t" + duration(text));
@@ -78,6 +85,33 @@ public class ClientConfigs {
         } catch (KafkaException | IllegalArgumentException refused) {
             return false;
         }
+    }
+
+    private static String produces(String settings) throws Exception {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", "127.0.0.1:9092");
+        properties.put("key.serializer", "org.apache.kafka.common.serialization.ByteArraySerializer");
+        properties.put("value.serializer", "org.apache.kafka.common.serialization.ByteArraySerializer");
+        for (String setting : settings.split(";")) {
+            int equals = setting.indexOf('=');
+            properties.put(setting.substring(0, equals), setting.substring(equals + 1));
+        }
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties)) {
+            ProducerConfig config = (ProducerConfig) read(producer, "producerConfig");
+            Object accumulator = read(producer, "accumulator");
+            String acks = config.getString("acks").replace("all", "-1");
+            return "yes\t" + config.getBoolean("enable.idempotence") + "\t" + acks + "\t"
+                + read(accumulator, "deliveryTimeoutMs");
+        } catch (KafkaException | IllegalArgumentException refused) {
+            return "no";
+        }
+    }
+
+    /** What the delivery timeout became stands nowhere else. */
+    private static Object read(Object owner, String name) throws Exception {
+        Field field = owner.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(owner);
     }
 
     private static String duration(String text) {
@@ -158,6 +192,48 @@ public class ClientConfigs {
         "fetch.max.wait.ms=30000", "fetch.max.wait.ms=29999", "retry.backoff.ms=2000",
         "reconnect.backoff.ms=2000", "reconnect.backoff.ms=2000;reconnect.backoff.max.ms=1000",
         "socket.connection.setup.timeout.ms=40000", "fetch.min.bytes=2;fetch.max.bytes=1");
+
+    private static final List<String> PRODUCERS = List.of(
+        // Idempotence, and what it needs.
+        "acks=all", "acks=-1", "acks=1", "acks=0", "acks=2", "acks=ALL", "acks= 1 ", "acks=",
+        "retries=0", "retries=1", "retries=-1", "retries=2147483648",
+        "enable.idempotence=true", "enable.idempotence=false", "enable.idempotence=true;acks=1",
+        "enable.idempotence=true;acks=0", "enable.idempotence=true;acks=-1", "enable.idempotence=true;retries=0",
+        "enable.idempotence=true;retries=1", "enable.idempotence=false;acks=1;retries=0", "acks=0;retries=0",
+        "max.in.flight.requests.per.connection=5", "max.in.flight.requests.per.connection=6",
+        "max.in.flight.requests.per.connection=0", "max.in.flight.requests.per.connection=6;enable.idempotence=true",
+        "max.in.flight.requests.per.connection=6;enable.idempotence=false",
+        "max.in.flight.requests.per.connection=6;acks=1", "max.in.flight.requests.per.connection=6;retries=0",
+        // Transactions.
+        "transactional.id=t", "transactional.id=", "transactional.id=t;acks=1", "transactional.id=t;retries=0",
+        "transactional.id=t;enable.idempotence=false", "transactional.id=t;enable.idempotence=true",
+        "transactional.id=t;acks=all;retries=3", "transaction.timeout.ms=0", "transaction.timeout.ms=-1",
+        "transactional.id=t;max.in.flight.requests.per.connection=6",
+        "transaction.two.phase.commit.enable=true", "transaction.two.phase.commit.enable=true;transaction.timeout.ms=5",
+        // Times.
+        "delivery.timeout.ms=30004", "delivery.timeout.ms=30005", "delivery.timeout.ms=0", "delivery.timeout.ms=-1",
+        "linger.ms=90000", "linger.ms=90001", "linger.ms=9223372036854775807", "linger.ms=-1", "linger.ms=0.5",
+        "request.timeout.ms=120000", "request.timeout.ms=2147483647", "request.timeout.ms=0;linger.ms=0;delivery.timeout.ms=0",
+        "delivery.timeout.ms=120000;request.timeout.ms=119995", "delivery.timeout.ms=120000;request.timeout.ms=119996",
+        "max.block.ms=-1", "max.block.ms=0", "metadata.max.idle.ms=4999", "metadata.max.idle.ms=5000",
+        "retry.backoff.ms=2000", "reconnect.backoff.ms=2000",
+        // Sizes.
+        "batch.size=0", "batch.size=-1", "buffer.memory=0", "buffer.memory=-1", "max.request.size=0", "max.request.size=-1",
+        // Codecs.
+        "compression.type=gzip", "compression.type=snappy", "compression.type=lz4", "compression.type=zstd",
+        "compression.type=LZ4", "compression.type=brotli", "compression.type=producer", "compression.type=",
+        "compression.gzip.level=0", "compression.gzip.level=-1", "compression.gzip.level=-2", "compression.gzip.level=9",
+        "compression.gzip.level=10", "compression.lz4.level=0", "compression.lz4.level=1", "compression.lz4.level=17",
+        "compression.lz4.level=18", "compression.zstd.level=-131073", "compression.zstd.level=-131072",
+        "compression.zstd.level=22", "compression.zstd.level=23", "compression.type=snappy;compression.zstd.level=7",
+        // Partitioners.
+        "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner",
+        "partitioner.class=org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+        "partitioner.class=org.apache.kafka.clients.producer.UniformStickyPartitioner", "partitioner.class=none.Such",
+        "partitioner.ignore.keys=true", "partitioner.ignore.keys=yes",
+        "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner;partitioner.ignore.keys=true",
+        "partitioner.availability.timeout.ms=-1", "partitioner.availability.timeout.ms=0",
+        "partitioner.adaptive.partitioning.enable=false", "client.id=");
 
     private static final List<String> DURATIONS = List.of(
         "P1D", "P2DT3H4M", "PT20.345S", "PT15M", "PT10H", "P2D", "PT-6H3M", "-PT6H3M", "-PT-6H+3M", "P-6H", "PT0S", "P0D",

@@ -9,7 +9,7 @@ pub(super) fn check(settings: &mut Resolver) {
     check_times(settings);
 }
 
-fn check_servers(settings: &mut Resolver) {
+pub(super) fn check_servers(settings: &mut Resolver) {
     let missing = settings.setting("bootstrap.servers").is_none() && !settings.is_broken("bootstrap.servers");
     if missing {
         settings.offend(ConfigError::Missing {
@@ -96,6 +96,11 @@ fn check_times(settings: &mut Resolver) {
         "a broker with nothing to send would answer after the request is given up; make fetch.max.wait.ms smaller than \
          request.timeout.ms",
     );
+    check_pauses(settings);
+}
+
+/// What holds of the pauses of every client.
+pub(super) fn check_pauses(settings: &mut Resolver) {
     // As in Kafka: who sets only the first pause wants the same one always.
     if settings.given("reconnect.backoff.ms").is_some()
         && settings.given("reconnect.backoff.max.ms").is_none()
@@ -141,7 +146,7 @@ fn compare(settings: &mut Resolver, first: &str, second: &str, rule: &'static st
     }
 }
 
-fn unset(key: &str) -> Setting {
+pub(super) fn unset(key: &str) -> Setting {
     Setting {
         key: key.to_owned(),
         value: String::new(),

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    AutoOffsetReset, ConfigErrors, ConfigMap, ConsumerConfigBuilder, DeserializerName, GroupProtocol, IsolationLevel,
-    MetadataRecovery, Note, Profile, ServerAddress, Setting, checks, resolve::Resolver,
+    AutoOffsetReset, ClientKind, ConfigErrors, ConfigMap, ConsumerConfigBuilder, DeserializerName, GroupProtocol,
+    IsolationLevel, MetadataRecovery, Note, Profile, ServerAddress, Setting, checks, resolve::Resolver,
 };
 
 /// The configuration of a consumer, checked: every field has Kafka's name, type and default, but for what
@@ -123,7 +123,7 @@ impl ConsumerConfig {
 
     /// Checks raw settings, and gives them types. All that is wrong is reported at once.
     pub fn resolve(map: &ConfigMap) -> Result<Self, ConfigErrors> {
-        let mut settings = Resolver::new(map);
+        let mut settings = Resolver::new(ClientKind::Consumer, map);
         checks::check(&mut settings);
         let mut config = Self::read(&settings);
         (config.notes, config.settings) = settings.finish()?;
@@ -206,7 +206,7 @@ fn read_protocol(settings: &Resolver) -> GroupProtocol {
 }
 
 /// Java takes a size of zero and fails when it connects; librdkafka lets the system choose.
-fn read_buffer(settings: &Resolver, name: &str) -> Option<u32> {
+pub(super) fn read_buffer(settings: &Resolver, name: &str) -> Option<u32> {
     let bytes: i32 = settings.read(name);
     u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }

@@ -134,23 +134,23 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("What values are; as for key.deserializer.");
 };
 
-const DNS_LOOKUPS: Allowed = OneOf(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]);
+pub(super) const DNS_LOOKUPS: Allowed = OneOf(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]);
 const GROUP_PROTOCOLS: Allowed = OneOfInAnyCase(&["CONSUMER", "CLASSIC"]);
 const ISOLATION_LEVELS: Allowed = OneOf(&["read_committed", "read_uncommitted"]);
-const RECOVERY_STRATEGIES: Allowed = OneOfInAnyCase(&["REBOOTSTRAP", "NONE"]);
-const RECORDING_LEVELS: Allowed = OneOf(&["INFO", "DEBUG", "TRACE"]);
-const SECURITY_PROTOCOLS: Allowed = OneOfInAnyCase(&["SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"]);
+pub(super) const RECOVERY_STRATEGIES: Allowed = OneOfInAnyCase(&["REBOOTSTRAP", "NONE"]);
+pub(super) const RECORDING_LEVELS: Allowed = OneOf(&["INFO", "DEBUG", "TRACE"]);
+pub(super) const SECURITY_PROTOCOLS: Allowed = OneOfInAnyCase(&["SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"]);
 const ACKNOWLEDGEMENT_MODES: Allowed = OneOf(&["implicit", "explicit"]);
 const ACQUIRE_MODES: Allowed = OneOf(&["batch_optimized", "record_limit"]);
 const PROFILES: Allowed = OneOf(&["throughput", "latency"]);
 
 pub(super) const NO_SECURITY: &str = "TLS and SASL are not supported yet; use a PLAINTEXT listener of the broker";
 const BYTES_BY_DEFAULT: &str = "deserializers are usually types in Rust; without one, bytes are handed out as they are";
-const INTERCEPTORS_IN_CODE: &str = "interceptors are given in code, not as Java classes";
+pub(super) const INTERCEPTORS_IN_CODE: &str = "interceptors are given in code, not as Java classes";
 const INTERNAL: &str = "it is internal to Kafka Streams";
-const NO_CLASSES: &str = "Java classes cannot be loaded";
+pub(super) const NO_CLASSES: &str = "Java classes cannot be loaded";
 const NO_JMX: &str = "there is no JMX and Java classes cannot be loaded; metrics are read from the consumer";
 const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers; they are read from the consumer";
-const NO_REVERSE_LOOKUP: &str = "addresses are not looked up in reverse, which only Kerberos needs";
+pub(super) const NO_REVERSE_LOOKUP: &str = "addresses are not looked up in reverse, which only Kerberos needs";
 const NO_SHARE: &str = "share groups are not supported";
-const ONE_LEVEL: &str = "all metrics are always kept";
+pub(super) const ONE_LEVEL: &str = "all metrics are always kept";

@@ -9,7 +9,7 @@ pub struct Definition {
     pub config_type: ConfigType,
     /// As text, the way Kafka prints it; `None` is Kafka's null, or that there is none.
     pub default: Option<&'static str>,
-    /// The consumer cannot do without a value.
+    /// The client cannot do without a value.
     pub required: bool,
     pub allowed: Allowed,
     pub support: Support,
@@ -43,6 +43,10 @@ pub enum Allowed {
     Any,
     NotEmpty,
     AtLeast(i64),
+    /// From the first to the last, both included.
+    Between(i64, i64),
+    /// As `Between`, or the third.
+    BetweenOr(i64, i64, i64),
     OneOf(&'static [&'static str]),
     OneOfInAnyCase(&'static [&'static str]),
     /// `host:port`, separated by commas.
@@ -53,6 +57,8 @@ pub enum Allowed {
     Assignors,
     /// The name or the Java class of a deserializer.
     Deserializer,
+    /// The name or the Java class of a partitioner.
+    Partitioner,
     /// What Kafka takes for the name of a topic or of a static member.
     ResourceName,
 }
@@ -91,6 +97,8 @@ pub enum AliasUnit {
     Kilobytes,
     /// Zero stands for what the key calls -1.
     ZeroIsMinusOne,
+    /// Zero stands for the longest time there is.
+    ZeroIsForever,
 }
 
 /// Kafka's default where ours is another, and why it is.
@@ -128,6 +136,8 @@ impl fmt::Display for Allowed {
             Self::Any => f.write_str("anything"),
             Self::NotEmpty => f.write_str("text that is not empty; leave the key out if there is none"),
             Self::AtLeast(least) => write!(f, "at least {least}"),
+            Self::Between(least, most) => write!(f, "{least} to {most}"),
+            Self::BetweenOr(least, most, also) => write!(f, "{least} to {most}, or {also}"),
             Self::OneOf(names) => write!(f, "one of {}", names.join(", ")),
             Self::OneOfInAnyCase(names) => write!(f, "one of {}", names.join(", ").to_lowercase()),
             Self::Addresses => f.write_str("a list of host:port, as in kafka1:9092,[::1]:9092"),
@@ -141,6 +151,10 @@ impl fmt::Display for Allowed {
             Self::Deserializer => f.write_str(
                 "one of string, bytes, i16, i32, i64, f32, f64, bool, uuid, json, void, or Kafka's class of one of \
                  these; a deserializer of your own is given in code",
+            ),
+            Self::Partitioner => f.write_str(
+                "one of consistent, consistent_random, fnv1a, fnv1a_random, murmur2, murmur2_random, random, \
+                 round_robin, or Kafka's RoundRobinPartitioner; another partitioner is given in code",
             ),
             Self::ResourceName => {
                 f.write_str("1 to 249 ASCII letters, digits, dots, underscores and dashes, and neither . nor ..")
@@ -257,6 +271,11 @@ pub(super) const fn same(name: &'static str) -> Alias {
 
 pub(super) const fn kilobytes(name: &'static str) -> Alias {
     let unit = AliasUnit::Kilobytes;
+    Alias { name, unit }
+}
+
+pub(super) const fn zero_is_forever(name: &'static str) -> Alias {
+    let unit = AliasUnit::ZeroIsForever;
     Alias { name, unit }
 }
 

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    AliasUnit, Allowed, Definition, Importance, Support, consumer_definitions, librdkafka_definitions,
-    security_table::SECURITY_CONFIGS,
-};
+use super::{AliasUnit, Allowed, ClientKind, Definition, Importance, Support, security_table::SECURITY_CONFIGS};
 
-/// The text of `docs/consumer-config.md`.
-pub fn document() -> String {
-    let mut page = String::from(BEGINNING);
+/// The text of the page with all keys of a client, such as `docs/consumer-config.md`.
+pub fn document(client: ClientKind) -> String {
+    let mut page = format!("# The configuration of {client}\n{BEGINNING}");
     page.push_str(KEYS);
-    for definition in consumer_definitions().filter(|definition| definition.support == Support::Honoured) {
+    for definition in client
+        .definitions()
+        .filter(|definition| definition.support == Support::Honoured)
+    {
         let allowed = allowed(definition);
         let importance = importance(definition.importance);
         row(
@@ -26,7 +26,7 @@ pub fn document() -> String {
         );
     }
     page.push_str(DEVIATIONS);
-    for definition in consumer_definitions() {
+    for definition in client.definitions() {
         if let Some(deviation) = definition.deviation {
             let kafkas = deviation
                 .kafkas_default
@@ -39,7 +39,10 @@ pub fn document() -> String {
     }
     page.push_str(DEFAULT_ONLY);
     let is_of_security = |definition: &&Definition| SECURITY_CONFIGS.contains(definition);
-    for definition in consumer_definitions().filter(|definition| !is_of_security(definition) && !definition.hidden) {
+    for definition in client
+        .definitions()
+        .filter(|definition| !is_of_security(definition) && !definition.hidden)
+    {
         add_default_only(&mut page, definition);
     }
     page.push_str(SECURITY);
@@ -49,19 +52,23 @@ pub fn document() -> String {
             &[&code(definition.name), &default(definition), definition.documentation],
         );
     }
-    page.push_str(ALIASES);
-    for definition in consumer_definitions() {
+    page.push_str(match client {
+        ClientKind::Consumer => ALIASES,
+        ClientKind::Producer => PRODUCER_ALIASES,
+    });
+    for definition in client.definitions() {
         for alias in definition.aliases {
             let conversion = match alias.unit {
                 AliasUnit::Same => "the same",
                 AliasUnit::Kilobytes => "times 1024",
                 AliasUnit::ZeroIsMinusOne => "the same, but 0 is -1",
+                AliasUnit::ZeroIsForever => "the same, but 0 is for ever",
             };
             row(&mut page, &[&code(alias.name), &code(definition.name), conversion]);
         }
     }
     page.push_str(LIBRDKAFKA);
-    for definition in librdkafka_definitions() {
+    for definition in client.librdkafka_definitions() {
         add_default_only(&mut page, definition);
     }
     page
@@ -104,6 +111,7 @@ fn allowed(definition: &Definition) -> String {
     let config_type = format!("{:?}", definition.config_type).to_lowercase();
     match definition.allowed {
         Allowed::AtLeast(least) => format!("{config_type}, at least {least}"),
+        Allowed::Between(..) | Allowed::BetweenOr(..) => format!("{config_type}, {}", definition.allowed),
         Allowed::OneOf(names) => names.join(", "),
         Allowed::OneOfInAnyCase(names) => names.join(", ").to_lowercase(),
         Allowed::Any if config_type == "boolean" => "true, false".to_owned(),
@@ -119,9 +127,7 @@ const fn importance(importance: Importance) -> &'static str {
     }
 }
 
-const BEGINNING: &str = "\
-# The configuration of the consumer
-
+const BEGINNING: &str = "
 Written from the tables in `crates/milena-client/src/config`; a test keeps it so.
 
 Names, types and defaults are those of Kafka 4.3. They come from code, a map, a `.properties` file or a TOML file, and
@@ -164,6 +170,15 @@ const ALIASES: &str = "
 
 librdkafka's names, some of which were Kafka's once. `auto.offset.reset` also takes `smallest` and `beginning`, `largest`
 and `end`, and `error`.
+
+| name | key | value |
+|---|---|---|
+";
+
+const PRODUCER_ALIASES: &str = "
+## Other names
+
+librdkafka's names, some of which were Kafka's once.
 
 | name | key | value |
 |---|---|---|

@@ -2,24 +2,26 @@
 
 use std::{convert::Infallible, fmt};
 
-use super::{Origin, Setting};
+use super::{ClientKind, Origin, Setting};
 
 /// One thing that is wrong. The text names the key, where it came from, what is wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    #[error("{key} ({origin}) is not a key of the consumer{}", hint(*nearest))]
+    #[error("{key} ({origin}) is not a key of {client}{}", hint(*client, *nearest))]
     UnknownKey {
+        client: ClientKind,
         key: String,
         origin: Origin,
         /// The key that was probably meant.
         nearest: Option<&'static str>,
     },
-    #[error("{key} ({origin}) is a key of {owner}, not of the consumer; keep it in a configuration of its own")]
+    #[error("{key} ({origin}) is a key of {owner}, not of {client}; keep it in a configuration of its own")]
     OtherClient {
+        client: ClientKind,
         key: String,
         origin: Origin,
-        /// Whose key it is, as in "the producer".
+        /// Whose key it is, as in "the admin client".
         owner: &'static str,
     },
     #[error("{key} ({origin}) cannot be {value:?}; it must be {expected}")]
@@ -50,10 +52,10 @@ pub enum ConfigError {
     Unreadable { path: String, problem: String },
 }
 
-fn hint(nearest: Option<&str>) -> String {
+fn hint(client: ClientKind, nearest: Option<&str>) -> String {
     match nearest {
         Some(name) => format!("; did you mean {name}?"),
-        None => "; docs/consumer-config.md lists all of them".to_owned(),
+        None => format!("; {} lists all of them", client.page()),
     }
 }
 

@@ -48,19 +48,19 @@ pub(super) const LIBRDKAFKA_CONFIGS: &[Definition] = definitions! {
     "queued.min.messages" Int = "100000", default_only("use milena.fetch.buffer.bytes"),
         about("How many records to hold for each partition.");
     "receive.message.max.bytes" Int = "100000000",
-        default_only("an answer may be as large as fetch.max.bytes and one batch"),
+        default_only("an answer may be as large as what was asked for"),
         about("The largest answer.");
     "reconnect.backoff.jitter.ms" Int = "0", default_only("use reconnect.backoff.ms and reconnect.backoff.max.ms"),
         about("How much chance a pause has.");
     "socket.blocking.max.ms" Int = "1000", default_only("nothing blocks"), about("How long to block.");
     "socket.keepalive.enable" Boolean = "false",
-        default_only("heartbeats and request.timeout.ms notice a dead connection"),
+        default_only("request.timeout.ms notices a dead connection"),
         about("Whether TCP sends signs of life.");
     "socket.max.fails" Int = "1", default_only("a connection is given up with the first request that times out"),
         about("How often a connection may fail.");
     "socket.nagle.disable" Boolean = "true", default_only("requests are never held back"),
         about("Whether requests leave at once.");
-    "statistics.interval.ms" Int = "0", default_only("metrics are read from the consumer"),
+    "statistics.interval.ms" Int = "0", default_only("metrics are read from the client"),
         about("How often statistics are emitted.");
     "topic.blacklist" String = "", default_only("put it into the pattern that you subscribe to"),
         about("Topics that are not seen.");
@@ -96,14 +96,18 @@ pub(super) const CALLBACKS: &[&str] = &[
     "closesocket_cb",
     "connect_cb",
     "consume_cb",
+    "dr_cb",
+    "dr_msg_cb",
     "enabled_events",
     "error_cb",
     "interceptors",
     "log_cb",
+    "msg_order_cmp",
     "oauthbearer_token_refresh_cb",
     "offset_commit_cb",
     "opaque",
     "open_cb",
+    "partitioner_cb",
     "rebalance_cb",
     "resolve_cb",
     "socket_cb",

@@ -1,23 +1,10 @@
 //! Finds the definition of a key, or says why there is none.
 
-use super::{
-    Alias, AliasUnit, ConfigError, Definition, Origin, consumer_table::CONSUMER_CONFIGS, librdkafka_table,
-    librdkafka_table::LIBRDKAFKA_CONFIGS, names, security_table::SECURITY_CONFIGS,
-};
-
-/// Every key of the consumer that this client knows: Kafka's and our own.
-pub fn consumer_definitions() -> impl Iterator<Item = &'static Definition> {
-    CONSUMER_CONFIGS.iter().chain(SECURITY_CONFIGS)
-}
-
-/// Keys that only librdkafka has. None of them does anything; see [`Support`](super::Support).
-pub fn librdkafka_definitions() -> impl Iterator<Item = &'static Definition> {
-    LIBRDKAFKA_CONFIGS.iter()
-}
+use super::{Alias, AliasUnit, ClientKind, ConfigError, Definition, Origin, librdkafka_table, names};
 
 /// A key, and how a value under the given name becomes one of it.
-pub(super) fn find(name: &str) -> Option<(&'static Definition, AliasUnit)> {
-    let mut definitions = consumer_definitions().chain(librdkafka_definitions());
+pub(super) fn find(client: ClientKind, name: &str) -> Option<(&'static Definition, AliasUnit)> {
+    let mut definitions = client.definitions().chain(client.librdkafka_definitions());
     definitions.find_map(|definition| {
         if definition.name == name {
             return Some((definition, AliasUnit::Same));
@@ -27,12 +14,17 @@ pub(super) fn find(name: &str) -> Option<(&'static Definition, AliasUnit)> {
     })
 }
 
-/// Why a name is not a key of the consumer.
-pub(super) fn explain(name: &str, origin: &Origin) -> ConfigError {
+/// Why a name is not a key of this client.
+pub(super) fn explain(client: ClientKind, name: &str, origin: &Origin) -> ConfigError {
     let key = name.to_owned();
     let origin = origin.clone();
-    if let Some(owner) = names::owner(name) {
-        return ConfigError::OtherClient { key, origin, owner };
+    if let Some(owner) = names::owner(client, name) {
+        return ConfigError::OtherClient {
+            client,
+            key,
+            origin,
+            owner,
+        };
     }
     let unsupported = UNSUPPORTED
         .iter()
@@ -40,22 +32,24 @@ pub(super) fn explain(name: &str, origin: &Origin) -> ConfigError {
     match unsupported {
         Some((_, why)) => ConfigError::Unsupported { key, origin, why },
         None => ConfigError::UnknownKey {
+            client,
             key,
             origin,
-            nearest: names::suggestion(name),
+            nearest: names::suggestion(client, name),
         },
     }
 }
 
 /// All names that can be suggested.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    let shown = consumer_definitions().filter(|definition| !definition.hidden);
+pub(super) fn names(client: ClientKind) -> impl Iterator<Item = &'static str> {
+    let shown = client.definitions().filter(|definition| !definition.hidden);
     shown.map(|definition| definition.name)
 }
 
 /// A value as messages may show it: secrets they may not. What is not known may be one too.
 pub(super) fn shown(name: &str, value: &str) -> String {
-    let sensitive = match find(name) {
+    let known = ClientKind::ALL.iter().find_map(|client| find(*client, name));
+    let sensitive = match known {
         Some((definition, _)) => definition.is_sensitive(),
         None => SECRETS.iter().any(|secret| name.to_lowercase().contains(secret)),
     };
@@ -81,7 +75,11 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (librdkafka_table::SECURITY, librdkafka_table::SECURITY_REASON),
     (librdkafka_table::CALLBACKS, librdkafka_table::CALLBACK_REASON),
     (
-        &["bootstrap.resolve.timeout.ms", "metadata.cluster.check.enable"],
+        &[
+            "bootstrap.resolve.timeout.ms",
+            "metadata.cluster.check.enable",
+            "partitioner.rack.aware",
+        ],
         "it is a key of Kafka 4.4, and this client is like Kafka 4.3",
     ),
     (
@@ -96,18 +94,47 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
         ],
         "text is UTF-8; give a deserializer of your own in code for another encoding",
     ),
+    (
+        &[
+            "key.serializer.encoding",
+            "serializer.encoding",
+            "value.serializer.encoding",
+        ],
+        "records are sent as the bytes that they are given as; encode text before it is sent",
+    ),
+    (
+        &["internal.auto.downgrade.txn.commit"],
+        "it is internal to Kafka Streams, and Kafka has removed it",
+    ),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{
+        consumer_table::CONSUMER_CONFIGS, librdkafka_table::LIBRDKAFKA_CONFIGS,
+        producer_librdkafka_table::LIBRDKAFKA_PRODUCER_CONFIGS, producer_table::PRODUCER_CONFIGS,
+        security_table::SECURITY_CONFIGS,
+    };
 
     #[test]
     fn tables_are_sorted_and_no_name_stands_for_two_keys() {
-        for table in [CONSUMER_CONFIGS, SECURITY_CONFIGS, LIBRDKAFKA_CONFIGS] {
+        for table in [
+            CONSUMER_CONFIGS,
+            PRODUCER_CONFIGS,
+            SECURITY_CONFIGS,
+            LIBRDKAFKA_CONFIGS,
+            LIBRDKAFKA_PRODUCER_CONFIGS,
+        ] {
             assert!(table.is_sorted_by(|a, b| a.name < b.name));
         }
-        let all = || consumer_definitions().chain(librdkafka_definitions());
+        for client in ClientKind::ALL {
+            check_names(client);
+        }
+    }
+
+    fn check_names(client: ClientKind) {
+        let all = || client.definitions().chain(client.librdkafka_definitions());
         let aliases = all().flat_map(|definition| definition.aliases.iter().map(|alias| alias.name));
         let mut names: Vec<_> = all().map(|definition| definition.name).chain(aliases).collect();
         let count = names.len();
@@ -115,7 +142,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         for name in names {
-            assert_eq!(names::owner(name), None, "{name}");
+            assert_eq!(names::owner(client, name), None, "{name}");
         }
     }
 }

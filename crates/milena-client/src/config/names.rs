@@ -1,28 +1,40 @@
 //! The right name for a wrong one, and the owners of names that are right elsewhere.
 
-use super::lookup;
+use super::{ClientKind, lookup, producer_names};
 
 /// The key that was probably meant, if any is near enough.
-pub(super) fn suggestion(name: &str) -> Option<&'static str> {
+pub(super) fn suggestion(client: ClientKind, name: &str) -> Option<&'static str> {
     // Whatever is longer than every key is not worth measuring.
     if name.len() > NAME_LENGTH_MAX {
         return None;
     }
     let name = name.to_lowercase().replace(['_', '-'], ".");
-    let name = PREFIXES
+    let (prefixes, old_names) = match client {
+        ClientKind::Consumer => (PREFIXES, OLD_NAMES),
+        ClientKind::Producer => (producer_names::PREFIXES, producer_names::OLD_NAMES),
+    };
+    let name = prefixes
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))
         .unwrap_or(&name);
-    let old = OLD_NAMES.iter().find(|(old, _)| *old == name);
-    old.map(|(_, right)| *right).or_else(|| nearest(name))
+    let old = old_names.iter().find(|(old, _)| *old == name);
+    old.map(|(_, right)| *right).or_else(|| nearest(client, name))
 }
 
 /// Whose key it is, if it is one of another client in the same language.
-pub(super) fn owner(name: &str) -> Option<&'static str> {
+pub(super) fn owner(client: ClientKind, name: &str) -> Option<&'static str> {
+    // What the consumer does not know is told by hand; all others may ask its tables.
+    if client != ClientKind::Consumer {
+        let known = lookup::find(client, name).is_some();
+        if known || lookup::find(ClientKind::Consumer, name).is_some() {
+            return Some("the consumer").filter(|_| !known);
+        }
+    }
     let owned = OTHERS
         .iter()
         .find(|(_, names)| names.iter().any(|known| matches(known, name)));
-    owned.map(|(owner, _)| *owner)
+    let of_another = |owner: &&str| client != ClientKind::Producer || *owner != "the producer";
+    owned.map(|(owner, _)| *owner).filter(of_another)
 }
 
 /// A name that ends in a dot stands for all that begin so.
@@ -30,31 +42,31 @@ pub(super) fn matches(known: &str, name: &str) -> bool {
     known == name || (known.ends_with('.') && name.starts_with(known))
 }
 
-fn nearest(wrong: &str) -> Option<&'static str> {
-    let measured = lookup::names().map(|name| (distance(wrong, name), name));
+fn nearest(client: ClientKind, wrong: &str) -> Option<&'static str> {
+    let measured = lookup::names(client).map(|name| (distance(wrong, name), name));
     let (edits, nearest) = measured.min()?;
     // One edit for every five letters still looks like a slip; more would be a guess.
     let near = edits <= (wrong.chars().count() / 5).max(1);
     near.then_some(nearest)
-        .or_else(|| same_words(wrong))
-        .or_else(|| only_continuation(wrong))
+        .or_else(|| same_words(client, wrong))
+        .or_else(|| only_continuation(client, wrong))
 }
 
 /// A name with its words in another order.
-fn same_words(wrong: &str) -> Option<&'static str> {
+fn same_words(client: ClientKind, wrong: &str) -> Option<&'static str> {
     let sorted = |name: &str| {
         let mut words: Vec<String> = name.split('.').map(str::to_owned).collect();
         words.sort_unstable();
         words
     };
     let words = sorted(wrong);
-    lookup::names().find(|name| sorted(name) == words)
+    lookup::names(client).find(|name| sorted(name) == words)
 }
 
 /// A name that was cut off, if only one key can be meant.
-fn only_continuation(beginning: &str) -> Option<&'static str> {
+fn only_continuation(client: ClientKind, beginning: &str) -> Option<&'static str> {
     let mut longer =
-        lookup::names().filter(|name| name.strip_prefix(beginning).is_some_and(|rest| rest.starts_with('.')));
+        lookup::names(client).filter(|name| name.strip_prefix(beginning).is_some_and(|rest| rest.starts_with('.')));
     let first = longer.next();
     first.filter(|_| longer.next().is_none())
 }
@@ -180,7 +192,7 @@ const OTHERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a schema registry's deserializers",
+        "a schema registry's serializers and deserializers",
         &[
             "auto.register.schemas",
             "basic.auth.",

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    AliasUnit, AutoOffsetReset, ConfigError, ConfigErrors, ConfigMap, ConfigType, Definition, Note, Origin, Profile,
-    Setting, Source, Support, lookup,
+    AliasUnit, AutoOffsetReset, ClientKind, ConfigError, ConfigErrors, ConfigMap, ConfigType, Definition, Note, Origin,
+    Profile, Setting, Source, Support, lookup,
     map::Entry,
     value::{self, ConfigValue, FromConfigValue, Refusal},
 };
 
 /// The values of all keys, and what is wrong with them so far.
-#[derive(Default)]
 pub(super) struct Resolver {
+    client: ClientKind,
     values: BTreeMap<&'static str, Resolved>,
     /// Keys that have an error already. What depends on their values is not judged.
     broken: BTreeSet<&'static str>,
@@ -33,18 +33,24 @@ struct Candidate<'a> {
 }
 
 impl Resolver {
-    pub(super) fn new(map: &ConfigMap) -> Self {
-        let mut resolver = Self::default();
+    pub(super) fn new(client: ClientKind, map: &ConfigMap) -> Self {
+        let mut resolver = Self {
+            client,
+            values: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            errors: Vec::new(),
+            notes: Vec::new(),
+        };
         let mut candidates: BTreeMap<&'static str, Vec<Candidate<'_>>> = BTreeMap::new();
         for (name, entry) in map.entries() {
-            match lookup::find(name) {
+            match lookup::find(client, name) {
                 Some((definition, unit)) => candidates.entry(definition.name).or_default().push(Candidate {
                     definition,
                     unit,
                     name,
                     entry,
                 }),
-                None => resolver.errors.push(lookup::explain(name, &entry.origin)),
+                None => resolver.errors.push(lookup::explain(client, name, &entry.origin)),
             }
         }
         for (_, mut candidates) in candidates {
@@ -193,7 +199,7 @@ impl Resolver {
     }
 
     fn add_defaults(&mut self) {
-        for definition in lookup::consumer_definitions() {
+        for definition in self.client.definitions() {
             if let (Support::Honoured, Some(default)) = (definition.support, definition.default) {
                 self.add(definition.name, default, Source::Default);
             }
@@ -202,7 +208,7 @@ impl Resolver {
 
     /// Adds a value where there is none yet.
     fn add(&mut self, name: &'static str, text: &str, source: Source) {
-        let Some((definition, _)) = lookup::find(name) else {
+        let Some((definition, _)) = lookup::find(self.client, name) else {
             return;
         };
         if let Ok(value) = ConfigValue::parse(definition, text) {
@@ -232,6 +238,8 @@ impl Candidate<'_> {
             AliasUnit::Same => Some(given.clone()),
             AliasUnit::ZeroIsMinusOne if value::trim(given) == "0" => Some("-1".to_owned()),
             AliasUnit::ZeroIsMinusOne => Some(given.clone()),
+            AliasUnit::ZeroIsForever if value::trim(given) == "0" => Some(i32::MAX.to_string()),
+            AliasUnit::ZeroIsForever => Some(given.clone()),
             AliasUnit::Kilobytes => {
                 let kilobytes: i64 = value::trim(given).parse().ok()?;
                 kilobytes.checked_mul(1024).map(|bytes| bytes.to_string())
@@ -257,7 +265,7 @@ impl Candidate<'_> {
     fn in_unit(&self, expected: String) -> String {
         match self.unit {
             AliasUnit::Kilobytes => format!("{expected}, counted in bytes"),
-            AliasUnit::Same | AliasUnit::ZeroIsMinusOne => expected,
+            AliasUnit::Same | AliasUnit::ZeroIsMinusOne | AliasUnit::ZeroIsForever => expected,
         }
     }
 

@@ -1,8 +1,8 @@
 //! A value: read from text, and checked against its definition.
 
 use super::{
-    Allowed, AssignorName, AutoOffsetReset, ConfigType, Definition, DeserializerName, IsolationLevel, MetadataRecovery,
-    Profile, ServerAddress, Support,
+    Acks, Allowed, AssignorName, AutoOffsetReset, ConfigType, Definition, DeserializerName, IsolationLevel,
+    MetadataRecovery, PartitionerName, Profile, ServerAddress, Support,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -109,6 +109,10 @@ fn is_allowed(value: &ConfigValue, allowed: Allowed) -> bool {
         (Allowed::Any, _) => true,
         (Allowed::NotEmpty, ConfigValue::Text(text)) => !text.is_empty(),
         (Allowed::AtLeast(least), ConfigValue::Integer(number)) => *number >= least,
+        (Allowed::Between(least, most), ConfigValue::Integer(number)) => (least..=most).contains(number),
+        (Allowed::BetweenOr(least, most, also), ConfigValue::Integer(number)) => {
+            (least..=most).contains(number) || *number == also
+        }
         (Allowed::OneOf(names), ConfigValue::Text(text)) => names.contains(&text.as_str()),
         (Allowed::OneOfInAnyCase(names), ConfigValue::Text(text)) => {
             names.iter().any(|name| name.eq_ignore_ascii_case(text))
@@ -120,6 +124,7 @@ fn is_allowed(value: &ConfigValue, allowed: Allowed) -> bool {
         (Allowed::ResetPolicy, value) => AutoOffsetReset::from_config_value(value).is_some(),
         (Allowed::Assignors, value) => Vec::<AssignorName>::from_config_value(value).is_some(),
         (Allowed::Deserializer, value) => DeserializerName::from_config_value(value).is_some(),
+        (Allowed::Partitioner, value) => PartitionerName::from_config_value(value).is_some(),
         _ => false,
     }
 }
@@ -170,10 +175,12 @@ macro_rules! from_text {
     )*};
 }
 from_text!(
+    Acks,
     AutoOffsetReset,
     DeserializerName,
     IsolationLevel,
     MetadataRecovery,
+    PartitionerName,
     Profile
 );
 

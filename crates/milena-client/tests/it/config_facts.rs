@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, time::Duration};
 
 use milena_client::config::{
-    Allowed, AutoOffsetReset, ConfigError, ConfigMap, ConfigType, ConsumerConfig, Definition, Support,
-    consumer_definitions, document, librdkafka_definitions,
+    Allowed, AutoOffsetReset, ClientKind, ConfigError, ConfigMap, ConfigType, ConsumerConfig, Definition, Support,
+    document,
 };
 
 /// Where we allow less or more than Kafka, on purpose.
@@ -31,7 +31,7 @@ const STRICTER: &[&str] = &[
     "socket.connection.setup.timeout.ms=40000",
 ];
 
-fn lines(kind: &str) -> Vec<Vec<&'static str>> {
+pub(crate) fn lines(kind: &str) -> Vec<Vec<&'static str>> {
     let rows = include_str!("../golden/configs.txt").lines();
     let rows = rows.map(|line| line.split('\t').collect::<Vec<_>>());
     let rows: Vec<_> = rows.filter(|row| row[0] == kind).collect();
@@ -47,7 +47,8 @@ fn resolve(settings: &[(&str, &str)]) -> Result<ConsumerConfig, Vec<ConfigError>
 
 #[test]
 fn every_key_of_kafka_is_known_with_its_type_and_default() {
-    let mut ours: BTreeMap<_, _> = consumer_definitions()
+    let mut ours: BTreeMap<_, _> = ClientKind::Consumer
+        .definitions()
         .map(|definition| (definition.name, definition))
         .collect();
     for row in lines("consumer") {
@@ -79,7 +80,7 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
 }
 
 /// As the golden file writes it.
-fn kafkas_default(definition: &Definition) -> String {
+pub(crate) fn kafkas_default(definition: &Definition) -> String {
     let default = match definition.deviation {
         Some(deviation) => deviation.kafkas_default,
         None => definition.default,
@@ -92,9 +93,11 @@ fn kafkas_default(definition: &Definition) -> String {
 }
 
 /// As Kafka writes it.
-fn written_range(allowed: Allowed) -> String {
+pub(crate) fn written_range(allowed: Allowed) -> String {
     match allowed {
         Allowed::AtLeast(least) => format!("[{least},...]"),
+        Allowed::Between(least, most) => format!("[{least},...,{most}]"),
+        Allowed::BetweenOr(least, most, also) => format!("[{least},...,{most}] or {also}"),
         Allowed::OneOf(names) => format!("[{}]", names.join(", ")),
         Allowed::OneOfInAnyCase(names) => format!("(case insensitive) [{}]", names.join(", ")),
         _ => String::new(),
@@ -103,7 +106,9 @@ fn written_range(allowed: Allowed) -> String {
 
 #[test]
 fn only_these_defaults_are_not_kafkas() {
-    let deviating = consumer_definitions().filter(|definition| definition.deviation.is_some());
+    let deviating = ClientKind::Consumer
+        .definitions()
+        .filter(|definition| definition.deviation.is_some());
     let names: Vec<_> = deviating.map(|definition| definition.name).collect();
     assert_eq!(
         names,
@@ -122,7 +127,10 @@ fn keys_of_other_clients_are_told_from_slips() {
     for (kind, owner) in [("producer", "the producer"), ("admin", "the admin client")] {
         for row in lines(kind) {
             let name = row[1];
-            if consumer_definitions().any(|definition| definition.name == name) {
+            if ClientKind::Consumer
+                .definitions()
+                .any(|definition| definition.name == name)
+            {
                 continue;
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
@@ -209,7 +217,10 @@ fn from_hex(text: &str) -> String {
 
 #[test]
 fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
-    for definition in consumer_definitions().chain(librdkafka_definitions()) {
+    for definition in ClientKind::Consumer
+        .definitions()
+        .chain(ClientKind::Consumer.librdkafka_definitions())
+    {
         let name = definition.name;
         if let Some(default) = definition.default {
             let needed = [("group.id", "g"), (name, default)];
@@ -237,7 +248,10 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
 #[test]
 fn every_key_that_is_honoured_changes_something() {
     let base = [("client.id", "c"), ("group.id", "g")];
-    for definition in consumer_definitions().filter(|definition| definition.support == Support::Honoured) {
+    for definition in ClientKind::Consumer
+        .definitions()
+        .filter(|definition| definition.support == Support::Honoured)
+    {
         let name = definition.name;
         let other = match (name, definition.config_type) {
             ("bootstrap.servers", _) => "other:9092",
@@ -279,11 +293,15 @@ fn fields(config: &ConsumerConfig) -> String {
 
 #[test]
 fn the_page_of_all_keys_is_fresh() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/consumer-config.md");
-    let page = document();
-    let before = fs::read_to_string(path).unwrap_or_default();
+    check_page(ClientKind::Consumer, "consumer-config.md");
+}
+
+pub(crate) fn check_page(client: ClientKind, name: &str) {
+    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    let page = document(client);
+    let before = fs::read_to_string(&path).unwrap_or_default();
     if page != before {
         fs::write(path, page).unwrap();
-        panic!("docs/consumer-config.md was stale and has been written anew; commit it");
+        panic!("docs/{name} was stale and has been written anew; commit it");
     }
 }

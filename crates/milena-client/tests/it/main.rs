@@ -11,6 +11,8 @@ mod config_facts;
 mod config_sources;
 mod consuming;
 mod deserialize;
+mod producer_config;
+mod producer_config_facts;
 mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]

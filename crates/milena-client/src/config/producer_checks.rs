@@ -1,0 +1,138 @@
+//! What must hold between several keys of the producer.
+
+use super::{
+    Acks, ConfigError, PartitionerName, Setting,
+    checks::{check_pauses, check_servers, unset},
+    resolve::Resolver,
+};
+
+/// More could be reordered by a retry, and the broker remembers no more batches of a producer.
+const IN_FLIGHT_MAX: i64 = 5;
+
+pub(super) fn check(settings: &mut Resolver) {
+    check_servers(settings);
+    check_idempotence(settings);
+    check_delivery(settings);
+    check_partitioner(settings);
+    check_pauses(settings);
+}
+
+/// As in Kafka: who asks for idempotence must not take away what it needs; who takes that away without asking for it
+/// goes without.
+fn check_idempotence(settings: &mut Resolver) {
+    if settings.is_broken("enable.idempotence") || !settings.read::<bool>("enable.idempotence") {
+        return check_transactions(settings, "enable.idempotence");
+    }
+    check_in_flight(settings);
+    let mut off_because = None;
+    for (key, fits, rule) in [
+        (
+            "retries",
+            settings.read::<i64>("retries") > 0,
+            "without retries nothing can be repeated; set retries above 0, or enable.idempotence=false",
+        ),
+        (
+            "acks",
+            settings.read::<Acks>("acks") == Acks::All,
+            "only what all replicas have cannot be lost and sent again; set acks=all, or enable.idempotence=false",
+        ),
+    ] {
+        let Some(offender) = settings.setting(key).filter(|_| !fits).cloned() else {
+            continue;
+        };
+        match settings.given("enable.idempotence").cloned() {
+            Some(asked) => contradict(settings, asked, offender, rule),
+            None => off_because = Some(key),
+        }
+    }
+    if let Some(key) = off_because {
+        settings.set_default("enable.idempotence", "false");
+        check_transactions(settings, key);
+    }
+}
+
+fn check_in_flight(settings: &mut Resolver) {
+    let key = "max.in.flight.requests.per.connection";
+    let too_many = settings.read::<i64>(key) > IN_FLIGHT_MAX;
+    if let Some(in_flight) = settings.setting(key).filter(|_| too_many).cloned() {
+        let idempotence = settings.setting("enable.idempotence").cloned();
+        contradict(
+            settings,
+            in_flight,
+            idempotence.unwrap_or_else(|| unset("enable.idempotence")),
+            "the broker knows the last 5 batches of a producer again, not more; set at most 5, or \
+             enable.idempotence=false",
+        );
+    }
+}
+
+/// `reason` is the key that keeps idempotence away.
+fn check_transactions(settings: &mut Resolver, reason: &str) {
+    let (Some(id), Some(reason)) = (
+        settings.setting("transactional.id").cloned(),
+        settings.setting(reason).cloned(),
+    ) else {
+        return;
+    };
+    contradict(
+        settings,
+        id,
+        reason,
+        "a transaction needs an idempotent producer; leave enable.idempotence, acks and retries out, or transactional.id",
+    );
+}
+
+/// A record must have the time to be sent once at least.
+fn check_delivery(settings: &mut Resolver) {
+    let keys = ["delivery.timeout.ms", "linger.ms", "request.timeout.ms"];
+    if keys.iter().any(|key| settings.is_broken(key)) {
+        return;
+    }
+    let [delivery_ms, linger_ms, request_ms] = keys.map(|key| settings.read::<i64>(key));
+    let least_ms = linger_ms.saturating_add(request_ms).min(i64::from(i32::MAX));
+    if delivery_ms >= least_ms {
+        return;
+    }
+    let Some(delivery) = settings.given("delivery.timeout.ms").cloned() else {
+        return settings.set_default("delivery.timeout.ms", &least_ms.to_string());
+    };
+    let larger = if linger_ms > request_ms {
+        "linger.ms"
+    } else {
+        "request.timeout.ms"
+    };
+    let other = settings.setting(larger).cloned();
+    contradict(
+        settings,
+        delivery,
+        other.unwrap_or_else(|| unset(larger)),
+        "a record waits for linger.ms and then for an answer for request.timeout.ms; make delivery.timeout.ms at least \
+         both together",
+    );
+}
+
+fn check_partitioner(settings: &mut Resolver) {
+    let named = settings.read_optional::<PartitionerName>("partitioner.class").is_some();
+    if !named || !settings.read::<bool>("partitioner.ignore.keys") {
+        return;
+    }
+    if let (Some(ignored), Some(partitioner)) = (
+        settings.given("partitioner.ignore.keys").cloned(),
+        settings.setting("partitioner.class").cloned(),
+    ) {
+        contradict(
+            settings,
+            ignored,
+            partitioner,
+            "only Kafka's own partitioner can be told to ignore keys; take one of the two out",
+        );
+    }
+}
+
+fn contradict(settings: &mut Resolver, first: Setting, second: Setting, rule: &'static str) {
+    settings.offend(ConfigError::Contradiction {
+        first: Box::new(first),
+        second: Box::new(second),
+        rule,
+    });
+}
