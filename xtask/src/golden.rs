@@ -35,6 +35,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             write_output(args.check, "milena-broker", "Configs.java", "configs.txt")?;
             write_output(args.check, "milena-client", "ClientConfigs.java", "configs.txt")?;
             write_output(args.check, "milena-client", "Serialized.java", "serialized.txt")?;
+            write_output(
+                args.check,
+                "milena-client",
+                "ProducerMetrics.java",
+                "producer_metrics.txt",
+            )?;
             write_partitions(args.check)?;
             write_output(args.check, "milena-machines", "Assignors.java", "assignors.txt")
         }
