@@ -41,8 +41,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn confluent() -> Result<Command> {
-    let scripts = root().join(SCRIPTS);
-    let requirements = scripts.join("requirements.txt");
+    let mut command = python_with_confluent()?;
+    command.arg(root().join(SCRIPTS).join("confluent.py"));
+    Ok(command)
+}
+
+/// A Python that has confluent-kafka, and with it librdkafka.
+pub(crate) fn python_with_confluent() -> Result<Command> {
+    let requirements = root().join(SCRIPTS).join("requirements.txt");
     let folder = cache::folder(&versioned("confluent", &requirements)?, |folder| {
         fetch(Command::new("python3").args(["-m", "venv"]).arg(folder), PYTHON_HINT)?;
         fetch(
@@ -59,9 +65,7 @@ fn confluent() -> Result<Command> {
             PYTHON_HINT,
         )
     })?;
-    let mut command = Command::new(python_of(&folder));
-    command.arg(scripts.join("confluent.py"));
-    Ok(command)
+    Ok(Command::new(python_of(&folder)))
 }
 
 /// The one program of the environment that still works after it was moved.

@@ -7,10 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::kafka;
+use crate::{client, kafka};
 
 /// Write the golden vectors of milena-wire, the configs of milena-broker and milena-client and the assignments of
-/// milena-machines with Kafka's own classes. Needs a JDK 17 and Maven.
+/// milena-machines with Kafka's own classes, and the choices of librdkafka's partitioners with librdkafka. Needs a JDK 17,
+/// Maven, and Python 3 with venv.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail if the committed vectors are not what Kafka writes.
@@ -34,6 +35,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             write_output(args.check, "milena-broker", "Configs.java", "configs.txt")?;
             write_output(args.check, "milena-client", "ClientConfigs.java", "configs.txt")?;
             write_output(args.check, "milena-client", "Serialized.java", "serialized.txt")?;
+            write_output(
+                args.check,
+                "milena-client",
+                "ProducerMetrics.java",
+                "producer_metrics.txt",
+            )?;
+            write_partitions(args.check)?;
             write_output(args.check, "milena-machines", "Assignors.java", "assignors.txt")
         }
     }
@@ -42,22 +50,49 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Keeps what a program of one file prints.
 fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()> {
     let room = crate::root().join("crates").join(room);
-    let output = Command::new("java")
-        .args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
+    let mut java = Command::new("java");
+    java.args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
         .arg(kafka::classpath(kafka::Jars::Kafka)?)
-        .arg(room.join("golden").join(program))
-        .output()
-        .context("cannot run `java`")?;
+        .arg(room.join("golden").join(program));
+    keep_output(check, &mut java, &room.join("tests/golden").join(file))
+}
+
+/// Where Kafka's partitioners put records, and librdkafka's.
+fn write_partitions(check: bool) -> Result<()> {
+    let room = crate::root().join("crates/milena-client");
+    let classes = std::env::temp_dir().join(format!("milena-partitions-{}", std::process::id()));
+    let kafkas = compile(&room.join("golden/partitions"), &classes).and_then(|()| {
+        let mut java = Command::new("java");
+        java.arg("-cp")
+            .arg(format!(
+                "{}:{}",
+                classes.display(),
+                kafka::classpath(kafka::Jars::Kafka)?
+            ))
+            .arg("org.apache.kafka.clients.producer.internals.PartitionVectors");
+        keep_output(check, &mut java, &room.join("tests/golden/partitions.txt"))
+    });
+    // Removed whether or not the run succeeded; nothing in there is worth keeping.
+    fs::remove_dir_all(&classes).ok();
+    kafkas?;
+    let mut python = client::python_with_confluent()?;
+    python.arg(room.join("golden/librdkafka_partitions.py"));
+    keep_output(check, &mut python, &room.join("tests/golden/librdkafka_partitions.txt"))
+}
+
+/// Writes what a program prints to a file, or compares it.
+fn keep_output(check: bool, program: &mut Command, file: &Path) -> Result<()> {
+    let name = program.get_program().display().to_string();
+    let output = program.output().with_context(|| format!("cannot run `{name}`"))?;
     if !output.status.success() {
-        bail!("{program} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        bail!("{program:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
-    let file = room.join("tests/golden").join(file);
     if !check {
-        return fs::write(&file, &output.stdout).with_context(|| format!("cannot write {}", file.display()));
+        return fs::write(file, &output.stdout).with_context(|| format!("cannot write {}", file.display()));
     }
-    let committed = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let committed = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     if committed != output.stdout {
-        bail!("{} is not what Kafka says; run `cargo xtask golden`", file.display());
+        bail!("{} is not what {name} says; run `cargo xtask golden`", file.display());
     }
     Ok(())
 }

@@ -29,3 +29,4 @@ pub mod metrics;
     reason = "made for all clients; the producer and the admin client need the rest"
 )]
 mod net;
+pub mod producer;

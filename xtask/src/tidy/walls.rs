@@ -77,6 +77,7 @@ const ROOMS: &[Room] = &[
         outside: &[
             "bytes",
             "bytestring",
+            "crc32fast",
             "futures-core",
             "regex",
             "serde",

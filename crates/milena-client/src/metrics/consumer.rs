@@ -6,10 +6,12 @@ use bytestring::ByteString;
 use milena_machines::TopicPartition;
 
 use super::{
-    Metric, MetricKind, Metrics,
+    Metrics,
+    network::{self, NetworkMetrics},
     stats::{Sensor, Window},
+    writer::Writer,
 };
-use crate::net::{NodeNumbers, Numbers, Role};
+use crate::net::{NodeNumbers, Numbers};
 
 const FETCH: &str = "consumer-fetch-manager-metrics";
 const COORDINATOR: &str = "consumer-coordinator-metrics";
@@ -58,13 +60,7 @@ pub(crate) struct ConsumerMetrics {
     pub(crate) commit_sync_ns: u64,
     pub(crate) committed_ns: u64,
 
-    network: Numbers,
-    bytes_in: Sensor,
-    bytes_out: Sensor,
-    requests: Sensor,
-    answers: Sensor,
-    connected: Sensor,
-    disconnected: Sensor,
+    network: NetworkMetrics,
 }
 
 /// Records and bytes that were handed out.
@@ -120,13 +116,7 @@ impl ConsumerMetrics {
             polled_until_ms: None,
             commit_sync_ns: 0,
             committed_ns: 0,
-            network: Numbers::default(),
-            bytes_in: sensor(),
-            bytes_out: sensor(),
-            requests: sensor(),
-            answers: sensor(),
-            connected: sensor(),
-            disconnected: sensor(),
+            network: NetworkMetrics::new(window),
         }
     }
 
@@ -224,42 +214,19 @@ impl ConsumerMetrics {
 
     /// Takes note of what the connections have done since the last time.
     pub(crate) fn network(&mut self, now_ms: i64, numbers: Numbers) {
-        let old = std::mem::replace(&mut self.network, numbers);
-        let grown = |sensor: &mut Sensor, new: u64, old: u64| {
-            if new > old {
-                sensor.record(now_ms, (new - old) as f64);
-            }
-        };
-        grown(&mut self.bytes_in, numbers.bytes_in, old.bytes_in);
-        grown(&mut self.bytes_out, numbers.bytes_out, old.bytes_out);
-        grown(&mut self.requests, numbers.requests, old.requests);
-        grown(&mut self.answers, numbers.answers, old.answers);
-        grown(&mut self.connected, numbers.connections_made, old.connections_made);
-        grown(
-            &mut self.disconnected,
-            numbers.connections_closed,
-            old.connections_closed,
-        );
+        self.network.record(now_ms, numbers);
     }
 
     pub(crate) fn snapshot(&self, now_ms: i64, places: &[PartitionNow], nodes: &[NodeNumbers]) -> Metrics {
-        let mut out = Writer {
-            metrics: vec![],
-            now_ms,
-            tags: self.tags(),
-        };
+        let mut out = Writer::new(now_ms, &self.client_id);
         self.write_fetches(&mut out, places);
         self.write_group(&mut out, places.len());
         self.write_polls(&mut out);
-        self.write_network(&mut out);
+        self.network.write(&mut out, CONSUMER);
         for node in nodes {
-            self.write_node(&mut out, node);
+            network::write_node(&mut out, NODE, node);
         }
-        Metrics { metrics: out.metrics }
-    }
-
-    fn tags(&self) -> Vec<(&'static str, String)> {
-        vec![("client-id", self.client_id.clone())]
+        out.finish()
     }
 
     fn write_fetches(&self, out: &mut Writer, places: &[PartitionNow]) {
@@ -387,60 +354,6 @@ impl ConsumerMetrics {
         out.counter(CONSUMER, "commit-sync-time-ns-total", self.commit_sync_ns as f64);
         out.counter(CONSUMER, "committed-time-ns-total", self.committed_ns as f64);
     }
-
-    fn write_network(&self, out: &mut Writer) {
-        let Numbers {
-            connections_made,
-            connections_closed,
-            ..
-        } = self.network;
-        out.gauge(
-            CONSUMER,
-            "connection-count",
-            connections_made.saturating_sub(connections_closed) as f64,
-        );
-        out.rate_total(
-            CONSUMER,
-            "connection-creation-rate",
-            "connection-creation-total",
-            &self.connected,
-        );
-        out.rate_total(
-            CONSUMER,
-            "connection-close-rate",
-            "connection-close-total",
-            &self.disconnected,
-        );
-        out.rate_total(CONSUMER, "incoming-byte-rate", "incoming-byte-total", &self.bytes_in);
-        out.rate_total(CONSUMER, "outgoing-byte-rate", "outgoing-byte-total", &self.bytes_out);
-        out.rate_total(CONSUMER, "request-rate", "request-total", &self.requests);
-        out.rate_total(CONSUMER, "response-rate", "response-total", &self.answers);
-        let both = self.requests.rate(out.now_ms) + self.answers.rate(out.now_ms);
-        out.gauge(CONSUMER, "network-io-rate", both);
-        out.counter(
-            CONSUMER,
-            "network-io-total",
-            self.requests.total() + self.answers.total(),
-        );
-    }
-
-    fn write_node(&self, out: &mut Writer, node: &NodeNumbers) {
-        let id = match node.role {
-            Role::Data => format!("node-{}", node.node_id),
-            Role::Coordinator => format!("node-{}-coordinator", node.node_id),
-        };
-        out.tags.push(("node-id", id));
-        let numbers = &node.numbers;
-        out.counter(NODE, "request-total", numbers.requests as f64);
-        out.counter(NODE, "response-total", numbers.answers as f64);
-        out.counter(NODE, "outgoing-byte-total", numbers.bytes_out as f64);
-        out.counter(NODE, "incoming-byte-total", numbers.bytes_in as f64);
-        let answers = numbers.answers as f64;
-        let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
-        out.gauge(NODE, "request-latency-avg", latency_ms);
-        out.gauge(NODE, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);
-        out.tags.truncate(1);
-    }
 }
 
 /// What a listener heard.
@@ -467,49 +380,5 @@ impl Consumed {
     fn write(&self, out: &mut Writer) {
         out.rate_total(FETCH, "records-consumed-rate", "records-consumed-total", &self.records);
         out.rate_total(FETCH, "bytes-consumed-rate", "bytes-consumed-total", &self.bytes);
-    }
-}
-
-/// Collects metrics under the tags of the moment.
-struct Writer {
-    metrics: Vec<Metric>,
-    now_ms: i64,
-    tags: Vec<(&'static str, String)>,
-}
-
-impl Writer {
-    fn push(&mut self, group: &'static str, name: &'static str, kind: MetricKind, value: f64) {
-        self.metrics.push(Metric {
-            group,
-            name,
-            tags: self.tags.clone(),
-            kind,
-            value,
-        });
-    }
-
-    fn gauge(&mut self, group: &'static str, name: &'static str, value: f64) {
-        self.push(group, name, MetricKind::Gauge, value);
-    }
-
-    fn counter(&mut self, group: &'static str, name: &'static str, value: f64) {
-        self.push(group, name, MetricKind::Counter, value);
-    }
-
-    fn avg_max(&mut self, group: &'static str, avg: &'static str, max: &'static str, sensor: &Sensor) {
-        self.gauge(group, avg, sensor.avg(self.now_ms));
-        self.gauge(group, max, sensor.max(self.now_ms));
-    }
-
-    /// Of values that add up.
-    fn rate_total(&mut self, group: &'static str, rate: &'static str, total: &'static str, sensor: &Sensor) {
-        self.gauge(group, rate, sensor.rate(self.now_ms));
-        self.counter(group, total, sensor.total());
-    }
-
-    /// Of how often something happened.
-    fn frequency_count(&mut self, group: &'static str, rate: &'static str, count: &'static str, sensor: &Sensor) {
-        self.gauge(group, rate, sensor.frequency(self.now_ms));
-        self.counter(group, count, sensor.times());
     }
 }

@@ -1,11 +1,17 @@
 //! Metrics under Kafka's names.
 
 mod consumer;
+mod network;
+#[allow(dead_code, reason = "the producer records them")]
+mod producer;
 mod stats;
+mod writer;
 
 use std::fmt::Write;
 
 pub(crate) use consumer::{ConsumerMetrics, GroupCall, Listened, PartitionNow};
+#[allow(unused_imports, reason = "the producer records them")]
+pub(crate) use producer::{ProducerCall, ProducerMetrics, ProducerNow, SentBatch};
 pub(crate) use stats::Window;
 
 /// One number, under the name and in the group that Kafka's Java client gives it.
@@ -65,6 +71,14 @@ impl Metrics {
         self.metrics.iter().find(is_it).map(|metric| metric.value)
     }
 
+    /// The metric of this name for one topic.
+    pub fn get_of_topic(&self, name: &str, topic: &str) -> Option<f64> {
+        let is_it = |metric: &&Metric| {
+            metric.name == name && metric.tag("topic") == Some(topic) && metric.tag("partition").is_none()
+        };
+        self.metrics.iter().find(is_it).map(|metric| metric.value)
+    }
+
     /// In the text format of Prometheus: `records-lag` is `kafka_consumer_records_lag`. Numbers that do not exist yet are
     /// left out.
     pub fn to_prometheus(&self) -> String {
@@ -73,7 +87,9 @@ impl Metrics {
         let mut text = String::new();
         let mut last = "";
         for metric in metrics {
-            let name = format!("kafka_consumer_{}", metric.name.replace('-', "_"));
+            // Groups begin with whose they are.
+            let client = metric.group.split('-').next().unwrap_or_default();
+            let name = format!("kafka_{client}_{}", metric.name.replace('-', "_"));
             if metric.name != last {
                 last = metric.name;
                 let kind = match metric.kind {

@@ -11,6 +11,7 @@ mod config_facts;
 mod config_sources;
 mod consuming;
 mod deserialize;
+mod partitioners;
 mod producer_config;
 mod producer_config_facts;
 mod rebalancing;

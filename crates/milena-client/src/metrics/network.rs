@@ -1,0 +1,105 @@
+//! What connections did.
+
+use super::{
+    stats::{Sensor, Window},
+    writer::Writer,
+};
+use crate::net::{NodeNumbers, Numbers, Role};
+
+/// What all connections of a client did together.
+#[derive(Debug)]
+pub(super) struct NetworkMetrics {
+    numbers: Numbers,
+    bytes_in: Sensor,
+    bytes_out: Sensor,
+    requests: Sensor,
+    answers: Sensor,
+    connected: Sensor,
+    disconnected: Sensor,
+}
+
+impl NetworkMetrics {
+    pub(super) fn new(window: Window) -> Self {
+        let sensor = || Sensor::new(window);
+        Self {
+            numbers: Numbers::default(),
+            bytes_in: sensor(),
+            bytes_out: sensor(),
+            requests: sensor(),
+            answers: sensor(),
+            connected: sensor(),
+            disconnected: sensor(),
+        }
+    }
+
+    /// Takes note of what the connections have done since the last time.
+    pub(super) fn record(&mut self, now_ms: i64, numbers: Numbers) {
+        let old = std::mem::replace(&mut self.numbers, numbers);
+        let grown = |sensor: &mut Sensor, new: u64, old: u64| {
+            if new > old {
+                sensor.record(now_ms, (new - old) as f64);
+            }
+        };
+        grown(&mut self.bytes_in, numbers.bytes_in, old.bytes_in);
+        grown(&mut self.bytes_out, numbers.bytes_out, old.bytes_out);
+        grown(&mut self.requests, numbers.requests, old.requests);
+        grown(&mut self.answers, numbers.answers, old.answers);
+        grown(&mut self.connected, numbers.connections_made, old.connections_made);
+        grown(
+            &mut self.disconnected,
+            numbers.connections_closed,
+            old.connections_closed,
+        );
+    }
+
+    pub(super) fn write(&self, out: &mut Writer, group: &'static str) {
+        let Numbers {
+            connections_made,
+            connections_closed,
+            ..
+        } = self.numbers;
+        out.gauge(
+            group,
+            "connection-count",
+            connections_made.saturating_sub(connections_closed) as f64,
+        );
+        out.rate_total(
+            group,
+            "connection-creation-rate",
+            "connection-creation-total",
+            &self.connected,
+        );
+        out.rate_total(
+            group,
+            "connection-close-rate",
+            "connection-close-total",
+            &self.disconnected,
+        );
+        out.rate_total(group, "incoming-byte-rate", "incoming-byte-total", &self.bytes_in);
+        out.rate_total(group, "outgoing-byte-rate", "outgoing-byte-total", &self.bytes_out);
+        out.rate_total(group, "request-rate", "request-total", &self.requests);
+        out.rate_total(group, "response-rate", "response-total", &self.answers);
+        let both = self.requests.rate(out.now_ms) + self.answers.rate(out.now_ms);
+        out.gauge(group, "network-io-rate", both);
+        out.counter(group, "network-io-total", self.requests.total() + self.answers.total());
+    }
+}
+
+/// What the connections to one broker did.
+pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbers) {
+    let id = match node.role {
+        Role::Data => format!("node-{}", node.node_id),
+        Role::Coordinator => format!("node-{}-coordinator", node.node_id),
+    };
+    out.tags.push(("node-id", id));
+    let numbers = &node.numbers;
+    out.counter(group, "request-total", numbers.requests as f64);
+    out.counter(group, "response-total", numbers.answers as f64);
+    out.counter(group, "outgoing-byte-total", numbers.bytes_out as f64);
+    out.counter(group, "incoming-byte-total", numbers.bytes_in as f64);
+    let answers = numbers.answers as f64;
+    let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
+    out.gauge(group, "request-latency-avg", latency_ms);
+    out.gauge(group, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);
+    out.tags.truncate(1);
+}

@@ -1,0 +1,3 @@
+//! The producer's side.
+
+pub mod partition;

@@ -1,0 +1,48 @@
+//! One after the other.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use super::{Choice, Partitioner, Partitions, Unplaced};
+
+/// Kafka's `RoundRobinPartitioner`: the partitions that have a leader one after the other, for each topic, whatever the
+/// key.
+#[derive(Debug, Default)]
+pub struct RoundRobin {
+    /// How many records each topic has got. One count for all of them would leave out partitions of topics that are
+    /// written in turn.
+    turns: RwLock<BTreeMap<Box<str>, AtomicU32>>,
+}
+
+impl RoundRobin {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn turn(&self, topic: &str) -> u32 {
+        let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(topic) {
+            return turn.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(turns);
+        let mut turns = self.turns.write().unwrap_or_else(PoisonError::into_inner);
+        turns.entry(topic.into()).or_default().fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Partitioner for RoundRobin {
+    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+        let turn = self.turn(record.topic) & 0x7fff_ffff;
+        let available = partitions.available;
+        let place = usize::try_from(turn).unwrap_or_default();
+        let chosen = place
+            .checked_rem(available.len())
+            .and_then(|place| available.get(place));
+        Choice::Partition(chosen.copied().unwrap_or_else(|| partitions.at(turn)))
+    }
+}

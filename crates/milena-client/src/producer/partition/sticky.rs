@@ -1,0 +1,173 @@
+//! Records without a key: one partition until it has got a batch (KIP-794).
+
+use milena_machines::Random;
+
+use super::{Load, Partitions};
+
+/// The partition of a topic that records without a key go to at the moment. Small batches for all partitions would cost
+/// more than full ones for one after the other.
+#[derive(Debug)]
+pub struct Sticky {
+    /// `batch.size`, at least 1.
+    batch_bytes: usize,
+    current: Option<i32>,
+    /// What the current partition has got.
+    appended_bytes: usize,
+    random: Random,
+}
+
+impl Sticky {
+    pub fn new(batch_bytes: usize, seed: u64) -> Self {
+        Self {
+            batch_bytes: batch_bytes.max(1),
+            current: None,
+            appended_bytes: 0,
+            random: Random::new(seed),
+        }
+    }
+
+    /// Where the next record goes.
+    pub fn current(&mut self, partitions: &Partitions<'_>) -> i32 {
+        if let Some(current) = self.current {
+            return current;
+        }
+        let next = choose(partitions, self.random.next_u64() as u32);
+        self.current = Some(next);
+        next
+    }
+
+    /// The current partition has got so many bytes. `batch_full` says that its last batch takes no more: that is the
+    /// moment to move on, so that no batch is left half full. One that never fills is left after twice the size.
+    pub fn on_appended(&mut self, bytes: usize, batch_full: bool) {
+        self.appended_bytes += bytes;
+        let is_enough = self.appended_bytes >= self.batch_bytes && batch_full;
+        if is_enough || self.appended_bytes >= self.batch_bytes.saturating_mul(2) {
+            self.leave();
+        }
+    }
+
+    /// Chooses anew for the next record, such as when the current partition has lost its leader.
+    pub fn leave(&mut self) {
+        self.current = None;
+        self.appended_bytes = 0;
+    }
+}
+
+/// Chooses a partition; the more waits for one, the less likely. As in Kafka, the chance of each is how much shorter its
+/// queue is than one more than the longest.
+pub(super) fn choose(partitions: &Partitions<'_>, random: u32) -> i32 {
+    let random = random & 0x7fff_ffff;
+    weighted(partitions.loads, random)
+        .or_else(|| uniform(partitions.available, random))
+        .unwrap_or_else(|| partitions.at(random))
+}
+
+fn weighted(loads: &[Load], random: u32) -> Option<i32> {
+    let longest = u64::from(loads.iter().map(|load| load.queued).max()?);
+    let weight = |load: &Load| longest + 1 - u64::from(load.queued);
+    let total: u64 = loads.iter().map(weight).sum();
+    let mut left = u64::from(random) % total;
+    let chosen = loads.iter().find(|load| match left.checked_sub(weight(load)) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    });
+    chosen.map(|load| load.partition)
+}
+
+fn uniform(available: &[i32], random: u32) -> Option<i32> {
+    let place = usize::try_from(random).ok()?.checked_rem(available.len())?;
+    available.get(place).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(kind: &str) -> Vec<Vec<&'static str>> {
+        let rows = include_str!("../../../tests/golden/partitions.txt").lines();
+        let rows = rows.map(|line| line.split('\t').collect::<Vec<_>>());
+        let rows: Vec<_> = rows.filter(|row| row[0] == kind).collect();
+        assert!(rows.len() > 5, "{} lines of {kind}", rows.len());
+        rows
+    }
+
+    fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
+        let numbers = text.split(' ').filter(|number| !number.is_empty());
+        numbers.map(|number| number.parse().ok().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_partition_for_a_random_number_is_kafkas() {
+        for row in lines("choose") {
+            let [_, count, available, ids, queued, randoms, expected] = row[..] else {
+                panic!("{row:?}")
+            };
+            let (ids, queued): (Vec<i32>, Vec<u32>) = (numbers(ids), numbers(queued));
+            let loads: Vec<Load> = std::iter::zip(ids, queued)
+                .map(|(partition, queued)| Load { partition, queued })
+                .collect();
+            let partitions = Partitions {
+                count: count.parse().unwrap(),
+                available: &numbers(available),
+                loads: &loads,
+            };
+            let chosen: Vec<i32> = numbers::<i32>(randoms)
+                .into_iter()
+                .map(|random| choose(&partitions, random.cast_unsigned()))
+                .collect();
+            assert_eq!(chosen, numbers::<i32>(expected), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_partition_is_left_when_kafka_leaves_it() {
+        for row in lines("stay") {
+            let [_, batch_bytes, appended, left] = row[..] else {
+                panic!("{row:?}")
+            };
+            let mut sticky = Sticky::new(batch_bytes.parse().unwrap(), 7);
+            let partitions = Partitions {
+                count: 3,
+                available: &[0, 1, 2],
+                loads: &[],
+            };
+            let mut ours = Vec::new();
+            for step in appended.split(' ') {
+                let before = sticky.current(&partitions);
+                assert_eq!(sticky.current(&partitions), before);
+                let full = step.ends_with('!');
+                sticky.on_appended(step.trim_end_matches('!').parse().unwrap(), full);
+                ours.push(if sticky.current.is_none() { "left" } else { "stayed" });
+            }
+            assert_eq!(ours.join(" "), left, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn all_partitions_get_their_share_in_the_long_run() {
+        let mut sticky = Sticky::new(100, 42);
+        let loads = [3, 0, 1].map(|queued| Load { partition: 0, queued });
+        let mut loads = loads.to_vec();
+        for (partition, load) in (0..).zip(&mut loads) {
+            load.partition = partition;
+        }
+        let partitions = Partitions {
+            count: 3,
+            available: &[0, 1, 2],
+            loads: &loads,
+        };
+        let mut batches = [0; 3];
+        for _ in 0..8000 {
+            let current = sticky.current(&partitions);
+            sticky.on_appended(100, true);
+            batches[usize::try_from(current).unwrap()] += 1;
+        }
+        // Of 8 parts they get 1, 4 and 3.
+        for (batches, expected) in std::iter::zip(batches, [1000, 4000, 3000]) {
+            assert!((expected - 200..expected + 200).contains(&batches), "{batches}");
+        }
+    }
+}

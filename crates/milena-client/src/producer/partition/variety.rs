@@ -1,0 +1,97 @@
+//! Whether there are enough keys for the partitions.
+
+use std::fmt;
+
+/// There are fewer keys than partitions: some partitions get nothing, whatever the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FewKeys {
+    pub keys: usize,
+    pub partitions: usize,
+    pub records: u64,
+}
+
+impl fmt::Display for FewKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            keys,
+            partitions,
+            records,
+        } = self;
+        write!(
+            f,
+            "{records} records had {keys} different keys, fewer than the {partitions} partitions: some of these stay empty; \
+             choose keys that tell more apart, or fewer partitions"
+        )
+    }
+}
+
+/// Watches the keys of one topic until there are enough of them, or it is clear that there are not. It remembers fewer
+/// keys than there are partitions, and then none.
+#[derive(Debug)]
+pub struct KeyVariety {
+    partitions: usize,
+    /// Hashes of the keys, in order.
+    keys: Vec<u64>,
+    records: u64,
+    is_done: bool,
+}
+
+/// For each partition. After so many, another key would have been seen if there were many.
+const RECORDS_PER_PARTITION: u64 = 1000;
+
+impl KeyVariety {
+    pub fn new(partitions: usize) -> Self {
+        Self {
+            partitions,
+            keys: Vec::new(),
+            records: 0,
+            is_done: partitions < 2,
+        }
+    }
+
+    /// A record had a key with this hash. Tells once if there are too few.
+    pub fn saw(&mut self, hash: u64) -> Option<FewKeys> {
+        if self.is_done {
+            return None;
+        }
+        self.records += 1;
+        if let Err(place) = self.keys.binary_search(&hash) {
+            self.keys.insert(place, hash);
+        }
+        let keys = self.keys.len();
+        let are_enough = keys >= self.partitions;
+        let is_clear = self.records >= self.partitions as u64 * RECORDS_PER_PARTITION;
+        if are_enough || is_clear {
+            self.is_done = true;
+            self.keys = Vec::new();
+        }
+        (is_clear && !are_enough).then_some(FewKeys {
+            keys,
+            partitions: self.partitions,
+            records: self.records,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(partitions: usize, keys: u64, records: u64) -> Vec<FewKeys> {
+        let mut variety = KeyVariety::new(partitions);
+        (0..records).filter_map(|record| variety.saw(record % keys)).collect()
+    }
+
+    #[test]
+    fn too_few_keys_are_told_of_once() {
+        let few = FewKeys {
+            keys: 2,
+            partitions: 3,
+            records: 3000,
+        };
+        assert_eq!(told(3, 2, 10_000), [few]);
+        assert_eq!(told(3, 2, 2999), []);
+        assert_eq!(told(3, 3, 10_000), []);
+        assert_eq!(told(1, 1, 10_000), []);
+    }
+}
