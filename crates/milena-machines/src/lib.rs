@@ -24,6 +24,7 @@ pub mod fetch;
 pub mod group;
 pub mod member;
 mod partition;
+pub mod produce;
 mod random;
 mod timers;
 mod topics;

@@ -12,7 +12,7 @@ use milena_wire::{
 
 /// Which request an answer belongs to. Never used twice by one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub(super) u64);
+pub struct CallId(pub(crate) u64);
 
 /// A request for the group's coordinator. The driver sends it once and reports what became of it, also if it finds no
 /// coordinator; sending again is the machine's decision.
@@ -87,6 +87,9 @@ pub enum MemberResponse {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
+    /// It never left: nobody can have seen it.
+    #[error("there was no connection to send it over")]
+    NotSent,
     #[error("the connection to the coordinator broke")]
     Disconnected,
     #[error("the coordinator did not answer in time")]

@@ -29,6 +29,7 @@ use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 use regex::Regex;
 
+pub(crate) use backoff::Backoff;
 pub use call::{CallFailure, CallId, MemberCall, MemberRequest, MemberResponse};
 pub use config::{GroupProtocol, MemberConfig, MemberConfigError};
 pub use event::{MemberError, MemberEvent};
@@ -37,6 +38,7 @@ pub use offsets::{
     CallCause, CommitId, CommitMode, FetchId, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetConfig, OffsetError,
     OffsetEvent, OffsetRequest, OffsetResponse,
 };
+pub(crate) use offsets::{code, moves_coordinator};
 
 use crate::TopicPartition;
 
@@ -162,7 +164,10 @@ impl Member {
         if self.common.is_farewell_answered(call) {
             return;
         }
-        if matches!(answer, Err(CallFailure::Disconnected | CallFailure::TimedOut)) {
+        if matches!(
+            answer,
+            Err(CallFailure::NotSent | CallFailure::Disconnected | CallFailure::TimedOut)
+        ) {
             self.common.coordinator_moved = true;
         }
         self.protocol.handle_answer(&mut self.common, now_ms, call, answer);

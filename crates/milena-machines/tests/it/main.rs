@@ -21,6 +21,7 @@ mod offsets_delete;
 mod offsets_expiry;
 mod offsets_fetch;
 mod offsets_txn;
+mod produce;
 mod transaction_add;
 mod transaction_end;
 mod transaction_histories;

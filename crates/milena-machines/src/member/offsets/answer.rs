@@ -7,12 +7,12 @@ use super::{OffsetAndMetadata, request::TopicIds};
 use crate::TopicPartition;
 
 /// A code of a newer Kafka counts as an unknown error.
-pub(in crate::member) fn code(code: i16) -> ErrorCode {
+pub(crate) fn code(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
 }
 
 /// Whoever answers so is not the coordinator of the group.
-pub(in crate::member) fn moves_coordinator(error: ErrorCode) -> bool {
+pub(crate) fn moves_coordinator(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)
 }
 

@@ -23,7 +23,7 @@ use milena_wire::{
 use super::{CallFailure, CallId, GroupMetadata, MemberMetadata, Standing};
 use crate::{Random, TopicPartition};
 
-pub(in crate::member) use answer::{code, moves_coordinator};
+pub(crate) use answer::{code, moves_coordinator};
 use commit::Commit;
 use fetch::Fetch;
 
@@ -232,7 +232,10 @@ impl OffsetCalls {
         answer: Result<OffsetResponse, CallFailure>,
         standing: &Standing,
     ) {
-        if matches!(answer, Err(CallFailure::Disconnected | CallFailure::TimedOut)) {
+        if matches!(
+            answer,
+            Err(CallFailure::NotSent | CallFailure::Disconnected | CallFailure::TimedOut)
+        ) {
             self.coordinator_moved = true;
         }
         if self.sent_commit.as_ref().is_some_and(|sent| sent.call == call) {

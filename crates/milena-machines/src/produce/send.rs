@@ -1,0 +1,173 @@
+//! Which batches leave, and how long they may take.
+
+use super::{
+    BatchCause, ProduceCall, Sender, SentBatch, Slot, Stamp,
+    batch::{Batch, BatchId, BatchState},
+};
+use crate::member::CallId;
+
+/// A `Produce` request without an answer.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    pub(super) node: i32,
+    pub(super) batches: Vec<Sent>,
+}
+
+/// A try of a batch. The batch may have ended when the answer comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) slot: Slot,
+    pub(super) id: BatchId,
+    pub(super) stamp: Option<Stamp>,
+    pub(super) records: u32,
+    /// Nothing was before it, so that its sequence was the next one.
+    pub(super) was_first: bool,
+}
+
+impl Sender {
+    /// Whether a batch of this partition that is still open would leave now. The driver closes an open batch only then, or
+    /// when it is full, so that records go on collecting while they cannot leave.
+    pub fn wants_batch(&self, slot: Slot) -> bool {
+        let Some(partition) = self.partitions.get(slot.index()) else {
+            return false;
+        };
+        let has_room = partition.open_leader().is_some_and(|leader| self.has_room(leader));
+        let can_number = !self.is_idempotent() || partition.can_number(self.identity.current());
+        has_room && can_number && partition.first_waiting().is_none() && self.check_send().is_ok()
+    }
+
+    /// The next `Produce` request. Partitions take turns.
+    pub fn poll_produce(&mut self, now_ms: i64) -> Option<ProduceCall> {
+        self.note_time(now_ms);
+        if self.fatal.is_some() || !self.transaction.as_ref().is_none_or(super::Transaction::can_produce) {
+            return None;
+        }
+        let turns = self.turns();
+        let (node, first) = turns.iter().find_map(|slot| {
+            Some((
+                self.ready_for(now_ms, *slot).filter(|node| self.has_room(*node))?,
+                *slot,
+            ))
+        })?;
+        let mut bytes: usize = 0;
+        let mut sent = vec![];
+        let start = turns.iter().position(|slot| *slot == first).unwrap_or(0);
+        for slot in turns.iter().skip(start) {
+            if self.ready_for(now_ms, *slot) != Some(node) {
+                continue;
+            }
+            let size = self.next_batch(*slot).map_or(0, |batch| batch.bytes);
+            if !sent.is_empty() && bytes.saturating_add(size) > self.config.max_request_bytes {
+                break;
+            }
+            bytes = bytes.saturating_add(size);
+            sent.extend(self.send_next(*slot, node));
+            self.last_served = Some(*slot);
+        }
+        Some(self.produce_call(node, sent))
+    }
+
+    /// The partitions with batches, those first that come after the last one that was served.
+    fn turns(&self) -> Vec<Slot> {
+        let after = self.last_served.map_or(0, |slot| slot.0.saturating_add(1));
+        let (before, after) = (self.busy.range(..Slot(after)), self.busy.range(Slot(after)..));
+        after.chain(before).copied().collect()
+    }
+
+    fn has_room(&self, node: i32) -> bool {
+        self.loads.get(&node).copied().unwrap_or(0) < self.config.max_in_flight.max(1)
+    }
+
+    fn next_batch(&self, slot: Slot) -> Option<&Batch> {
+        let partition = self.partitions.get(slot.index())?;
+        partition.queue.get(partition.first_waiting()?)
+    }
+
+    /// The node that a batch of this partition can go to now, if its limit of requests allows.
+    fn ready_for(&self, now_ms: i64, slot: Slot) -> Option<i32> {
+        let partition = self.partitions.get(slot.index())?;
+        let leader = partition.open_leader()?;
+        let index = partition.first_waiting()?;
+        let batch = partition.queue.get(index)?;
+        let is_due = matches!(batch.state, BatchState::Waiting { not_before_ms } if not_before_ms <= now_ms);
+        if !is_due || self.deadline(batch) <= now_ms {
+            return None;
+        }
+        let in_line = if batch.is_repeated() {
+            index == 0 && (batch.stamp.is_some() || self.can_number(slot))
+        } else {
+            self.can_number(slot)
+        };
+        let is_part = self
+            .transaction
+            .as_ref()
+            .is_none_or(|transaction| transaction.has(slot));
+        (in_line && is_part).then_some(leader)
+    }
+
+    fn can_number(&self, slot: Slot) -> bool {
+        let partition = self.partitions.get(slot.index());
+        !self.is_idempotent() || partition.is_some_and(|partition| partition.can_number(self.identity.current()))
+    }
+
+    fn send_next(&mut self, slot: Slot, node: i32) -> Option<Sent> {
+        let producer = self.identity.current().filter(|_| self.is_idempotent());
+        let partition = self.partitions.get_mut(slot.index())?;
+        let index = partition.first_waiting()?;
+        if let Some(producer) = producer
+            && partition.queue.get(index).is_some_and(|batch| batch.stamp.is_none())
+        {
+            partition.number(index, producer, self.transaction.is_some());
+        }
+        let was_first = index == 0 && partition.in_flight == 0;
+        partition.in_flight += 1;
+        partition.in_flight_node = node;
+        let batch = partition.queue.get_mut(index)?;
+        batch.state = BatchState::InFlight;
+        Some(Sent {
+            slot,
+            id: batch.id,
+            stamp: batch.stamp,
+            records: batch.records,
+            was_first,
+        })
+    }
+
+    fn produce_call(&mut self, node: i32, batches: Vec<Sent>) -> ProduceCall {
+        let id = CallId(self.next_id());
+        *self.loads.entry(node).or_default() += 1;
+        let sent = batches.iter().map(|sent| SentBatch {
+            slot: sent.slot,
+            id: sent.id,
+            stamp: sent.stamp.unwrap_or(Stamp::NONE),
+        });
+        let (version_min, version_max) = match &mut self.transaction {
+            Some(transaction) => transaction.note_produce(),
+            None => (3, None),
+        };
+        let call = ProduceCall {
+            id,
+            node,
+            version_min,
+            version_max,
+            timeout_ms: self.config.request_timeout_ms,
+            batches: sent.collect(),
+        };
+        self.calls.insert(id, UnderWay { node, batches });
+        call
+    }
+
+    /// Ends the batches of a partition whose time is over.
+    pub(super) fn expire(&mut self, now_ms: i64, slot: Slot) {
+        while let Some(first) = self.partitions.get(slot.index()).and_then(|known| known.queue.front()) {
+            if self.deadline(first) > now_ms || first.state == BatchState::Splitting {
+                break;
+            }
+            let cause = BatchCause::TimedOut {
+                last_cause: first.last_cause,
+            };
+            self.fail(slot, first.id, cause);
+        }
+        self.settle(slot);
+    }
+}

@@ -1,0 +1,151 @@
+//! Commit and abort.
+
+use milena_wire::{
+    api::ApiKey,
+    messages::{EndTxnRequest, EndTxnResponse},
+};
+
+use super::{
+    Misuse, Operation, OperationId, Phase, Sender, Start, TransactionCause, TransactionError, Version, Wish,
+    init::as_fenced,
+};
+use crate::{
+    member::code,
+    produce::{
+        BatchCause, ControlRequest, Target,
+        control::{Verdict, What, verdict},
+        identity::Init,
+    },
+    transaction::{NO_PRODUCER_ID, ProducerEpoch},
+};
+
+impl Sender {
+    /// Commits once all that was pushed is written and all offsets are sent. The driver pushes its open batches first.
+    pub fn commit(&mut self, now_ms: i64) -> Result<OperationId, TransactionError> {
+        self.note_time(now_ms);
+        let transaction = self.usable(Some(Operation::Commit))?;
+        let (phase, error) = (transaction.phase, transaction.error.clone());
+        if let Some(id) = self.rejoin() {
+            return Ok(id);
+        }
+        match (phase, error) {
+            (Phase::Open, None) => Ok(self.run(Operation::Commit, Phase::Committing)),
+            (Phase::Open, Some(cause)) => Err(TransactionError::Abortable(cause)),
+            (Phase::Uninitialized, _) => Err(TransactionError::Misuse(Misuse::NotInitialized)),
+            _ => Err(TransactionError::Misuse(Misuse::NoTransaction)),
+        }
+    }
+
+    /// Aborts. What has not left is dropped; what has is waited for. The driver drops its open batches.
+    pub fn abort(&mut self, now_ms: i64) -> Result<OperationId, TransactionError> {
+        self.note_time(now_ms);
+        let transaction = self.usable(Some(Operation::Abort))?;
+        let phase = transaction.phase;
+        if let Some(id) = self.rejoin() {
+            return Ok(id);
+        }
+        match phase {
+            Phase::Open => {}
+            Phase::Uninitialized => return Err(TransactionError::Misuse(Misuse::NotInitialized)),
+            _ => return Err(TransactionError::Misuse(Misuse::NoTransaction)),
+        }
+        if let Some(transaction) = &mut self.transaction {
+            transaction.to_add.clear();
+        }
+        self.end_offsets(&TransactionError::Abortable(TransactionCause::Aborted));
+        let id = self.run(Operation::Abort, Phase::Aborting);
+        self.drop_waiting(&BatchCause::Aborted);
+        Ok(id)
+    }
+
+    pub(super) fn end_wish(&self, committed: bool) -> Option<Wish> {
+        let transaction = self.transaction.as_ref()?;
+        let producer = self.identity.producer?;
+        let request = EndTxnRequest {
+            transactional_id: transaction.config.transactional_id.clone(),
+            producer_id: producer.producer_id,
+            producer_epoch: producer.epoch,
+            committed,
+            ..EndTxnRequest::default()
+        };
+        Some(Wish {
+            what: What::End,
+            target: Target::TransactionCoordinator,
+            request: ControlRequest::EndTxn(request),
+            versions: match transaction.version {
+                Version::One => (0, Some(4)),
+                Version::Two => (5, None),
+            },
+        })
+    }
+
+    /// Ends what needs no request to end.
+    pub(in crate::produce) fn advance(&mut self) {
+        if self.fatal.is_some() || !self.control.is_idle() || !self.calls.is_empty() || !self.busy.is_empty() {
+            return;
+        }
+        let Some(transaction) = &self.transaction else { return };
+        let is_left = !transaction.to_add.is_empty() || !transaction.offsets.is_empty();
+        let is_ended = match transaction.phase {
+            Phase::Committing => transaction.start == Start::No && !is_left,
+            Phase::Aborting => transaction.start == Start::No || transaction.is_unknown,
+            _ => false,
+        };
+        if is_ended {
+            self.ended();
+        }
+    }
+
+    pub(in crate::produce) fn end_answered(&mut self, now_ms: i64, response: &EndTxnResponse) {
+        let error = code(response.error_code);
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        let is_aborting = transaction.phase == Phase::Aborting;
+        let cause = TransactionCause::Answered {
+            api: ApiKey::EndTxn,
+            error: as_fenced(error),
+        };
+        match verdict(error) {
+            Verdict::Done => {
+                if transaction.version == Version::Two && response.producer_id != NO_PRODUCER_ID {
+                    transaction.needs_epoch = false;
+                    self.identity.producer = Some(ProducerEpoch {
+                        producer_id: response.producer_id,
+                        epoch: response.producer_epoch,
+                    });
+                }
+                self.ask_on();
+                self.ended();
+            }
+            Verdict::Again => {
+                self.check_coordinator(&Target::TransactionCoordinator, error);
+                self.ask_again(now_ms, Some(error));
+            }
+            Verdict::AbortUnknown => {
+                transaction.is_unknown = true;
+                self.abortable(cause);
+            }
+            Verdict::Abort if !is_aborting => self.abortable(cause),
+            Verdict::Abort | Verdict::GiveUp => self.give_up(TransactionError::Fatal(cause)),
+        }
+    }
+
+    /// The transaction is over. If numbers are missing, the next epoch comes before the next transaction.
+    fn ended(&mut self) {
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        // Without a start no batch has left: no numbers can be missing.
+        let needs_epoch = (transaction.needs_epoch && transaction.start != Start::No) || transaction.is_unknown;
+        transaction.needs_epoch = false;
+        transaction.reset();
+        if needs_epoch {
+            transaction.phase = Phase::Renewing;
+            self.identity.wanted = Some(Init::Next);
+        } else {
+            transaction.phase = Phase::Ready;
+            self.finish(Ok(()));
+        }
+    }
+}
