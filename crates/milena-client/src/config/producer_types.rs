@@ -14,6 +14,17 @@ pub enum Acks {
     None,
 }
 
+impl From<Acks> for i16 {
+    /// As it stands in a request.
+    fn from(acks: Acks) -> Self {
+        match acks {
+            Acks::All => -1,
+            Acks::Leader => 1,
+            Acks::None => 0,
+        }
+    }
+}
+
 /// `partitioner.class`: who chooses the partition of a record that names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PartitionerName {

@@ -67,6 +67,14 @@ pub(super) trait Call: Send {
 
     fn versions(&self) -> VersionRange;
 
+    /// Whether the broker will say anything.
+    fn expects_answer(&self) -> bool {
+        true
+    }
+
+    /// It is on its way, and there will be no answer.
+    fn sent(self: Box<Self>) {}
+
     /// Makes the frame. It can be made once.
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
 
@@ -91,6 +99,79 @@ where
         done: Some(done),
         request: std::marker::PhantomData::<fn() -> R>,
     })
+}
+
+/// A request that brokers do not answer: Produce with `acks=0`. `done` hears when it is on its way.
+pub(super) fn unanswered<R: Request + Send + 'static>(
+    options: SendOptions,
+    request: R,
+    done: impl FnOnce(Result<(), CallError>) + Send + 'static,
+) -> Box<dyn Call> {
+    Box::new(Unanswered {
+        versions: options.versions,
+        request,
+        done: Some(done),
+    })
+}
+
+struct Unanswered<R, F: FnOnce(Result<(), CallError>)> {
+    versions: VersionRange,
+    request: R,
+    done: Option<F>,
+}
+
+impl<R, F: FnOnce(Result<(), CallError>)> Unanswered<R, F> {
+    fn finish(&mut self, result: Result<(), CallError>) {
+        let Some(done) = self.done.take() else { return };
+        if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
+            tracing::error!("the handler of a request without an answer panicked");
+        }
+    }
+}
+
+impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unanswered<R, F> {
+    fn api(&self) -> ApiKey {
+        R::KEY
+    }
+
+    fn versions(&self) -> VersionRange {
+        self.versions
+    }
+
+    fn expects_answer(&self) -> bool {
+        false
+    }
+
+    fn sent(mut self: Box<Self>) {
+        self.finish(Ok(()));
+    }
+
+    fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
+        frame::encode_request(&self.request, version, correlation_id, Some(client_id)).map_err(|error| {
+            let (api, why) = (R::KEY, error.to_string());
+            CallError::BadRequest { api, why }
+        })
+    }
+
+    fn answer(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, CallError> {
+        let error = CallError::BadAnswer {
+            address: address.clone(),
+            api: R::KEY,
+            why: "it is not to be answered".to_owned(),
+        };
+        self.finish(Err(error.clone()));
+        Err(error)
+    }
+
+    fn fail(mut self: Box<Self>, error: CallError) {
+        self.finish(Err(error));
+    }
+}
+
+impl<R, F: FnOnce(Result<(), CallError>)> Drop for Unanswered<R, F> {
+    fn drop(&mut self) {
+        self.finish(Err(CallError::Closed));
+    }
 }
 
 struct Typed<R, B, F>

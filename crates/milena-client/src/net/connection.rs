@@ -81,9 +81,23 @@ impl Connection {
         R: Request + 'static,
         R::Response: Throttled,
     {
+        self.queue(options, call::call::<R, _, _>(options, build, done));
+    }
+
+    /// Sends a request that brokers do not answer. `done` hears when it is on its way, or why it is not.
+    pub(crate) fn send_unanswered<R: Request + Send + 'static>(
+        &self,
+        request: R,
+        options: SendOptions,
+        done: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) {
+        self.queue(options, call::unanswered(options, request, done));
+    }
+
+    fn queue(&self, options: SendOptions, call: Box<dyn Call>) {
         let timeout_ms = options.timeout_ms.unwrap_or(self.common.settings.request_timeout_ms);
         let queued = Queued {
-            call: call::call::<R, _, _>(options, build, done),
+            call,
             timeout_ms,
             deadline_ms: io::now_ms().saturating_add(timeout_ms),
         };

@@ -187,6 +187,10 @@ impl Session {
                 counters.sent(frame.remaining());
             }
             self.out.push_back(frame);
+            if !call.expects_answer() {
+                call.sent();
+                continue;
+            }
             self.in_flight.push_back(InFlight {
                 call,
                 correlation_id: self.correlation_id,

@@ -34,15 +34,19 @@ macro_rules! throttled {
 }
 
 throttled! {
+    AddOffsetsToTxnResponse: Some(1);
+    AddPartitionsToTxnResponse: Some(1);
     ApiVersionsResponse: Some(2);
     ConsumerGroupDescribeResponse: None;
     ConsumerGroupHeartbeatResponse: None;
     CreateTopicsResponse: Some(3);
     DescribeTopicPartitionsResponse: Some(0);
+    EndTxnResponse: Some(1);
     FetchResponse: Some(8);
     FindCoordinatorResponse: Some(2);
     GetTelemetrySubscriptionsResponse: None;
     HeartbeatResponse: Some(2);
+    InitProducerIdResponse: Some(1);
     JoinGroupResponse: Some(3);
     LeaveGroupResponse: Some(2);
     ListOffsetsResponse: Some(3);
@@ -53,6 +57,7 @@ throttled! {
     ProduceResponse: Some(6);
     PushTelemetryResponse: None;
     SyncGroupResponse: Some(2);
+    TxnOffsetCommitResponse: Some(1);
 }
 
 #[cfg(test)]

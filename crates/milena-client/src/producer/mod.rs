@@ -1,3 +1,82 @@
-//! The producer's side.
+//! Sending records.
+//!
+//! [`Producer::send`] waits for the acknowledgement of one record. [`Producer::enqueue`] waits for room only, and gives a
+//! [`Delivery`] to wait for, or not; [`Deliveries`] collects many. Records of one partition are written in the order of
+//! these calls, whatever has to be repeated.
+//!
+//! The way of a record: its partition is chosen (`partition`), its bytes are encoded into the open batch of that partition
+//! (`buffer`) in the calling thread; when the batch is full, or `linger.ms` is over, a task on the io thread hands it to
+//! the machine that numbers and repeats batches, and sends what that decides (`drive`).
 
+mod buffer;
+mod close;
+mod compressors;
+mod control;
+mod delivery;
+mod drive;
+mod error;
+mod fate;
+mod learn;
+mod memory;
+mod new;
 pub mod partition;
+mod record;
+mod send;
+mod shared;
+mod split;
+mod topics;
+mod transaction;
+
+use std::sync::Arc;
+
+pub use delivery::{Deliveries, Delivery};
+pub use error::{FlushError, NewProducerError, SendError, TransactionCallError};
+pub use milena_machines::produce::{BatchCause, BatchError, Fate, Misuse, Remedy, TransactionCause, TransactionError};
+pub use milena_wire::records::Header;
+pub use record::{ProducerRecord, RecordMetadata};
+pub use send::TrySendError;
+pub use transaction::Transaction;
+
+use shared::Shared;
+
+/// Sends records. Clones are the same producer; with the last of them it ends, and what has not left is not sent: call
+/// [`Producer::close`] or [`Producer::flush`] before.
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+/// use milena_client::{
+///     config::ProducerConfig,
+///     producer::{Producer, ProducerRecord},
+/// };
+///
+/// let producer = Producer::new(ProducerConfig::builder("localhost:9092"))?;
+/// let written = producer
+///     .send(ProducerRecord::new("letters").key("milena").value("Dear Milena,"))
+///     .await?;
+/// println!("partition {}, offset {:?}", written.partition, written.offset);
+/// producer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Producer {
+    owner: Arc<Owner>,
+}
+
+/// The last one to go ends everything.
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+impl Producer {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.shut_down();
+    }
+}

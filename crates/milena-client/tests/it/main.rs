@@ -14,6 +14,7 @@ mod deserialize;
 mod partitioners;
 mod producer_config;
 mod producer_config_facts;
+mod producing;
 mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{
+    closed::ClosedBatch,
     header::{Attributes, BATCH_OVERHEAD, BatchHeader, HEADER_SIZE, NO_PRODUCER, NO_SEQUENCE},
     record::Header,
 };
@@ -144,14 +145,31 @@ impl BatchBuilder {
         Bytes::from(seal(self.buffer, header))
     }
 
+    /// The batch, uncompressed and in place, for a producer that is not known yet.
+    pub fn close(self) -> ClosedBatch {
+        let header = self.header(self.options.attributes, self.buffer.len());
+        ClosedBatch::new(header, self.buffer)
+    }
+
+    /// The same, compressed. The builder's buffer comes back for the next one.
+    pub fn close_compressed(self, compressor: &mut Compressor) -> Result<(ClosedBatch, Vec<u8>), CompressError> {
+        let (header, compressed) = self.compress(compressor)?;
+        Ok((ClosedBatch::new(header, compressed), self.buffer))
+    }
+
     /// The batch, compressed. The builder's buffer comes back for the next one.
     pub fn finish_compressed(self, compressor: &mut Compressor) -> Result<(Bytes, Vec<u8>), CompressError> {
+        let (header, compressed) = self.compress(compressor)?;
+        Ok((Bytes::from(seal(compressed, header)), self.buffer))
+    }
+
+    /// The records behind room for the header.
+    fn compress(&self, compressor: &mut Compressor) -> Result<(BatchHeader, Vec<u8>), CompressError> {
         let mut compressed = vec![0; HEADER_SIZE];
         let (_, records) = self.buffer.split_at_checked(HEADER_SIZE).unwrap_or_default();
         compressor.compress(records, &mut compressed)?;
         let attributes = self.options.attributes.with_codec(compressor.compression().codec());
-        let header = self.header(attributes, compressed.len());
-        Ok((Bytes::from(seal(compressed, header)), self.buffer))
+        Ok((self.header(attributes, compressed.len()), compressed))
     }
 
     fn header(&self, attributes: Attributes, size: usize) -> BatchHeader {
@@ -173,7 +191,7 @@ impl BatchBuilder {
 }
 
 /// Puts the header, with its CRC, in front of the records.
-fn seal(mut batch: Vec<u8>, mut header: BatchHeader) -> Vec<u8> {
+pub(super) fn seal(mut batch: Vec<u8>, mut header: BatchHeader) -> Vec<u8> {
     if let Some((place, records)) = batch.split_first_chunk_mut::<HEADER_SIZE>() {
         header.crc = header.compute_crc(records);
         *place = header.to_bytes();

@@ -6,6 +6,7 @@
 
 mod batch;
 mod builder;
+mod closed;
 mod control;
 mod error;
 mod header;
@@ -16,6 +17,7 @@ mod split;
 
 pub use batch::{RecordBatch, RecordDecoder, patch_header};
 pub use builder::{AppendError, BatchBuilder, BatchOptions, NewRecord};
+pub use closed::{BatchProducer, ClosedBatch};
 pub use control::ControlRecord;
 pub use error::{BatchError, BatchProblem};
 pub use header::{Attributes, BATCH_OVERHEAD, BatchHeader, HEADER_SIZE, NO_PRODUCER, NO_SEQUENCE, TimestampType};

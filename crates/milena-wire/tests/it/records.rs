@@ -211,6 +211,48 @@ fn end_of_transaction_markers_are_control_records() {
 }
 
 #[test]
+fn a_closed_batch_is_sealed_for_any_producer_as_if_it_had_been_known() {
+    let record = NewRecord {
+        value: Some(b"value"),
+        ..NewRecord::default()
+    };
+    for codec in [Codec::None, Codec::Lz4] {
+        let mut compressor = Compressor::new(Compression::from(codec));
+        let build = |options: BatchOptions| {
+            let mut builder = BatchBuilder::new(options);
+            builder.append(&record).unwrap();
+            builder
+        };
+        let (mut closed, _) = build(BatchOptions::default())
+            .close_compressed(&mut compressor)
+            .unwrap();
+        let mut sealed = vec![];
+        for (producer_id, base_sequence, transactional) in [(7, 0, false), (8, 40, true)] {
+            let options = BatchOptions {
+                producer_id,
+                producer_epoch: 3,
+                base_sequence,
+                attributes: Attributes::default().with_transactional(transactional),
+                ..BatchOptions::default()
+            };
+            let (expected, _) = build(options).finish_compressed(&mut compressor).unwrap();
+            let producer = BatchProducer {
+                producer_id,
+                producer_epoch: 3,
+                base_sequence,
+                transactional,
+            };
+            assert_eq!(closed.seal(producer), expected);
+            assert_eq!(closed.size(), expected.len());
+            sealed.push((closed.seal(producer), expected));
+        }
+        // Whoever has the bytes of the first keeps them.
+        assert!(sealed.iter().all(|(sealed, expected)| sealed == expected));
+        assert_eq!(closed.into_buffer(), None);
+    }
+}
+
+#[test]
 fn offsets_in_a_batch_only_grow() {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     let record = NewRecord::default();

@@ -26,6 +26,11 @@ impl Sticky {
         }
     }
 
+    /// Where the next record goes, if that is decided.
+    pub fn chosen(&self) -> Option<i32> {
+        self.current
+    }
+
     /// Where the next record goes.
     pub fn current(&mut self, partitions: &Partitions<'_>) -> i32 {
         if let Some(current) = self.current {

@@ -48,6 +48,17 @@ pub struct OffsetAndMetadata {
     pub metadata: ByteString,
 }
 
+impl OffsetAndMetadata {
+    /// An offset without text, and without the epoch of what was read.
+    pub fn new(offset: i64) -> Self {
+        Self {
+            offset,
+            leader_epoch: None,
+            metadata: ByteString::new(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitMode {
     /// Somebody waits for it: it is tried again until the deadline.

@@ -1,0 +1,104 @@
+//! Flushing and the end.
+
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
+
+use super::{
+    Delivery, Producer,
+    error::{FlushError, SendError},
+    fate::{BatchFate, Outcome},
+    shared::Shared,
+};
+use crate::io;
+
+/// How long [`Producer::close`] waits for what is under way.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Producer {
+    /// Sends all that was taken before this call, without lingering, and waits until it is acknowledged or has failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// The records are sent although this is dropped.
+    pub async fn flush(&self) -> Result<(), FlushError> {
+        let fates = self.shared().send_all();
+        let (mut failed, mut first) = (0, None);
+        for fate in fates {
+            if let Err(error) = decided(fate).await {
+                failed += 1;
+                first.get_or_insert(error);
+            }
+        }
+        match first {
+            Some(first) => Err(FlushError::Failed { failed, first }),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what was taken, waits for it up to half a minute, and ends. A transaction that is open is not committed.
+    pub async fn close(self) -> Result<(), FlushError> {
+        self.close_within(CLOSE_TIMEOUT).await
+    }
+
+    /// The same with another patience; none at all means that what has not left is not sent.
+    pub async fn close_within(self, timeout: Duration) -> Result<(), FlushError> {
+        let shared = Arc::clone(self.shared());
+        let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let deadline = shared.io.sleep_until(io::now_ms().saturating_add(millis));
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.flush() => outcome,
+            () = deadline => Err(FlushError::TimedOut { left: shared.core().batches.len() }),
+        };
+        shared.shut_down();
+        outcome
+    }
+}
+
+impl Shared {
+    /// Lets all that was taken leave now. Gives the fates of what is not decided.
+    pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchFate>> {
+        let mut core = self.core();
+        let fates = self.hand_over(&mut core);
+        let next_ms = self.drive_locked(&mut core, io::now_ms());
+        drop(core);
+        self.wake_at(next_ms);
+        fates
+    }
+
+    /// Ends everything at once. Whoever waits for what has not been acknowledged hears that the producer is closed.
+    pub(super) fn shut_down(&self) {
+        if self.is_closed.swap(true, SeqCst) {
+            return;
+        }
+        self.limits.memory.close();
+        self.metadata.close();
+        self.connections.close();
+        let mut core = self.core();
+        core.operations.clear();
+        let mut fates: Vec<Arc<BatchFate>> = core.batches.drain().map(|(_, sent)| sent.fate).collect();
+        for partition in &core.partitions {
+            fates.extend(partition.buffer().drop_all());
+        }
+        drop(core);
+        for fate in fates {
+            fate.decide(Outcome::Failed(SendError::Closed));
+        }
+        self.wake();
+    }
+}
+
+/// Waits for a whole batch, with all its parts if it was split.
+async fn decided(fate: Arc<BatchFate>) -> Result<(), SendError> {
+    let mut open = vec![fate];
+    while let Some(fate) = open.pop() {
+        let first = Delivery::new(Arc::clone(&fate), 0, -1).await;
+        match fate.outcome() {
+            Some(Outcome::Split(parts)) => open.extend(parts.iter().map(|(_, fate)| Arc::clone(fate))),
+            _ => first.map(drop)?,
+        }
+    }
+    Ok(())
+}

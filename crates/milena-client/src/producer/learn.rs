@@ -1,0 +1,107 @@
+//! Topics as the metadata has them.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, atomic::AtomicI64},
+};
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+
+use super::{
+    buffer::Partition,
+    partition::Sticky,
+    record::Place,
+    shared::{Core, Shared},
+    topics::Topic,
+};
+use crate::metadata::Wanted;
+
+/// The leader of a partition that has none.
+const NOBODY: i32 = -1;
+
+impl Shared {
+    /// Takes over what the metadata says of a topic: its partitions and who leads them.
+    pub(super) fn learn_topic(&self, core: &mut Core, now_ms: i64, name: &ByteString) {
+        let cluster = self.metadata.cache();
+        let old = self.topics.get(name);
+        let Some(known) = cluster.topic(name) else {
+            // What waits for it waits on. Whoever comes next asks again.
+            if let Some(old) = old {
+                for partition in &old.partitions {
+                    core.sender.handle_leader(now_ms, partition.slot, None);
+                }
+                self.topics.remove(name);
+            }
+            return;
+        };
+        let count = i32::try_from(known.partitions.len()).unwrap_or(i32::MAX);
+        let leaders: Vec<i32> = (0..count)
+            .map(|index| cluster.leader(name, index).map_or(NOBODY, |leader| leader.broker.id))
+            .collect();
+        if old.as_ref().is_some_and(|old| old.leaders == leaders) {
+            return;
+        }
+        let mut partitions = Vec::with_capacity(leaders.len());
+        for (index, leader) in (0..).zip(&leaders) {
+            let partition = self.partition(core, name, index);
+            let leader = Some(*leader).filter(|leader| *leader != NOBODY);
+            core.sender.handle_leader(now_ms, partition.slot, leader);
+            partitions.push(partition);
+        }
+        let available = (0..).zip(&leaders).filter(|(_, leader)| **leader != NOBODY);
+        let topic = Topic {
+            partitions,
+            available: available.map(|(index, _)| index).collect(),
+            leaders,
+            sticky: old.as_ref().map_or_else(
+                || {
+                    let seed = RandomState::new().hash_one(name);
+                    Arc::new(Mutex::new(Sticky::new(self.config.batch_size, seed)))
+                },
+                |old| Arc::clone(&old.sticky),
+            ),
+            used_ms: old.map_or_else(|| Arc::new(AtomicI64::new(now_ms)), |old| Arc::clone(&old.used_ms)),
+        };
+        self.topics.insert(name.clone(), Arc::new(topic));
+    }
+
+    /// A partition is the same for ever, also while its topic is not there.
+    fn partition(&self, core: &mut Core, topic: &ByteString, partition: i32) -> Arc<Partition> {
+        let slot = core.sender.slot(&TopicPartition::new(topic.clone(), partition));
+        if let Some(known) = core.partitions.get(slot.index()) {
+            return Arc::clone(known);
+        }
+        let place = Place {
+            topic: topic.clone(),
+            partition,
+        };
+        let new = Arc::new(Partition::new(Arc::new(place), slot));
+        core.partitions.push(Arc::clone(&new));
+        core.under_way.push(0);
+        new
+    }
+
+    /// Metadata of a topic that nobody sends to is not asked for any more.
+    pub(super) fn forget_idle_topics(&self, core: &mut Core, now_ms: i64) {
+        let idle = self
+            .topics
+            .idle_since(now_ms.saturating_sub(self.config.metadata_max_idle_ms));
+        if idle.is_empty() {
+            return;
+        }
+        for name in idle {
+            self.topics.remove(&name);
+            core.wanted.remove(&name);
+        }
+        self.metadata.want(Wanted::Topics(core.wanted.clone()));
+    }
+
+    /// Asks for metadata of a topic that something is to be sent to.
+    pub(super) fn want_topic(&self, name: &str) {
+        let mut core = self.core();
+        if core.wanted.insert(ByteString::from(name)) {
+            self.metadata.want(Wanted::Topics(core.wanted.clone()));
+        }
+    }
+}

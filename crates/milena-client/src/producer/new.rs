@@ -1,0 +1,129 @@
+//! Making a producer.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use bytestring::ByteString;
+use milena_machines::produce::{Sender, SenderConfig, Target, TransactionConfig};
+
+use super::{
+    Owner, Producer,
+    buffer::Limits,
+    compressors::Compressors,
+    error::NewProducerError,
+    memory::Memory,
+    partition::{self, Partitioner},
+    shared::{Core, Shared},
+};
+use crate::{
+    config::{self, ConfigErrors, ProducerConfig},
+    coordinator::{Coordinator, CoordinatorKind},
+    io::Io,
+    metadata::Metadata,
+    net::{ClientSettings, Connections, Endpoint, MetadataRecovery},
+};
+
+/// Answers to a producer are small.
+const IDLE_BUFFER_BYTES: usize = 1 << 20;
+
+impl Producer {
+    /// A producer from a configuration, its builder, or a map of settings. Nothing is asked of a broker yet, and this does
+    /// not wait.
+    pub fn new<C>(config: C) -> Result<Self, NewProducerError>
+    where
+        C: TryInto<ProducerConfig>,
+        ConfigErrors: From<C::Error>,
+    {
+        let config = config.try_into().map_err(ConfigErrors::from)?;
+        let partitioner = partition::configured(&config);
+        Self::make(config, partitioner)
+    }
+
+    /// The same with a partitioner of one's own, in place of `partitioner.class`.
+    pub fn with_partitioner<C>(config: C, partitioner: Arc<dyn Partitioner>) -> Result<Self, NewProducerError>
+    where
+        C: TryInto<ProducerConfig>,
+        ConfigErrors: From<C::Error>,
+    {
+        Self::make(config.try_into().map_err(ConfigErrors::from)?, partitioner)
+    }
+
+    fn make(config: ProducerConfig, partitioner: Arc<dyn Partitioner>) -> Result<Self, NewProducerError> {
+        for note in &config.notes {
+            tracing::warn!("{note}");
+        }
+        let io = Io::start().map_err(|error| NewProducerError::Io(error.to_string()))?;
+        let connections = Connections::new(io.clone(), Arc::new(client_settings(&config)));
+        let metadata = Metadata::start(connections.clone());
+        let sender = Sender::new(sender_config(&config), RandomState::new().hash_one("sender"));
+        let transactions = config.transactional_id.as_deref().map(|id| {
+            let id = ByteString::from(id);
+            Coordinator::start(metadata.clone(), CoordinatorKind::Transaction, id)
+        });
+        // A single batch must find room.
+        let batch_size = config.batch_size.min(config.buffer_memory).max(1);
+        let limits = Limits {
+            memory: Memory::new(config.buffer_memory, batch_size),
+            batch_size,
+            compressors: Compressors::new(config.compression),
+        };
+        let core = Core::new(sender, transactions.clone());
+        let shared = Shared::start(config, (io, connections, metadata), limits, partitioner, core);
+        if let Some(transactions) = transactions {
+            shared.watch(&transactions, &Target::TransactionCoordinator);
+        }
+        let owner = Arc::new(Owner { shared });
+        Ok(Self { owner })
+    }
+}
+
+fn sender_config(config: &ProducerConfig) -> SenderConfig {
+    SenderConfig {
+        acks: i16::from(config.acks),
+        idempotent: config.enable_idempotence,
+        max_in_flight: config.max_in_flight_requests_per_connection,
+        retries: config.retries,
+        delivery_timeout_ms: i64::from(config.delivery_timeout_ms),
+        request_timeout_ms: i64::from(config.request_timeout_ms),
+        retry_backoff_ms: config.retry_backoff_ms,
+        retry_backoff_max_ms: config.retry_backoff_max_ms,
+        max_request_bytes: config.max_request_size,
+        transaction: config.transactional_id.as_deref().map(|id| TransactionConfig {
+            transactional_id: ByteString::from(id),
+            timeout_ms: config.transaction_timeout_ms,
+        }),
+    }
+}
+
+fn client_settings(config: &ProducerConfig) -> ClientSettings {
+    let bytes = |bytes: Option<u32>| bytes.map_or(-1, |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
+    let bootstrap = config.bootstrap_servers.iter().map(|server| Endpoint {
+        host: server.host.as_str().into(),
+        port: server.port,
+    });
+    ClientSettings {
+        bootstrap: bootstrap.collect(),
+        client_id: config.client_id.as_str().into(),
+        request_timeout_ms: i64::from(config.request_timeout_ms),
+        retry_backoff_ms: config.retry_backoff_ms,
+        retry_backoff_max_ms: config.retry_backoff_max_ms,
+        reconnect_backoff_ms: config.reconnect_backoff_ms,
+        reconnect_backoff_max_ms: config.reconnect_backoff_max_ms,
+        connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,
+        connection_setup_timeout_max_ms: config.socket_connection_setup_timeout_max_ms,
+        connections_max_idle_ms: config.connections_max_idle_ms.unwrap_or(-1),
+        send_buffer_bytes: bytes(config.send_buffer_bytes),
+        receive_buffer_bytes: bytes(config.receive_buffer_bytes),
+        metadata_max_age_ms: config.metadata_max_age_ms,
+        allow_auto_create_topics: true,
+        metadata_recovery: match config.metadata_recovery {
+            config::MetadataRecovery::Rebootstrap => MetadataRecovery::Rebootstrap,
+            config::MetadataRecovery::None => MetadataRecovery::None,
+        },
+        rebootstrap_trigger_ms: config.metadata_recovery_rebootstrap_trigger_ms,
+        idle_buffer_bytes_max: IDLE_BUFFER_BYTES,
+        ..ClientSettings::default()
+    }
+}

@@ -1,0 +1,351 @@
+//! From a record to its batch.
+
+use std::{
+    sync::{
+        Arc, PoisonError,
+        atomic::Ordering::{Relaxed, SeqCst},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use milena_wire::records::{HEADER_SIZE, NewRecord};
+
+use super::{
+    Delivery, Producer, ProducerRecord, RecordMetadata,
+    buffer::{Appended, NoRoom, Partition},
+    error::SendError,
+    memory::Room,
+    partition::{Choice, Load, Partitions, Unplaced},
+    shared::Shared,
+    topics::Topic,
+};
+use crate::{io, metadata::Refresh};
+
+/// What the encoding of a record may add to its own bytes: lengths, offset, timestamp.
+const RECORD_OVERHEAD: usize = 36;
+/// The same for each header.
+const HEADER_OVERHEAD: usize = 10;
+
+/// A record that was not taken, because that would mean to wait.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrySendError {
+    /// There is no room in `buffer.memory`, or nothing is known of the topic yet.
+    #[error("the record was not taken: there is no room, or its topic is not known yet")]
+    WouldBlock,
+    #[error(transparent)]
+    Refused(#[from] SendError),
+}
+
+/// Why a record has no batch yet.
+enum Wait {
+    Metadata,
+    Room(usize),
+}
+
+impl Producer {
+    /// Sends a record and waits until it is acknowledged. It leaves at once if nothing of its partition is under way, and
+    /// otherwise with what came meanwhile, within `linger.ms`.
+    ///
+    /// # Cancel safety
+    ///
+    /// A record that has been taken is sent although this is dropped; one that waits for room is not.
+    pub async fn send(&self, record: ProducerRecord<'_>) -> Result<RecordMetadata, SendError> {
+        self.place(record, true).await?.await
+    }
+
+    /// Takes a record, to be sent within `linger.ms`. This waits, up to `max.block.ms`, only if there is no room in
+    /// `buffer.memory` or if nothing is known of the topic.
+    ///
+    /// Records are written in the order of the calls if they go to the same partition.
+    ///
+    /// # Cancel safety
+    ///
+    /// A record that waits for room when this is dropped is not sent.
+    pub async fn enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, SendError> {
+        self.place(record, false).await
+    }
+
+    /// As [`enqueue`](Self::enqueue), for whoever cannot wait.
+    pub fn try_enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
+        let shared = self.shared();
+        shared.check(&record)?;
+        match shared.try_place(&record, false, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(Wait::Metadata) => {
+                shared.want_topic(record.topic);
+                Err(TrySendError::WouldBlock)
+            }
+            Err(Wait::Room(_)) => {
+                shared.press();
+                Err(TrySendError::WouldBlock)
+            }
+        }
+    }
+
+    async fn place(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+        let shared = self.shared();
+        shared.check(&record)?;
+        match shared.try_place(&record, is_urgent, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(wait) => shared.place_later(&record, is_urgent, wait).await,
+        }
+    }
+}
+
+impl Shared {
+    fn check(&self, record: &ProducerRecord<'_>) -> Result<(), SendError> {
+        if self.is_closed.load(Relaxed) {
+            return Err(SendError::Closed);
+        }
+        if self.config.transactional_id.is_some() {
+            self.core().sender.check_send()?;
+        }
+        let size = size_max(record);
+        if size > self.config.max_request_size {
+            return Err(SendError::TooLarge {
+                topic: record.topic.to_owned(),
+                size,
+                limit: self.config.max_request_size,
+            });
+        }
+        let total = self.limits.memory.total();
+        if size > total {
+            return Err(SendError::LargerThanMemory {
+                topic: record.topic.to_owned(),
+                size,
+                limit: total,
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts a record into its batch, unless it must wait.
+    #[inline]
+    fn try_place(
+        &self,
+        record: &ProducerRecord<'_>,
+        is_urgent: bool,
+        room: &mut Option<Room>,
+    ) -> Result<Result<Delivery, Wait>, SendError> {
+        let Some(topic) = self.topics.get(record.topic) else {
+            return Ok(Err(Wait::Metadata));
+        };
+        let timestamp = record.timestamp.unwrap_or_else(wall_ms);
+        let new = NewRecord {
+            timestamp,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+        };
+        let choice = match record.partition {
+            Some(partition) => Choice::Partition(partition),
+            None => self.partitioner.partition(
+                &Unplaced {
+                    topic: record.topic,
+                    key: record.key,
+                    value: record.value,
+                    headers: record.headers,
+                    timestamp_ms: timestamp,
+                },
+                &Partitions {
+                    count: topic.partition_count(),
+                    available: &topic.available,
+                    loads: &[],
+                },
+            ),
+        };
+        let appended = match choice {
+            Choice::Partition(index) => {
+                let Some(partition) = topic.partition(index) else {
+                    return Err(SendError::NoSuchPartition {
+                        topic: record.topic.to_owned(),
+                        partition: index,
+                        count: topic.partition_count(),
+                    });
+                };
+                self.append(&topic, partition, &new, is_urgent, room)
+            }
+            Choice::Sticky => self.append_sticky(&topic, &new, is_urgent, room),
+        };
+        Ok(appended.map_err(|NoRoom(bytes)| Wait::Room(bytes)))
+    }
+
+    fn append_sticky(
+        &self,
+        topic: &Topic,
+        record: &NewRecord<'_>,
+        is_urgent: bool,
+        room: &mut Option<Room>,
+    ) -> Result<Delivery, NoRoom> {
+        let mut sticky = topic.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match sticky.chosen() {
+            Some(index) => index,
+            None => {
+                let loads = self.loads(topic);
+                sticky.current(&Partitions {
+                    count: topic.partition_count(),
+                    available: &topic.available,
+                    loads: &loads,
+                })
+            }
+        };
+        let Some(partition) = topic.partition(index) else {
+            sticky.leave();
+            return Err(NoRoom(0));
+        };
+        let now_ms = io::now_ms();
+        let appended = partition.append(record, &self.limits, now_ms, is_urgent, room)?;
+        let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD / 4;
+        sticky.on_appended(bytes, appended.has_closed);
+        drop(sticky);
+        Ok(self.note(topic, partition, appended, now_ms, is_urgent))
+    }
+
+    /// How much waits for each partition that has a leader, if that counts.
+    fn loads(&self, topic: &Topic) -> Vec<Load> {
+        if !self.config.partitioner_adaptive_partitioning_enable {
+            return vec![];
+        }
+        let available = topic.available.iter().filter_map(|index| topic.partition(*index));
+        available
+            .map(|partition| Load {
+                partition: partition.place.partition,
+                queued: partition.queued.load(Relaxed),
+            })
+            .collect()
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        topic: &Topic,
+        partition: &Arc<Partition>,
+        record: &NewRecord<'_>,
+        is_urgent: bool,
+        room: &mut Option<Room>,
+    ) -> Result<Delivery, NoRoom> {
+        let now_ms = io::now_ms();
+        let appended = partition.append(record, &self.limits, now_ms, is_urgent, room)?;
+        Ok(self.note(topic, partition, appended, now_ms, is_urgent))
+    }
+
+    /// Lets the driver know as much as it must.
+    #[inline]
+    fn note(&self, topic: &Topic, partition: &Partition, appended: Appended, now_ms: i64, is_urgent: bool) -> Delivery {
+        let Appended {
+            delivery,
+            is_first,
+            has_closed,
+            is_unlisted,
+        } = appended;
+        if is_unlisted {
+            self.list(partition.slot);
+        }
+        if has_closed || is_urgent {
+            self.wake();
+        } else if is_first {
+            topic.used_ms.store(now_ms, Relaxed);
+            self.wake_at(now_ms.saturating_add(self.config.linger_ms));
+        }
+        delivery
+    }
+
+    /// What is open leaves now, so that there is room.
+    fn press(&self) {
+        self.is_pressed.store(true, Relaxed);
+        self.wake();
+    }
+
+    async fn place_later(
+        &self,
+        record: &ProducerRecord<'_>,
+        is_urgent: bool,
+        mut wait: Wait,
+    ) -> Result<Delivery, SendError> {
+        let waited = Duration::from_millis(u64::try_from(self.config.max_block_ms).unwrap_or(0));
+        let deadline_ms = io::now_ms().saturating_add(self.config.max_block_ms);
+        let mut deadline = std::pin::pin!(self.io.sleep_until(deadline_ms));
+        loop {
+            let mut room = None;
+            match wait {
+                Wait::Metadata => {
+                    let known = self.wait_for_topic(record.topic);
+                    tokio::select! {
+                        biased;
+                        known = known => known?,
+                        () = &mut deadline => return Err(self.unknown_topic(record.topic, waited)),
+                    }
+                }
+                Wait::Room(bytes) => {
+                    self.press();
+                    tokio::select! {
+                        biased;
+                        taken = self.limits.memory.take(bytes) => room = Some(taken.ok_or(SendError::Closed)?),
+                        () = &mut deadline => return Err(SendError::NoRoom { waited }),
+                    }
+                }
+            }
+            if self.is_closed.load(SeqCst) {
+                return Err(SendError::Closed);
+            }
+            match self.try_place(record, is_urgent, &mut room)? {
+                Ok(delivery) => return Ok(delivery),
+                Err(again) => wait = again,
+            }
+        }
+    }
+
+    /// Returns when the topic may be known.
+    async fn wait_for_topic(&self, topic: &str) -> Result<(), SendError> {
+        self.want_topic(topic);
+        loop {
+            let cluster = self.metadata.cache();
+            if let Some(code) = cluster.topic_error(topic).filter(|code| !code.is_retriable()) {
+                return Err(SendError::Topic {
+                    topic: topic.to_owned(),
+                    code,
+                });
+            }
+            if cluster.topic(topic).is_some() {
+                let mut core = self.core();
+                self.learn_topic(&mut core, io::now_ms(), &topic.into());
+                return Ok(());
+            }
+            if cluster.topic_error(topic).is_some() {
+                self.metadata.request_update(Refresh::Stale);
+            }
+            if !self.metadata.updated_past(cluster.version).await {
+                return Err(SendError::Closed);
+            }
+        }
+    }
+
+    fn unknown_topic(&self, topic: &str, waited: Duration) -> SendError {
+        let code = self.metadata.cache().topic_error(topic);
+        let trouble = self.metadata.trouble().map(|trouble| trouble.to_string());
+        SendError::UnknownTopic {
+            topic: topic.to_owned(),
+            waited,
+            why: code.map(|code| code.to_string()).or(trouble),
+        }
+    }
+}
+
+/// The most that a batch of this record alone can take.
+fn size_max(record: &ProducerRecord<'_>) -> usize {
+    let headers = record
+        .headers
+        .iter()
+        .map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len) + HEADER_OVERHEAD);
+    HEADER_SIZE
+        + RECORD_OVERHEAD
+        + record.key.map_or(0, <[u8]>::len)
+        + record.value.map_or(0, <[u8]>::len)
+        + headers.sum::<usize>()
+}
+
+fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,203 @@
+//! What the application's side of a producer and the io thread share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+};
+
+use bytestring::ByteString;
+use milena_machines::produce::{BatchId, OperationId, Sender, Slot};
+use milena_wire::{errors::ErrorCode, records::ClosedBatch};
+use tokio::sync::{Notify, oneshot};
+
+use super::{
+    buffer::{Limits, Partition},
+    error::TransactionCallError,
+    fate::BatchFate,
+    memory::Room,
+    partition::Partitioner,
+    topics::Topics,
+};
+use crate::{
+    config::ProducerConfig,
+    coordinator::Coordinator,
+    io::{self, Io},
+    metadata::Metadata,
+    net::Connections,
+};
+
+/// One producer. The application's threads put records into the buffers of partitions; a task on the io thread takes the
+/// batches out and does what the [`Sender`] decides.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: ProducerConfig,
+    pub(super) io: Io,
+    pub(super) connections: Connections,
+    pub(super) metadata: Metadata,
+    pub(super) topics: Topics,
+    pub(super) limits: Limits,
+    pub(super) partitioner: Arc<dyn Partitioner>,
+    core: Mutex<Core>,
+    /// Partitions whose buffers the driver has not seen yet.
+    unlisted: Mutex<Vec<Slot>>,
+    wake: Notify,
+    /// The driver was woken and has not looked yet.
+    is_woken: AtomicBool,
+    /// When it looks by itself.
+    looks_at_ms: AtomicI64,
+    /// Somebody waits for room: what is open leaves without lingering.
+    pub(super) is_pressed: AtomicBool,
+    pub(super) is_closed: AtomicBool,
+}
+
+/// What the driver knows. Nobody waits for anything while holding its lock.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) sender: Sender,
+    /// By slot.
+    pub(super) partitions: Vec<Arc<Partition>>,
+    /// Partitions with records that the sender does not have yet.
+    pub(super) listed: Vec<Slot>,
+    /// What the sender has, by its number.
+    pub(super) batches: HashMap<BatchId, Sent>,
+    pub(super) next_batch: u64,
+    /// Topics that somebody wants to send to.
+    pub(super) wanted: BTreeSet<ByteString>,
+    pub(super) transactions: Option<Coordinator>,
+    pub(super) groups: BTreeMap<ByteString, Coordinator>,
+    /// Coordinators that brokers refuse to look for: those of groups by their ids, that of transactions without one.
+    pub(super) refused_lookups: BTreeMap<Option<ByteString>, ErrorCode>,
+    /// How many batches of each slot the sender has.
+    pub(super) under_way: Vec<u32>,
+    pub(super) operations: BTreeMap<OperationId, Vec<oneshot::Sender<Result<(), TransactionCallError>>>>,
+}
+
+/// A batch that the sender has.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) slot: Slot,
+    pub(super) batch: ClosedBatch,
+    pub(super) fate: Arc<BatchFate>,
+    pub(super) room: Room,
+    pub(super) created_ms: i64,
+}
+
+impl Core {
+    pub(super) fn new(sender: Sender, transactions: Option<Coordinator>) -> Self {
+        Self {
+            sender,
+            partitions: vec![],
+            listed: vec![],
+            batches: HashMap::new(),
+            next_batch: 0,
+            wanted: BTreeSet::new(),
+            transactions,
+            groups: BTreeMap::new(),
+            refused_lookups: BTreeMap::new(),
+            under_way: vec![],
+            operations: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn batch_id(&mut self) -> BatchId {
+        self.next_batch += 1;
+        BatchId(self.next_batch)
+    }
+}
+
+impl Shared {
+    pub(super) fn start(
+        config: ProducerConfig,
+        (io, connections, metadata): (Io, Connections, Metadata),
+        limits: Limits,
+        partitioner: Arc<dyn Partitioner>,
+        core: Core,
+    ) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            config,
+            io,
+            connections,
+            metadata,
+            topics: Topics::default(),
+            limits,
+            partitioner,
+            core: Mutex::new(core),
+            unlisted: Mutex::default(),
+            wake: Notify::new(),
+            is_woken: AtomicBool::new(false),
+            looks_at_ms: AtomicI64::new(i64::MAX),
+            is_pressed: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        });
+        let weak = Arc::downgrade(&shared);
+        shared.metadata.on_update(move |_| {
+            if let Some(shared) = weak.upgrade() {
+                shared.handle_metadata();
+            }
+        });
+        let weak = Arc::downgrade(&shared);
+        shared.io.spawn(async move {
+            // A producer that is gone is not kept alive by having a driver.
+            while let Some(shared) = weak.upgrade() {
+                shared.is_woken.store(false, Ordering::SeqCst);
+                let next_ms = shared.drive();
+                shared.looks_at_ms.store(next_ms, Ordering::SeqCst);
+                if shared.is_closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                tokio::select! {
+                    biased;
+                    () = shared.wake.notified() => {}
+                    () = shared.io.sleep_until(next_ms) => {}
+                }
+            }
+        });
+        shared
+    }
+
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the driver look at once.
+    pub(super) fn wake(&self) {
+        if !self.is_woken.swap(true, Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets it look at that time at the latest.
+    pub(super) fn wake_at(&self, at_ms: i64) {
+        if at_ms < self.looks_at_ms.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    pub(super) fn list(&self, slot: Slot) {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    }
+
+    pub(super) fn take_unlisted(&self, core: &mut Core) {
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        core.listed.append(&mut unlisted);
+    }
+
+    /// Closes all open batches and hands them to the sender. Gives the fates of all batches that are not decided.
+    pub(super) fn hand_over(&self, core: &mut Core) -> Vec<Arc<BatchFate>> {
+        self.take_unlisted(core);
+        let now_ms = io::now_ms();
+        for slot in std::mem::take(&mut core.listed) {
+            let Some(partition) = core.partitions.get(slot.index()).cloned() else {
+                continue;
+            };
+            let mut buffer = partition.buffer();
+            partition.close_open(&mut buffer, &self.limits);
+            self.push_closed(core, &partition, &mut buffer, now_ms);
+            buffer.is_listed = false;
+        }
+        core.batches.values().map(|sent| Arc::clone(&sent.fate)).collect()
+    }
+}

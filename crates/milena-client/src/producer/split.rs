@@ -1,0 +1,91 @@
+//! Batches that are too large for their topic go as several.
+
+use std::sync::Arc;
+
+use milena_machines::produce::{BatchCause, BatchError, BatchId, Fate, NewBatch, Slot};
+use milena_wire::{
+    compression::Compressor,
+    errors::ErrorCode,
+    pool::BufferPool,
+    records::{
+        BatchBuilder, BatchOptions, BatchProducer, Batches, ClosedBatch, Header, NO_PRODUCER, NO_SEQUENCE, NewRecord,
+        RecordDecoder, RecordSet,
+    },
+};
+
+use super::{
+    drive::{register, take},
+    error::SendError,
+    fate::{BatchFate, Outcome},
+    shared::{Core, Sent, Shared},
+};
+use crate::consumer::TopicPartition;
+
+impl Shared {
+    /// Cuts a batch in two, and lets the sender have the halves in its place.
+    pub(super) fn split(&self, core: &mut Core, now_ms: i64, batch: BatchId, slot: Slot) {
+        let Some(mut sent) = take(core, batch) else { return };
+        let Some(halves) = self.halves(&mut sent.batch) else {
+            let place = &sent.fate.place;
+            sent.fate.decide(Outcome::Failed(SendError::Failed {
+                partition: TopicPartition::new(place.topic.clone(), place.partition),
+                error: Arc::new(BatchError {
+                    cause: BatchCause::Refused(ErrorCode::MessageTooLarge),
+                    fate: Fate::NotWritten,
+                }),
+            }));
+            core.sender.push_split(now_ms, slot, batch, &[]);
+            return;
+        };
+        let mut parts: Vec<NewBatch> = vec![];
+        let mut fates = vec![];
+        let mut first = 0;
+        for half in halves {
+            let fate = Arc::new(BatchFate::new(Arc::clone(&sent.fate.place)));
+            fates.push((first, Arc::clone(&fate)));
+            first += u32::try_from(half.record_count()).unwrap_or(0);
+            let room = sent.room.part(half.size());
+            parts.push(register(
+                core,
+                Sent {
+                    slot,
+                    batch: half,
+                    fate,
+                    room,
+                    created_ms: sent.created_ms,
+                },
+            ));
+        }
+        sent.fate.decide(Outcome::Split(fates));
+        core.sender.push_split(now_ms, slot, batch, &parts);
+    }
+
+    fn halves(&self, batch: &mut ClosedBatch) -> Option<[ClosedBatch; 2]> {
+        let bytes = batch.seal(BatchProducer {
+            producer_id: NO_PRODUCER,
+            producer_epoch: -1,
+            base_sequence: NO_SEQUENCE,
+            transactional: false,
+        });
+        let mut decoder = RecordDecoder::new(BufferPool::new(0), usize::MAX);
+        let mut records = RecordSet::default();
+        let batch = Batches::new(bytes).next()?.ok()?;
+        batch.decode_into(&mut decoder, &mut records).ok()?;
+        let middle = records.len() / 2;
+        let mut halves = [(); 2].map(|()| BatchBuilder::new(BatchOptions::default()));
+        for (index, record) in records.iter().enumerate() {
+            let headers: Vec<Header<'_>> = record.headers().collect();
+            let half = halves.get_mut(usize::from(index >= middle))?;
+            half.append(&NewRecord {
+                timestamp: record.timestamp(),
+                key: record.key(),
+                value: record.value(),
+                headers: &headers,
+            })
+            .ok()?;
+        }
+        let mut compressor = Compressor::new(self.limits.compressors.compression);
+        let [first, second] = halves.map(|half| half.close_compressed(&mut compressor).ok());
+        Some([first?.0, second?.0])
+    }
+}
