@@ -157,3 +157,32 @@ fn summary(report: &SkewReport) -> String {
         report.records, report.bytes
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use milena_client::producer::partition::skew::Skew;
+
+    use super::*;
+
+    #[test]
+    fn what_was_interrupted_says_so() {
+        let mut skew = Skew::new(1, 1);
+        skew.add(0, Some(b"k"), 5);
+        let report = skew.report();
+        let shown = |complete, output| text("t", &report, complete, output).unwrap();
+        assert!(shown(false, None).ends_with("Reading was interrupted: this is what was read until then.\n"));
+        assert!(!shown(true, None).contains("interrupted"));
+        assert!(shown(false, Some(Output::Json)).contains("\"complete\":false"));
+        assert!(shown(false, Some(Output::Yaml)).contains("\ncomplete: false\n"));
+    }
+
+    #[test]
+    fn counts_that_are_not_sure_are_shown_as_such() {
+        let count = KeyCount {
+            key: b"k".to_vec(),
+            at_least: 10,
+            at_most: 25,
+        };
+        assert_eq!(shown_key(&count, 100), "k 10.0-25.0%");
+    }
+}
