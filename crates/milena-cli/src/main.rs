@@ -6,6 +6,7 @@ mod consume;
 mod perf;
 mod protocol;
 mod signals;
+mod skew;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,9 @@ enum Command {
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
+    /// Look into topics
+    #[command(subcommand)]
+    Topic(skew::Topic),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Perf(command) => perf::run(&command),
         Command::Protocol(command) => protocol::run(&command),
+        Command::Topic(command) => skew::run(&command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,7 +26,7 @@ struct Header<'a> {
 }
 
 /// A string where the bytes are UTF-8; else an object, so that nobody takes one for the other.
-struct Text<'a>(&'a [u8]);
+pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
 
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

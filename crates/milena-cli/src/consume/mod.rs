@@ -22,6 +22,8 @@ use ends::Ends;
 use format::Format;
 use start::Start;
 
+pub(crate) use json::Text;
+
 pub(crate) const HELP: &str = "\
 Examples:
   milena consume -b localhost:9092 -t letters --exit-at-end

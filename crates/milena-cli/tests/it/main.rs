@@ -12,3 +12,4 @@ mod crash;
 mod perf;
 mod process;
 mod run;
+mod skew;

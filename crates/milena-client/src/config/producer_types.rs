@@ -41,7 +41,7 @@ pub enum PartitionerName {
     Fnv1aRandom,
     /// murmur2 of the key. Records without a key all go to one partition.
     Murmur2,
-    /// murmur2 of the key: what Kafka's own does, whatever `partitioner.ignore.keys` says.
+    /// murmur2 of the key, as Kafka's own.
     Murmur2Random,
     /// Any partition, whatever the key.
     Random,
@@ -84,11 +84,6 @@ impl PartitionerName {
             "round_robin" | "RoundRobinPartitioner" => Some(Self::RoundRobin),
             _ => None,
         }
-    }
-
-    /// Whether the key of a record says where it goes.
-    pub const fn uses_keys(self) -> bool {
-        !matches!(self, Self::Random | Self::RoundRobin)
     }
 }
 

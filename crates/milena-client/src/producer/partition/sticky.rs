@@ -42,7 +42,8 @@ impl Sticky {
     }
 
     /// The current partition has got so many bytes. `batch_full` says that its last batch takes no more: that is the
-    /// moment to move on, so that no batch is left half full. One that never fills is left after twice the size.
+    /// moment to move on, so that no batch is left half full. One that never fills is left after twice the size. A batch
+    /// that is closed without a record more is told of with 0 bytes.
     pub fn on_appended(&mut self, bytes: usize, batch_full: bool) {
         self.appended_bytes += bytes;
         let is_enough = self.appended_bytes >= self.batch_bytes && batch_full;
@@ -154,11 +155,7 @@ mod tests {
     #[test]
     fn all_partitions_get_their_share_in_the_long_run() {
         let mut sticky = Sticky::new(100, 42);
-        let loads = [3, 0, 1].map(|queued| Load { partition: 0, queued });
-        let mut loads = loads.to_vec();
-        for (partition, load) in (0..).zip(&mut loads) {
-            load.partition = partition;
-        }
+        let loads = [(0, 3), (1, 0), (2, 1)].map(|(partition, queued)| Load { partition, queued });
         let partitions = Partitions {
             count: 3,
             available: &[0, 1, 2],

@@ -1,0 +1,160 @@
+//! `milena topic skew`: how unevenly the records of a topic lie in its partitions.
+
+mod range;
+mod show;
+mod yaml;
+
+use std::{
+    collections::BTreeMap,
+    io::{Write as _, stdout},
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use milena_client::{
+    consumer::{Consumer, ConsumerRecords, RecordRef, TopicPartition},
+    producer::partition::skew::Skew,
+};
+
+use crate::{
+    cluster::{self, ClusterArguments},
+    signals::Signals,
+};
+use range::Range;
+use show::Output;
+
+#[derive(Subcommand)]
+pub(crate) enum Topic {
+    /// Show how unevenly records, bytes and keys lie in the partitions of a topic
+    #[command(after_help = HELP)]
+    Skew(Arguments),
+}
+
+const HELP: &str = "\
+Examples:
+  milena topic skew -b localhost:9092 -t orders
+  milena topic skew -b localhost:9092 -t orders --since 1h --top 10
+  milena topic skew -b localhost:9092 -t orders --last 100000 -o json
+
+Records are read to where the topic ended when the command began. Bytes are those of keys, values and headers, before
+compression. Counts of keys are exact in partitions with few of them; else the least and the most that they can be are told.
+Ctrl-C ends reading and shows what was read so far.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// The topic to look at
+    #[arg(short, long)]
+    topic: String,
+    /// Look only at the newest records: go as far back in time, in all partitions, as is needed for so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "since")]
+    last: Option<u64>,
+    /// Look only at records that are not older: a number with ms, s, m, h or d behind it
+    #[arg(long, value_name = "DURATION", value_parser = range::parse_duration)]
+    since: Option<Duration>,
+    /// How many of the most frequent keys to show for each partition
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: u16,
+    /// For programs: json or yaml
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
+}
+
+/// How long to wait for records before looking again whether all is read.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(command: &Topic) -> Result<()> {
+    let Topic::Skew(arguments) = command;
+    cluster::run(show_skew(arguments))
+}
+
+async fn show_skew(arguments: &Arguments) -> Result<()> {
+    let mut signals = Signals::new()?;
+    let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
+    let mut consumer = arguments.cluster.consumer(&defaults, &[])?;
+    let mut reading = Reading::default();
+    let outcome = tokio::select! {
+        outcome = reading.read(&mut consumer, arguments) => outcome.map(|()| true),
+        () = signals.received() => Ok(false),
+    };
+    let closed = consumer.close().await;
+    let is_complete = outcome?;
+    let Some(skew) = reading.skew else {
+        bail!("interrupted before anything was read");
+    };
+    let text = show::text(&arguments.topic, &skew.report(), is_complete, arguments.output)?;
+    stdout().lock().write_all(text.as_bytes())?;
+    Ok(closed?)
+}
+
+/// What was read so far; it is still there when reading is interrupted.
+#[derive(Default)]
+struct Reading {
+    skew: Option<Skew>,
+    /// Where partitions end that are not yet read to there.
+    ends: BTreeMap<TopicPartition, i64>,
+}
+
+impl Reading {
+    async fn read(&mut self, consumer: &mut Consumer, arguments: &Arguments) -> Result<()> {
+        let infos = cluster::partitions(consumer, &arguments.topic).await?;
+        let partitions: Vec<TopicPartition> = infos.into_iter().map(|info| info.partition).collect();
+        let range = Range::find(consumer, &partitions, arguments.last, arguments.since).await?;
+        let last = partitions
+            .iter()
+            .map(|partition| partition.partition)
+            .max()
+            .unwrap_or(-1);
+        let skew = Skew::new(usize::try_from(last + 1)?, usize::from(arguments.top));
+        let skew = self.skew.insert(skew);
+        // Only those that have something to count.
+        consumer.assign(range.offsets.keys().cloned())?;
+        for (partition, (start, end)) in range.offsets {
+            consumer.seek(&partition, start)?;
+            self.ends.insert(partition, end);
+        }
+        loop {
+            leave_finished(consumer, &mut self.ends).await?;
+            if self.ends.is_empty() {
+                return Ok(());
+            }
+            let records = consumer.poll(LOOK_AGAIN).await?;
+            count(skew, &self.ends, &records);
+        }
+    }
+}
+
+/// Partitions that are read to their ends are read no more. Behind the last record there may be a marker of a transaction,
+/// or what compaction took away, so that the position counts.
+async fn leave_finished(consumer: &mut Consumer, ends: &mut BTreeMap<TopicPartition, i64>) -> Result<()> {
+    let mut finished = Vec::new();
+    for (partition, end) in ends.iter() {
+        if consumer.position(partition).await?.offset >= *end {
+            finished.push(partition.clone());
+        }
+    }
+    consumer.pause(&finished)?;
+    for partition in finished {
+        ends.remove(&partition);
+    }
+    Ok(())
+}
+
+fn count(skew: &mut Skew, ends: &BTreeMap<TopicPartition, i64>, records: &ConsumerRecords) {
+    for record in records.iter() {
+        if ends
+            .get(record.topic_partition())
+            .is_some_and(|end| record.offset() < *end)
+        {
+            skew.add(record.partition(), record.key(), bytes_of(&record));
+        }
+    }
+}
+
+fn bytes_of(record: &RecordRef<'_>) -> usize {
+    let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+    let headers = record.headers().map(|header| header.key.len() + length(header.value));
+    length(record.key()) + length(record.value()) + headers.sum::<usize>()
+}

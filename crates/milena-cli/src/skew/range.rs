@@ -1,0 +1,141 @@
+//! Which part of a topic is looked at.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, Result};
+use milena_client::consumer::{Consumer, TopicPartition};
+
+/// From where to where each partition is read.
+pub(super) struct Range {
+    pub(super) offsets: BTreeMap<TopicPartition, (i64, i64)>,
+}
+
+impl Range {
+    pub(super) async fn find(
+        consumer: &mut Consumer,
+        partitions: &[TopicPartition],
+        last: Option<u64>,
+        since: Option<Duration>,
+    ) -> Result<Self> {
+        let beginnings = consumer.beginning_offsets(partitions).await?;
+        let mut whole = Self {
+            offsets: consumer
+                .end_offsets(partitions)
+                .await?
+                .into_iter()
+                .map(|(partition, end)| {
+                    let beginning = beginnings.get(&partition).copied().unwrap_or(0);
+                    (partition, (beginning.min(end), end))
+                })
+                .collect(),
+        };
+        if let Some(since) = since {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+            let first_ms = now.saturating_sub(since).as_millis();
+            return whole.not_before(consumer, i64::try_from(first_ms)?).await;
+        }
+        match last {
+            Some(last) if last < whole.len() => whole.newest(consumer, last).await,
+            _ => {
+                whole.offsets.retain(|_, (start, end)| start < end);
+                Ok(whole)
+            }
+        }
+    }
+
+    /// Goes back in time as far as is needed for so many. A number of each partition would not do: all of them would seem
+    /// to have the same.
+    async fn newest(&self, consumer: &mut Consumer, last: u64) -> Result<Self> {
+        // What is not before the first has enough; what is not before the second has not.
+        let (mut enough_ms, mut few_ms) = (0, i64::MAX);
+        let mut range = Self {
+            offsets: self.offsets.clone(),
+        };
+        while few_ms - enough_ms > 1 {
+            let middle_ms = enough_ms + (few_ms - enough_ms) / 2;
+            let tried = self.not_before(consumer, middle_ms).await?;
+            if tried.len() < last {
+                few_ms = middle_ms;
+                continue;
+            }
+            enough_ms = middle_ms;
+            range = tried;
+            // A little more does no harm, and saves questions.
+            if range.len() <= last + last / 20 {
+                break;
+            }
+        }
+        Ok(range)
+    }
+
+    /// The part of this that is not older.
+    async fn not_before(&self, consumer: &mut Consumer, first_ms: i64) -> Result<Self> {
+        let times = self.offsets.keys().map(|partition| (partition.clone(), first_ms));
+        let found = consumer.offsets_for_times(times).await?;
+        let offsets = self.offsets.iter().filter_map(|(partition, (start, end))| {
+            let first = found.get(partition)?.offset.max(*start);
+            (first < *end).then(|| (partition.clone(), (first, *end)))
+        });
+        Ok(Self {
+            offsets: offsets.collect(),
+        })
+    }
+
+    /// How many records there are at most: some offsets may have none.
+    fn len(&self) -> u64 {
+        self.offsets.values().map(|(start, end)| end.abs_diff(*start)).sum()
+    }
+}
+
+/// Such as `90s` or `7d`.
+pub(super) fn parse_duration(text: &str) -> Result<Duration> {
+    let unit_at = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit_ms: u64 = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    }
+    .context(WANTED)?;
+    let number: u64 = number.parse().context(WANTED)?;
+    number
+        .checked_mul(unit_ms)
+        .map(Duration::from_millis)
+        .context("that is too long")
+}
+
+const WANTED: &str = "it must be a number with ms, s, m, h or d behind it, as in 90s or 7d";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_number_and_a_unit() {
+        for (text, seconds) in [("90s", 90), ("2m", 120), ("1h", 3600), ("7d", 604_800), ("3000ms", 3)] {
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_secs(seconds));
+        }
+        for wrong in [
+            "",
+            "7",
+            "d",
+            "1w",
+            "-1s",
+            "1.5h",
+            "1h30m",
+            "s5",
+            "99999999999999999999d",
+            "999999999999999d",
+        ] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

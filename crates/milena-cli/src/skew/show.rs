@@ -1,0 +1,188 @@
+//! The skew as a table for people, or for programs.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use milena_client::producer::partition::skew::{KeyCount, PartitionSkew, SkewReport};
+use serde::Serialize;
+
+use super::yaml;
+use crate::consume::Text;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Output {
+    Json,
+    Yaml,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    topic: &'a str,
+    /// Whether all was read that was to be.
+    complete: bool,
+    records: u64,
+    bytes: u64,
+    record_ratio: Option<f64>,
+    byte_ratio: Option<f64>,
+    partitions: Vec<Partition<'a>>,
+}
+
+#[derive(Serialize)]
+struct Partition<'a> {
+    partition: i32,
+    records: u64,
+    bytes: u64,
+    record_share: f64,
+    byte_share: f64,
+    without_key: u64,
+    top_keys: Vec<Key<'a>>,
+}
+
+#[derive(Serialize)]
+struct Key<'a> {
+    key: Text<'a>,
+    at_least: u64,
+    at_most: u64,
+}
+
+pub(super) fn text(topic: &str, report: &SkewReport, complete: bool, output: Option<Output>) -> Result<String> {
+    let document = document(topic, report, complete);
+    Ok(match output {
+        None => table(topic, report, complete),
+        Some(Output::Json) => format!("{}\n", serde_json::to_string(&document)?),
+        Some(Output::Yaml) => yaml::text(&serde_json::to_value(&document)?),
+    })
+}
+
+fn document<'a>(topic: &'a str, report: &'a SkewReport, complete: bool) -> Document<'a> {
+    let partitions = report.partitions.iter().map(|partition| Partition {
+        partition: partition.partition,
+        records: partition.records,
+        bytes: partition.bytes,
+        record_share: partition.record_share,
+        byte_share: partition.byte_share,
+        without_key: partition.without_key,
+        top_keys: partition.top_keys.iter().map(key).collect(),
+    });
+    Document {
+        topic,
+        complete,
+        records: report.records,
+        bytes: report.bytes,
+        record_ratio: report.record_ratio,
+        byte_ratio: report.byte_ratio,
+        partitions: partitions.collect(),
+    }
+}
+
+fn key(count: &KeyCount) -> Key<'_> {
+    Key {
+        key: Text(&count.key),
+        at_least: count.at_least,
+        at_most: count.at_most,
+    }
+}
+
+const COLUMNS: [&str; 8] = [
+    "TOPIC",
+    "PARTITION",
+    "RECORDS",
+    "RECORDS%",
+    "BYTES",
+    "BYTES%",
+    "WITHOUT-KEY",
+    "TOP-KEYS",
+];
+
+fn table(topic: &str, report: &SkewReport, complete: bool) -> String {
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(report.partitions.iter().map(|partition| row(topic, partition)));
+    let widths: [usize; 8] = std::array::from_fn(|column| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or_default()
+    });
+    let mut text = String::new();
+    for row in rows {
+        let cells = std::iter::zip(row, widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join(" ");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let _ = writeln!(text, "\n{}", summary(report));
+    if !complete {
+        let _ = writeln!(text, "Reading was interrupted: this is what was read until then.");
+    }
+    text
+}
+
+fn row(topic: &str, partition: &PartitionSkew) -> [String; 8] {
+    let keys = partition
+        .top_keys
+        .iter()
+        .map(|count| shown_key(count, partition.records));
+    [
+        topic.to_owned(),
+        partition.partition.to_string(),
+        partition.records.to_string(),
+        format!("{:.1}", 100.0 * partition.record_share),
+        partition.bytes.to_string(),
+        format!("{:.1}", 100.0 * partition.byte_share),
+        partition.without_key.to_string(),
+        keys.collect::<Vec<_>>().join(", "),
+    ]
+}
+
+/// With its part of the records of its partition.
+fn shown_key(count: &KeyCount, records: u64) -> String {
+    let percent = |number: u64| 100.0 * number as f64 / records.max(1) as f64;
+    let key = String::from_utf8_lossy(&count.key);
+    // Keys may hold what would change the terminal.
+    let key: String = key.chars().flat_map(char::escape_debug).collect();
+    if count.at_least == count.at_most {
+        format!("{key} {:.1}%", percent(count.at_most))
+    } else {
+        format!("{key} {:.1}-{:.1}%", percent(count.at_least), percent(count.at_most))
+    }
+}
+
+fn summary(report: &SkewReport) -> String {
+    let (Some(records), Some(bytes)) = (report.record_ratio, report.byte_ratio) else {
+        return format!(
+            "{} records, {} bytes: there is nothing to compare.",
+            report.records, report.bytes
+        );
+    };
+    format!(
+        "{} records, {} bytes. The fullest partition has {records:.2} times the mean in records, {bytes:.2} times in bytes.",
+        report.records, report.bytes
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use milena_client::producer::partition::skew::Skew;
+
+    use super::*;
+
+    #[test]
+    fn what_was_interrupted_says_so() {
+        let mut skew = Skew::new(1, 1);
+        skew.add(0, Some(b"k"), 5);
+        let report = skew.report();
+        let shown = |complete, output| text("t", &report, complete, output).unwrap();
+        assert!(shown(false, None).ends_with("Reading was interrupted: this is what was read until then.\n"));
+        assert!(!shown(true, None).contains("interrupted"));
+        assert!(shown(false, Some(Output::Json)).contains("\"complete\":false"));
+        assert!(shown(false, Some(Output::Yaml)).contains("\ncomplete: false\n"));
+    }
+
+    #[test]
+    fn counts_that_are_not_sure_are_shown_as_such() {
+        let count = KeyCount {
+            key: b"k".to_vec(),
+            at_least: 10,
+            at_most: 25,
+        };
+        assert_eq!(shown_key(&count, 100), "k 10.0-25.0%");
+    }
+}
