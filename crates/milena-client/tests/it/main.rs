@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
+mod admin;
 mod admin_config;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
