@@ -174,6 +174,9 @@ impl fmt::Display for AclFilter {
     }
 }
 
+/// An ACL, and whether it was deleted.
+type Deleted = (AclBinding, Result<(), Refusal>);
+
 impl Admin {
     /// Adds ACLs. One that is there already stays.
     pub async fn create_acls(&self, acls: impl IntoIterator<Item = AclBinding>) -> Results<AclBinding, ()> {
@@ -243,8 +246,8 @@ impl Admin {
             },
         );
         let results = self.ask(ask.version_min(PATTERNS_SINCE), filters).await.into_iter();
-        let of_filter = |(filter, deleted): (AclFilter, Result<Vec<(AclBinding, Result<(), Refusal>)>, AdminError>)| {
-            let named = |(acl, result): (AclBinding, Result<(), Refusal>)| {
+        let of_filter = |(filter, deleted): (AclFilter, Result<Vec<Deleted>, AdminError>)| {
+            let named = |(acl, result): Deleted| {
                 let item = format!("ACL {acl}");
                 (
                     acl,
@@ -295,7 +298,7 @@ fn bindings(resource: &DescribeAclsResource) -> impl Iterator<Item = AclBinding>
     })
 }
 
-fn deleted(acl: &DeleteAclsMatchingAcl) -> (AclBinding, Result<(), Refusal>) {
+fn deleted(acl: &DeleteAclsMatchingAcl) -> Deleted {
     let binding = AclBinding {
         resource_type: acl.resource_type.into(),
         resource_name: own(&acl.resource_name),

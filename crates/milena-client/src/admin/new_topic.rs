@@ -84,6 +84,11 @@ impl NewPartitions {
         }
     }
 
+    /// How many there are to be in all.
+    pub fn total(&self) -> i32 {
+        self.total
+    }
+
     /// Which brokers have each of the new partitions, the preferred leader first.
     pub fn assignment(mut self, brokers: impl IntoIterator<Item = Vec<i32>>) -> Self {
         self.assignment = Some(brokers.into_iter().collect());

@@ -253,7 +253,7 @@ fn several(
         let told = check(found.error_code, found.error_message.as_deref()).map_err(Trouble::Refused);
         Some((
             key,
-            told.and_then(|()| broker.ok_or(Trouble::refused(ErrorCode::CoordinatorNotAvailable))),
+            told.and_then(|()| broker.ok_or_else(|| Trouble::refused(ErrorCode::CoordinatorNotAvailable))),
         ))
     });
     found.collect()

@@ -87,6 +87,33 @@ async fn transactions_are_listed_described_and_fenced_off() {
         .map(|one| (&*one.transactional_id, one.producer_id, &*one.state, one.coordinator))
         .collect();
     assert_eq!(listed, [("payments", producer_id, "Ongoing", 1)]);
+    let described = admin.describe_transactions(["payments", "wages"]).await;
+    assert_eq!(code(&described["wages"]), Some(ErrorCode::TransactionalIdNotFound));
+    let payments = described["payments"].as_ref().unwrap();
+    assert_eq!(
+        (&*payments.state, payments.producer_id, payments.timeout_ms),
+        ("Ongoing", producer_id, 60_000)
+    );
+    assert_eq!(
+        (&payments.partitions, payments.coordinator.id),
+        (&[letters()].into(), 1)
+    );
+    assert!(payments.start_time_ms.is_some());
+
+    assert_eq!(stable_end(&admin).await, 0);
+    let fenced = only(admin.fence_producers(["payments"]).await);
+    assert!(fenced.producer_id != producer_id || fenced.producer_epoch > payments.producer_epoch);
+    assert_eq!(stable_end(&admin).await, 2, "the record and the marker of its abort");
+    let after = only(admin.describe_transactions(["payments"]).await);
+    assert!(after.partitions.is_empty(), "{after:?}");
+}
+
+#[tokio::test]
+async fn a_list_of_transactions_can_be_narrowed_down() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    let admin = admin(&broker);
+    let producer_id = open_transaction(&broker, "payments", &letters());
     for (filter, count) in [
         (
             TransactionFilter {
@@ -133,26 +160,6 @@ async fn transactions_are_listed_described_and_fenced_off() {
     };
     let error = admin.list_transactions(no_state).await.unwrap().all().unwrap_err();
     assert!(error.to_string().contains("there is no state Strange"), "{error}");
-
-    let described = admin.describe_transactions(["payments", "wages"]).await;
-    assert_eq!(code(&described["wages"]), Some(ErrorCode::TransactionalIdNotFound));
-    let payments = described["payments"].as_ref().unwrap();
-    assert_eq!(
-        (&*payments.state, payments.producer_id, payments.timeout_ms),
-        ("Ongoing", producer_id, 60_000)
-    );
-    assert_eq!(
-        (&payments.partitions, payments.coordinator.id),
-        (&[letters()].into(), 1)
-    );
-    assert!(payments.start_time_ms.is_some());
-
-    assert_eq!(stable_end(&admin).await, 0);
-    let fenced = only(admin.fence_producers(["payments"]).await);
-    assert!(fenced.producer_id != producer_id || fenced.producer_epoch > payments.producer_epoch);
-    assert_eq!(stable_end(&admin).await, 2, "the record and the marker of its abort");
-    let after = only(admin.describe_transactions(["payments"]).await);
-    assert!(after.partitions.is_empty(), "{after:?}");
 }
 
 #[tokio::test]
