@@ -1,7 +1,7 @@
 //! YAML, as little of it as JSON's values need.
 //!
 //! A string is written bare only where no reader of YAML could take it for something else; otherwise as JSON writes it,
-//! which YAML reads the same.
+//! which YAML reads the same. Fields are in the order of their names.
 
 use std::fmt::Write as _;
 
@@ -100,7 +100,7 @@ mod tests {
             {"topic": "words"},
         ]);
         let expected = "\
-- topic: letters
+- configs: {}
   partitions:
     - id: 0
       isr:
@@ -108,7 +108,7 @@ mod tests {
         - 2
     - id: 1
       isr: []
-  configs: {}
+  topic: letters
 - topic: words
 ";
         assert_eq!(write(&value), expected);
