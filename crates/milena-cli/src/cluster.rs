@@ -1,10 +1,11 @@
-//! What all commands that read from a cluster share: their settings, and the first question.
+//! What all commands that talk to a cluster share: their settings, and the first question.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use milena_client::{
-    config::{ConfigMap, ConsumerConfig, Origin},
+    admin::{Admin, AdminError},
+    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ServerAddress},
     consumer::{Consumer, PartitionInfo, TopicsError},
 };
 use tracing_subscriber::filter::LevelFilter;
@@ -19,17 +20,25 @@ pub(crate) struct ClusterArguments {
     /// Brokers to begin with; several are separated by commas
     #[arg(short, long, value_name = "HOST:PORT")]
     bootstrap: Option<String>,
-    /// Settings of the consumer under Kafka's names, from a .properties or a .toml file
+    /// Settings of the client under Kafka's names, from a .properties or a .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting of the consumer under Kafka's name; may be repeated, and wins over all else
+    /// One setting of the client under Kafka's name; may be repeated, and wins over all else
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
 }
 
 impl ClusterArguments {
-    /// Makes the consumer. Our defaults are weakest, then comes the file, then flags, each with its name, then `-X`.
     pub(crate) fn consumer(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<Consumer> {
+        Ok(Consumer::new(ConsumerConfig::resolve(&self.map(defaults, flags)?)?)?)
+    }
+
+    pub(crate) fn admin(&self) -> Result<Admin> {
+        Ok(Admin::new(AdminConfig::resolve(&self.map(&[], &[])?)?)?)
+    }
+
+    /// The settings. Our defaults are weakest, then comes the file, then flags, each with its name, then `-X`.
+    fn map(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<ConfigMap> {
         let mut map = ConfigMap::new();
         for (key, value) in defaults {
             map.set_from(*key, value, Origin::Named("default of this command".into()));
@@ -50,7 +59,7 @@ impl ClusterArguments {
                 .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
             map.set_from(key, value, origin.clone());
         }
-        Ok(Consumer::new(ConsumerConfig::resolve(&map)?)?)
+        Ok(map)
     }
 }
 
@@ -68,27 +77,47 @@ pub(crate) fn run(command: impl Future<Output = Result<()>>) -> Result<()> {
 /// The partitions of a topic that must be there. It is the first question to the cluster, so it tells too if there is none.
 pub(crate) async fn partitions(consumer: &mut Consumer, topic: &str) -> Result<Vec<PartitionInfo>> {
     let config = consumer.config();
-    let servers: Vec<String> = config.bootstrap_servers.iter().map(ToString::to_string).collect();
-    let servers = servers.join(", ");
-    let seconds = config.default_api_timeout_ms / 1000;
-    let asked = {
-        let mut asked = std::pin::pin!(consumer.partitions_for(topic));
-        match tokio::time::timeout(SILENCE, &mut asked).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                eprintln!("milena: no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms)");
-                asked.await
-            }
-        }
-    };
+    let servers = names(&config.bootstrap_servers);
+    let timeout_ms = config.default_api_timeout_ms;
+    let asked = patiently(&servers, timeout_ms, consumer.partitions_for(topic)).await;
     match asked {
         Ok(partitions) if partitions.is_empty() => bail!("there is no topic {topic:?}; {}", others(consumer).await?),
         Ok(partitions) => Ok(partitions),
-        Err(error @ TopicsError::TimedOut { .. }) => {
-            let advice =
-                format!("cannot reach {servers}; see that a broker runs there, or give another address with -b");
-            Err(error).context(advice)
+        Err(error @ TopicsError::TimedOut { .. }) => Err(error).context(unreachable(&servers)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for an answer, and tells the user if that takes long.
+async fn patiently<T>(servers: &str, timeout_ms: i32, asked: impl Future<Output = T>) -> T {
+    let mut asked = std::pin::pin!(asked);
+    match tokio::time::timeout(SILENCE, &mut asked).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let seconds = timeout_ms / 1000;
+            eprintln!("milena: no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms)");
+            asked.await
         }
+    }
+}
+
+fn names(servers: &[ServerAddress]) -> String {
+    let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    servers.join(", ")
+}
+
+fn unreachable(servers: &str) -> String {
+    format!("cannot reach {servers}; see that a broker runs there, or give another address with -b")
+}
+
+/// An admin client whose cluster has answered. It is the first question, so it tells too if there is none.
+pub(crate) async fn admin(arguments: &ClusterArguments) -> Result<Admin> {
+    let admin = arguments.admin()?;
+    let config = admin.config();
+    let servers = names(&config.bootstrap_servers);
+    match patiently(&servers, config.default_api_timeout_ms, admin.describe_cluster()).await {
+        Ok(_) => Ok(admin),
+        Err(error @ AdminError::TimedOut { .. }) => Err(error).context(unreachable(&servers)),
         Err(error) => Err(error.into()),
     }
 }

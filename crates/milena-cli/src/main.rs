@@ -3,10 +3,14 @@
 mod broker;
 mod cluster;
 mod consume;
+mod group;
+mod info;
+mod output;
 mod perf;
 mod protocol;
 mod signals;
-mod skew;
+mod topic;
+mod txn;
 
 use std::process::ExitCode;
 
@@ -33,15 +37,24 @@ enum Command {
     /// Print the records of a topic, alone or as a member of a group
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
+    /// Look after topics: list, describe, create, delete, add partitions, change settings, delete records, see their skew
+    #[command(subcommand, visible_alias = "topics")]
+    Topic(topic::Command),
+    /// Look after groups: list, describe, see members, move to another offset, delete
+    #[command(subcommand, visible_alias = "groups")]
+    Group(group::Command),
+    /// Look at a cluster
+    #[command(subcommand)]
+    Cluster(info::Command),
+    /// Look after transactions: list, describe, abort
+    #[command(subcommand)]
+    Txn(txn::Command),
     /// Measure how fast a cluster can be read
     #[command(subcommand)]
     Perf(perf::Command),
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
-    /// Look into topics
-    #[command(subcommand)]
-    Topic(skew::Topic),
 }
 
 fn main() -> ExitCode {
@@ -49,9 +62,12 @@ fn main() -> ExitCode {
         Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
         Command::Consume(arguments) => consume::run(&arguments),
+        Command::Topic(command) => topic::run(&command),
+        Command::Group(command) => group::run(&command),
+        Command::Cluster(command) => info::run(&command),
+        Command::Txn(command) => txn::run(&command),
         Command::Perf(command) => perf::run(&command),
         Command::Protocol(command) => protocol::run(&command),
-        Command::Topic(command) => skew::run(&command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

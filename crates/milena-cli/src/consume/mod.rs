@@ -21,6 +21,7 @@ use crate::{
 use ends::Ends;
 use format::Format;
 use start::Start;
+pub(crate) use start::parse_time;
 
 pub(crate) use json::Text;
 

@@ -29,7 +29,8 @@ pub(super) fn parse(text: &str) -> Result<Start, String> {
     })
 }
 
-fn parse_time(text: &str) -> Option<i64> {
+/// Milliseconds since 1970, or a time as TOML writes it; in UTC if it names no zone.
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
     if let Ok(millis) = text.parse() {
         return Some(millis).filter(|millis| *millis >= 0);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Definition, consumer_table::CONSUMER_CONFIGS, librdkafka_table::LIBRDKAFKA_CONFIGS,
+    Definition, admin_table::ADMIN_CONFIGS, consumer_table::CONSUMER_CONFIGS, librdkafka_table::LIBRDKAFKA_CONFIGS,
     producer_librdkafka_table as of_producer, producer_table::PRODUCER_CONFIGS, security_table::SECURITY_CONFIGS,
 };
 
@@ -13,16 +13,18 @@ use super::{
 pub enum ClientKind {
     Consumer,
     Producer,
+    Admin,
 }
 
 impl ClientKind {
-    pub(super) const ALL: [Self; 2] = [Self::Consumer, Self::Producer];
+    pub(super) const ALL: [Self; 3] = [Self::Consumer, Self::Producer, Self::Admin];
 
     /// Every key that this client knows: Kafka's and our own.
     pub fn definitions(self) -> impl Iterator<Item = &'static Definition> {
         let own = match self {
             Self::Consumer => CONSUMER_CONFIGS,
             Self::Producer => PRODUCER_CONFIGS,
+            Self::Admin => ADMIN_CONFIGS,
         };
         own.iter().chain(SECURITY_CONFIGS)
     }
@@ -32,6 +34,7 @@ impl ClientKind {
         let (own, of_others): (&[Definition], &[&str]) = match self {
             Self::Consumer => (&[], &[]),
             Self::Producer => (of_producer::LIBRDKAFKA_PRODUCER_CONFIGS, of_producer::CONSUMERS_ONLY),
+            Self::Admin => (&[], of_producer::CONSUMERS_ONLY),
         };
         let common = LIBRDKAFKA_CONFIGS.iter();
         common
@@ -44,6 +47,7 @@ impl ClientKind {
         match self {
             Self::Consumer => "docs/consumer-config.md",
             Self::Producer => "docs/producer-config.md",
+            Self::Admin => "docs/admin-config.md",
         }
     }
 }
@@ -53,6 +57,7 @@ impl fmt::Display for ClientKind {
         f.write_str(match self {
             Self::Consumer => "the consumer",
             Self::Producer => "the producer",
+            Self::Admin => "the admin client",
         })
     }
 }

@@ -54,7 +54,7 @@ pub fn document(client: ClientKind) -> String {
     }
     page.push_str(match client {
         ClientKind::Consumer => ALIASES,
-        ClientKind::Producer => PRODUCER_ALIASES,
+        ClientKind::Producer | ClientKind::Admin => PLAIN_ALIASES,
     });
     for definition in client.definitions() {
         for alias in definition.aliases {
@@ -175,7 +175,7 @@ and `end`, and `error`.
 |---|---|---|
 ";
 
-const PRODUCER_ALIASES: &str = "
+const PLAIN_ALIASES: &str = "
 ## Other names
 
 librdkafka's names, some of which were Kafka's once.

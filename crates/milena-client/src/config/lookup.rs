@@ -112,7 +112,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
 mod tests {
     use super::*;
     use crate::config::{
-        consumer_table::CONSUMER_CONFIGS, librdkafka_table::LIBRDKAFKA_CONFIGS,
+        admin_table::ADMIN_CONFIGS, consumer_table::CONSUMER_CONFIGS, librdkafka_table::LIBRDKAFKA_CONFIGS,
         producer_librdkafka_table::LIBRDKAFKA_PRODUCER_CONFIGS, producer_table::PRODUCER_CONFIGS,
         security_table::SECURITY_CONFIGS,
     };
@@ -122,6 +122,7 @@ mod tests {
         for table in [
             CONSUMER_CONFIGS,
             PRODUCER_CONFIGS,
+            ADMIN_CONFIGS,
             SECURITY_CONFIGS,
             LIBRDKAFKA_CONFIGS,
             LIBRDKAFKA_PRODUCER_CONFIGS,

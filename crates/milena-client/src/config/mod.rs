@@ -1,14 +1,17 @@
 //! Settings under Kafka's names, in two steps.
 //!
 //! Raw: [`ConfigMap`] has keys and texts as somebody gave them, in code, in a map, in a `.properties` or a TOML file, each
-//! with where it came from. Resolved: [`ConsumerConfig`] and [`ProducerConfig`] have typed fields that were checked.
+//! with where it came from. Resolved: [`ConsumerConfig`], [`ProducerConfig`] and [`AdminConfig`] have typed fields that
+//! were checked.
 //!
-//! What is known about each key stands in tables, one for each [`ClientKind`]: `consumer_table.rs` and
-//! `producer_table.rs`, `security_table.rs` for all, and for keys that only librdkafka has `librdkafka_table.rs` and
-//! `producer_librdkafka_table.rs`. A key that means nothing here is refused with a reason (`lookup.rs`, `names.rs`);
-//! nothing is accepted and then ignored. `docs/consumer-config.md` and `docs/producer-config.md` are written from the
-//! tables.
+//! What is known about each key stands in tables, one for each [`ClientKind`]: `consumer_table.rs`,
+//! `producer_table.rs` and `admin_table.rs`, `security_table.rs` for all, and for keys that only librdkafka has
+//! `librdkafka_table.rs` and `producer_librdkafka_table.rs`. A key that means nothing here is refused with a reason
+//! (`lookup.rs`, `names.rs`); nothing is accepted and then ignored. `docs/consumer-config.md`, `docs/producer-config.md`
+//! and `docs/admin-config.md` are written from the tables.
 
+mod admin;
+mod admin_table;
 mod builder;
 mod checks;
 mod client;
@@ -38,6 +41,7 @@ mod toml_text;
 mod types;
 mod value;
 
+pub use admin::{AdminConfig, AdminConfigBuilder};
 pub use builder::ConsumerConfigBuilder;
 pub use client::ClientKind;
 pub use consumer::ConsumerConfig;

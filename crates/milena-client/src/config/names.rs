@@ -12,6 +12,7 @@ pub(super) fn suggestion(client: ClientKind, name: &str) -> Option<&'static str>
     let (prefixes, old_names) = match client {
         ClientKind::Consumer => (PREFIXES, OLD_NAMES),
         ClientKind::Producer => (producer_names::PREFIXES, producer_names::OLD_NAMES),
+        ClientKind::Admin => (ADMIN_PREFIXES, ADMIN_OLD_NAMES),
     };
     let name = prefixes
         .iter()
@@ -105,6 +106,27 @@ const PREFIXES: &[&str] = &[
     "kafka.consumer.",
     "kafka.",
     "consumer.",
+];
+
+const ADMIN_PREFIXES: &[&str] = &[
+    "spring.kafka.admin.properties.",
+    "spring.kafka.admin.",
+    "spring.kafka.properties.",
+    "spring.kafka.",
+    "admin.override.",
+    "kafka.admin.",
+    "kafka.",
+    "admin.",
+];
+
+const ADMIN_OLD_NAMES: &[(&str, &str)] = &[
+    ("api.timeout.ms", "default.api.timeout.ms"),
+    ("broker.list", "bootstrap.servers"),
+    ("brokers", "bootstrap.servers"),
+    ("num.retries", "retries"),
+    ("servers", "bootstrap.servers"),
+    ("timeout.ms", "default.api.timeout.ms"),
+    ("zookeeper.connect", "bootstrap.servers"),
 ];
 
 /// Names that Kafka once had, that books have, and that people write.

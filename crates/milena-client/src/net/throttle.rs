@@ -36,28 +36,63 @@ macro_rules! throttled {
 throttled! {
     AddOffsetsToTxnResponse: Some(1);
     AddPartitionsToTxnResponse: Some(1);
+    AlterClientQuotasResponse: Some(0);
+    AlterPartitionReassignmentsResponse: Some(0);
+    AlterUserScramCredentialsResponse: Some(0);
     ApiVersionsResponse: Some(2);
     ConsumerGroupDescribeResponse: None;
     ConsumerGroupHeartbeatResponse: None;
+    CreateAclsResponse: Some(1);
+    CreatePartitionsResponse: Some(1);
     CreateTopicsResponse: Some(3);
+    DeleteAclsResponse: Some(1);
+    DeleteGroupsResponse: Some(1);
+    DeleteRecordsResponse: Some(1);
+    DeleteTopicsResponse: Some(2);
+    DescribeAclsResponse: Some(1);
+    DescribeClientQuotasResponse: Some(0);
+    DescribeClusterResponse: Some(0);
+    DescribeConfigsResponse: Some(2);
+    DescribeGroupsResponse: Some(2);
+    DescribeLogDirsResponse: Some(1);
+    DescribeProducersResponse: Some(0);
     DescribeTopicPartitionsResponse: Some(0);
     EndTxnResponse: Some(1);
+    DescribeTransactionsResponse: Some(0);
+    DescribeUserScramCredentialsResponse: Some(0);
+    ElectLeadersResponse: Some(0);
     FetchResponse: Some(8);
     FindCoordinatorResponse: Some(2);
     GetTelemetrySubscriptionsResponse: None;
     HeartbeatResponse: Some(2);
+    IncrementalAlterConfigsResponse: Some(0);
     InitProducerIdResponse: Some(1);
     JoinGroupResponse: Some(3);
     LeaveGroupResponse: Some(2);
+    ListConfigResourcesResponse: Some(0);
+    ListGroupsResponse: Some(2);
     ListOffsetsResponse: Some(3);
+    ListPartitionReassignmentsResponse: Some(0);
+    ListTransactionsResponse: Some(0);
     MetadataResponse: Some(6);
     OffsetCommitResponse: Some(4);
+    OffsetDeleteResponse: Some(0);
     OffsetFetchResponse: Some(4);
     OffsetForLeaderEpochResponse: None;
     ProduceResponse: Some(6);
     PushTelemetryResponse: None;
     SyncGroupResponse: Some(2);
     TxnOffsetCommitResponse: Some(1);
+    UpdateFeaturesResponse: Some(0);
+}
+
+/// Brokers send it to each other, and nobody slows those down.
+impl Throttled for WriteTxnMarkersResponse {
+    const QUIET_SINCE: Option<i16> = None;
+
+    fn throttle_time_ms(&self) -> i32 {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,10 @@
 
 mod range;
 mod show;
-mod yaml;
 
-use std::{
-    collections::BTreeMap,
-    io::{Write as _, stdout},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Result, bail};
-use clap::Subcommand;
 use milena_client::{
     consumer::{Consumer, ConsumerRecords, RecordRef, TopicPartition},
     producer::partition::skew::Skew,
@@ -19,19 +13,12 @@ use milena_client::{
 
 use crate::{
     cluster::{self, ClusterArguments},
+    output::OutputArguments,
     signals::Signals,
 };
 use range::Range;
-use show::Output;
 
-#[derive(Subcommand)]
-pub(crate) enum Topic {
-    /// Show how unevenly records, bytes and keys lie in the partitions of a topic
-    #[command(after_help = HELP)]
-    Skew(Arguments),
-}
-
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Examples:
   milena topic skew -b localhost:9092 -t orders
   milena topic skew -b localhost:9092 -t orders --since 1h --top 10
@@ -57,20 +44,14 @@ pub(crate) struct Arguments {
     /// How many of the most frequent keys to show for each partition
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: u16,
-    /// For programs: json or yaml
-    #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Output>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 /// How long to wait for records before looking again whether all is read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(command: &Topic) -> Result<()> {
-    let Topic::Skew(arguments) = command;
-    cluster::run(show_skew(arguments))
-}
-
-async fn show_skew(arguments: &Arguments) -> Result<()> {
+pub(super) async fn show_skew(arguments: &Arguments) -> Result<()> {
     let mut signals = Signals::new()?;
     let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
     let mut consumer = arguments.cluster.consumer(&defaults, &[])?;
@@ -84,8 +65,11 @@ async fn show_skew(arguments: &Arguments) -> Result<()> {
     let Some(skew) = reading.skew else {
         bail!("interrupted before anything was read");
     };
-    let text = show::text(&arguments.topic, &skew.report(), is_complete, arguments.output)?;
-    stdout().lock().write_all(text.as_bytes())?;
+    let report = skew.report();
+    let document = show::document(&arguments.topic, &report, is_complete);
+    arguments
+        .output
+        .print(&document, || show::table(&arguments.topic, &report, is_complete))?;
     Ok(closed?)
 }
 

@@ -2,21 +2,13 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
 use milena_client::producer::partition::skew::{KeyCount, PartitionSkew, SkewReport};
 use serde::Serialize;
 
-use super::yaml;
 use crate::consume::Text;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Output {
-    Json,
-    Yaml,
-}
-
 #[derive(Serialize)]
-struct Document<'a> {
+pub(super) struct Document<'a> {
     topic: &'a str,
     /// Whether all was read that was to be.
     complete: bool,
@@ -45,16 +37,7 @@ struct Key<'a> {
     at_most: u64,
 }
 
-pub(super) fn text(topic: &str, report: &SkewReport, complete: bool, output: Option<Output>) -> Result<String> {
-    let document = document(topic, report, complete);
-    Ok(match output {
-        None => table(topic, report, complete),
-        Some(Output::Json) => format!("{}\n", serde_json::to_string(&document)?),
-        Some(Output::Yaml) => yaml::text(&serde_json::to_value(&document)?),
-    })
-}
-
-fn document<'a>(topic: &'a str, report: &'a SkewReport, complete: bool) -> Document<'a> {
+pub(super) fn document<'a>(topic: &'a str, report: &'a SkewReport, complete: bool) -> Document<'a> {
     let partitions = report.partitions.iter().map(|partition| Partition {
         partition: partition.partition,
         records: partition.records,
@@ -94,7 +77,7 @@ const COLUMNS: [&str; 8] = [
     "TOP-KEYS",
 ];
 
-fn table(topic: &str, report: &SkewReport, complete: bool) -> String {
+pub(super) fn table(topic: &str, report: &SkewReport, complete: bool) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(report.partitions.iter().map(|partition| row(topic, partition)));
     let widths: [usize; 8] = std::array::from_fn(|column| {
@@ -169,11 +152,11 @@ mod tests {
         let mut skew = Skew::new(1, 1);
         skew.add(0, Some(b"k"), 5);
         let report = skew.report();
-        let shown = |complete, output| text("t", &report, complete, output).unwrap();
-        assert!(shown(false, None).ends_with("Reading was interrupted: this is what was read until then.\n"));
-        assert!(!shown(true, None).contains("interrupted"));
-        assert!(shown(false, Some(Output::Json)).contains("\"complete\":false"));
-        assert!(shown(false, Some(Output::Yaml)).contains("\ncomplete: false\n"));
+        let shown = |complete| table("t", &report, complete);
+        assert!(shown(false).ends_with("Reading was interrupted: this is what was read until then.\n"));
+        assert!(!shown(true).contains("interrupted"));
+        let json = serde_json::to_string(&document("t", &report, false)).unwrap();
+        assert!(json.contains("\"complete\":false"));
     }
 
     #[test]

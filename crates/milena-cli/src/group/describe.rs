@@ -1,0 +1,165 @@
+//! `milena group describe`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use milena_client::{
+    admin::{Admin, GroupDescription, OffsetSpec},
+    consumer::TopicPartition,
+};
+use serde::Serialize;
+
+use super::{Common, Groups};
+use crate::{
+    cluster,
+    output::{Table, split},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    groups: Groups,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Serialize)]
+struct Described {
+    group: String,
+    #[serde(rename = "type")]
+    group_type: String,
+    state: String,
+    assignment_strategy: String,
+    coordinator: Coordinator,
+    members: usize,
+    /// Over all partitions that have an offset.
+    lag: i64,
+    partitions: Vec<Partition>,
+}
+
+#[derive(Serialize)]
+struct Coordinator {
+    id: i32,
+    host: String,
+    port: u16,
+}
+
+#[derive(Serialize)]
+struct Partition {
+    topic: String,
+    partition: i32,
+    current_offset: Option<i64>,
+    log_end_offset: Option<i64>,
+    lag: Option<i64>,
+    consumer_id: Option<String>,
+    host: Option<String>,
+    client_id: Option<String>,
+}
+
+pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
+    let names = arguments.groups.names()?;
+    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let (groups, problems) = split(admin.describe_groups(names).await);
+    let names: Vec<_> = groups.iter().map(|(name, _)| name.clone()).collect();
+    let (committed, unread) = split(admin.list_group_offsets(names).await);
+    let mut committed: BTreeMap<_, _> = committed.into_iter().collect();
+    let mut described = vec![];
+    for (name, group) in groups {
+        let offsets = committed.remove(&name).unwrap_or_default();
+        let offsets = offsets
+            .into_iter()
+            .map(|(partition, at)| (partition, at.offset))
+            .collect();
+        described.push(describe_one(&admin, group, offsets).await);
+    }
+    let text = || described.iter().map(text).collect::<Vec<_>>().join("\n");
+    arguments.common.output.print(&described, text)?;
+    problems.and(unread)
+}
+
+async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<TopicPartition, i64>) -> Described {
+    let assigned = group.members.iter().flat_map(|member| &member.assignment);
+    let all: BTreeSet<TopicPartition> = assigned.chain(offsets.keys()).cloned().collect();
+    let ends = admin
+        .list_offsets(all.iter().map(|partition| (partition.clone(), OffsetSpec::Latest)))
+        .await;
+    let partitions = all.into_iter().map(|partition| {
+        let current_offset = offsets.get(&partition).copied();
+        // One without a leader, or whose topic is gone, has no end to show.
+        let end = ends
+            .get(&partition)
+            .and_then(|end| end.as_ref().ok().copied().flatten());
+        let log_end_offset = end.map(|end| end.offset);
+        let owner = group
+            .members
+            .iter()
+            .find(|member| member.assignment.contains(&partition));
+        Partition {
+            topic: partition.topic.to_string(),
+            partition: partition.partition,
+            current_offset,
+            log_end_offset,
+            lag: log_end_offset
+                .zip(current_offset)
+                .map(|(end, current)| (end - current).max(0)),
+            consumer_id: owner.map(|owner| owner.member_id.to_string()),
+            host: owner.map(|owner| owner.host.to_string()),
+            client_id: owner.map(|owner| owner.client_id.to_string()),
+        }
+    });
+    let partitions: Vec<Partition> = partitions.collect();
+    Described {
+        group: group.group_id.to_string(),
+        group_type: group.group_type.name().to_owned(),
+        state: group.state.to_string(),
+        assignment_strategy: group.assignor.to_string(),
+        coordinator: Coordinator {
+            id: group.coordinator.id,
+            host: group.coordinator.host.to_string(),
+            port: group.coordinator.port,
+        },
+        members: group.members.len(),
+        lag: partitions.iter().filter_map(|partition| partition.lag).sum(),
+        partitions,
+    }
+}
+
+fn text(group: &Described) -> String {
+    let Coordinator { id, host, port } = &group.coordinator;
+    let strategy = match group.assignment_strategy.as_str() {
+        "" => "-",
+        name => name,
+    };
+    let summary = format!(
+        "Group: {}  State: {}  Type: {}  Members: {}  Lag: {}  AssignmentStrategy: {strategy}  Coordinator: {host}:{port} \
+         ({id})\n",
+        group.group, group.state, group.group_type, group.members, group.lag
+    );
+    let mut table = Table::new(&[
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    ]);
+    let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    for partition in &group.partitions {
+        table.row([
+            group.group.clone(),
+            partition.topic.clone(),
+            partition.partition.to_string(),
+            number(partition.current_offset),
+            number(partition.log_end_offset),
+            number(partition.lag),
+            text(&partition.consumer_id),
+            text(&partition.host),
+            text(&partition.client_id),
+        ]);
+    }
+    summary + &table.write()
+}

@@ -1,0 +1,95 @@
+//! What commands print: tables for people, JSON and YAML for programs.
+
+mod table;
+mod yaml;
+
+pub(crate) use table::Table;
+
+use std::io::{Write as _, stdout};
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use milena_client::admin::{AdminError, Results};
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for people
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct OutputArguments {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+impl OutputArguments {
+    /// Prints what there is to say: `value` for programs, `text` for people.
+    pub(crate) fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+        let text = match self.output {
+            Format::Text => text(),
+            Format::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
+            Format::Yaml => yaml::write(&serde_json::to_value(value)?),
+        };
+        stdout().lock().write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// What became of one item, for programs.
+#[derive(Serialize)]
+pub(crate) struct Outcome {
+    name: String,
+    /// `None` if it is done.
+    error: Option<String>,
+}
+
+/// Prints what was done to each item. Errors go where errors go, and make the command fail.
+pub(crate) fn print_outcomes<K: ToString, V>(
+    output: &OutputArguments,
+    results: Results<K, V>,
+    done: impl Fn(&str, &V) -> String,
+) -> Result<()> {
+    let outcomes: Vec<Outcome> = results
+        .iter()
+        .map(|(key, result)| Outcome {
+            name: key.to_string(),
+            error: result.as_ref().err().map(ToString::to_string),
+        })
+        .collect();
+    output.print(&outcomes, || {
+        let done = results.iter().filter_map(|(key, result)| {
+            let value = result.as_ref().ok()?;
+            Some(format!("{}\n", done(&key.to_string(), value)))
+        });
+        done.collect()
+    })?;
+    fail_if_any(results.into_values().filter_map(Result::err))
+}
+
+/// The good results; the bad ones as one error, for later.
+pub(crate) fn split<K: Ord, V>(results: Results<K, V>) -> (Vec<(K, V)>, Result<()>) {
+    let (mut good, mut bad) = (vec![], vec![]);
+    for (key, result) in results {
+        match result {
+            Ok(value) => good.push((key, value)),
+            Err(error) => bad.push(error),
+        }
+    }
+    (good, fail_if_any(bad))
+}
+
+/// An error with a line for each that there is.
+pub(crate) fn fail_if_any(errors: impl IntoIterator<Item = AdminError>) -> Result<()> {
+    let lines: Vec<String> = errors.into_iter().map(|error| error.to_string()).collect();
+    match lines.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow!(lines.join("\nmilena: "))),
+    }
+}

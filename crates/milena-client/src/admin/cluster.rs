@@ -1,0 +1,121 @@
+//! The cluster and its brokers.
+
+use bytestring::ByteString;
+use milena_wire::messages::{DescribeClusterRequest, DescribeClusterResponse, MetadataRequest, MetadataResponse};
+
+use super::{
+    Admin, AdminError,
+    ask::{Ask, Told},
+    error::check,
+    own,
+    route::Route,
+};
+use crate::{
+    consumer::Node,
+    metadata::{Broker, MetadataCache, VERSION_MIN},
+};
+
+/// Brokers and not controllers.
+const BROKERS: i8 = 1;
+const ENDPOINT_TYPE_SINCE: i16 = 1;
+const FENCED_SINCE: i16 = 2;
+const ITEM: &str = "the cluster";
+
+/// A cluster and its brokers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterDescription {
+    /// `None` if the broker is too old to say.
+    pub cluster_id: Option<ByteString>,
+    /// Who decides about the cluster, or stands for whoever does; `None` while there is nobody.
+    pub controller: Option<Node>,
+    /// By their ids.
+    pub brokers: Vec<ClusterBroker>,
+}
+
+/// A broker of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterBroker {
+    pub node: Node,
+    /// It is registered, but does not serve.
+    pub fenced: bool,
+}
+
+impl Admin {
+    /// The cluster's id, its controller and its brokers, those included that do not serve at the moment.
+    pub async fn describe_cluster(&self) -> Result<ClusterDescription, AdminError> {
+        let ask = Ask::new(
+            "",
+            |_| Route::Any,
+            |batch| DescribeClusterRequest {
+                endpoint_type: if batch.version >= ENDPOINT_TYPE_SINCE {
+                    BROKERS
+                } else {
+                    1
+                },
+                include_fenced_brokers: batch.version >= FENCED_SINCE,
+                ..Default::default()
+            },
+            |told: &Told<&str>, response: DescribeClusterResponse| {
+                check(response.error_code, response.error_message.as_deref())?;
+                told.all(&described(&response))
+            },
+        );
+        match self.ask_one(ask, ITEM).await {
+            Err(AdminError::Unsupported { .. }) => self.describe_old_cluster().await,
+            other => other,
+        }
+    }
+
+    /// Brokers before Kafka 2.8 tell it in another way.
+    async fn describe_old_cluster(&self) -> Result<ClusterDescription, AdminError> {
+        let ask = Ask::new(
+            "",
+            |_| Route::Any,
+            |_| MetadataRequest {
+                topics: Some(vec![]),
+                allow_auto_topic_creation: false,
+                ..Default::default()
+            },
+            |told: &Told<&str>, response: MetadataResponse| {
+                let cluster = MetadataCache::of(&response, told.version);
+                let brokers = cluster.brokers().map(|broker| ClusterBroker {
+                    node: Node::from(broker),
+                    fenced: false,
+                });
+                told.all(&ClusterDescription {
+                    cluster_id: cluster.cluster_id().cloned(),
+                    controller: cluster.controller().map(Node::from),
+                    brokers: brokers.collect(),
+                })
+            },
+        );
+        self.ask_one(ask.version_min(VERSION_MIN), ITEM).await
+    }
+}
+
+fn described(response: &DescribeClusterResponse) -> ClusterDescription {
+    let brokers = response.brokers.iter().filter_map(|broker| {
+        // One that is fenced may have no address.
+        let known = Broker::new(broker.broker_id, &broker.host, broker.port, broker.rack.as_deref());
+        let node = known.as_ref().map(Node::from).or_else(|| {
+            broker.is_fenced.then(|| Node {
+                id: broker.broker_id,
+                host: own(&broker.host),
+                port: 0,
+                rack: broker.rack.as_ref().map(own),
+            })
+        });
+        Some(ClusterBroker {
+            node: node?,
+            fenced: broker.is_fenced,
+        })
+    });
+    let mut brokers: Vec<ClusterBroker> = brokers.collect();
+    brokers.sort_unstable_by_key(|broker| broker.node.id);
+    let controller = brokers.iter().find(|broker| broker.node.id == response.controller_id);
+    ClusterDescription {
+        cluster_id: Some(own(&response.cluster_id)).filter(|id| !id.is_empty()),
+        controller: controller.map(|broker| broker.node.clone()),
+        brokers,
+    }
+}

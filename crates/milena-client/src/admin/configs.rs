@@ -1,0 +1,323 @@
+//! Settings of topics, brokers and groups.
+
+use std::{collections::BTreeMap, fmt};
+
+use bytestring::ByteString;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeConfigsRequest, IncrementalAlterConfigsRequest, ListConfigResourcesRequest,
+        ListConfigResourcesResponse,
+        create_topics_response::CreatableTopicConfigs,
+        describe_configs_request::DescribeConfigsResource,
+        describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult},
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    },
+};
+
+use super::{
+    Admin, AdminError, Results,
+    ask::{Ask, Told},
+    error::check,
+    own, own_option,
+    route::Route,
+    values::named_codes,
+};
+
+/// From this version on other resources than client metrics can be listed.
+const LIST_ALL_KINDS_SINCE: i16 = 1;
+
+named_codes! {
+    /// What has settings.
+    pub enum ResourceKind: i8 {
+        Topic = 2, "topic";
+        Broker = 4, "broker";
+        BrokerLogger = 8, "broker-logger";
+        ClientMetrics = 16, "client-metrics";
+        Group = 32, "group";
+    }
+}
+
+named_codes! {
+    /// Where a value comes from.
+    pub enum ConfigSource: i8 {
+        Topic = 1, "DYNAMIC_TOPIC_CONFIG";
+        DynamicBroker = 2, "DYNAMIC_BROKER_CONFIG";
+        DynamicDefaultBroker = 3, "DYNAMIC_DEFAULT_BROKER_CONFIG";
+        StaticBroker = 4, "STATIC_BROKER_CONFIG";
+        Default = 5, "DEFAULT_CONFIG";
+        DynamicBrokerLogger = 6, "DYNAMIC_BROKER_LOGGER_CONFIG";
+        ClientMetrics = 7, "DYNAMIC_CLIENT_METRICS_CONFIG";
+        Group = 8, "DYNAMIC_GROUP_CONFIG";
+    }
+}
+
+/// What has settings of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConfigResource {
+    pub kind: ResourceKind,
+    /// The name of the topic or group, the id of the broker; empty for what all brokers share.
+    pub name: ByteString,
+}
+
+impl ConfigResource {
+    pub fn topic(name: impl Into<ByteString>) -> Self {
+        Self::new(ResourceKind::Topic, name)
+    }
+
+    pub fn group(name: impl Into<ByteString>) -> Self {
+        Self::new(ResourceKind::Group, name)
+    }
+
+    pub fn broker(id: i32) -> Self {
+        Self::new(ResourceKind::Broker, id.to_string())
+    }
+
+    /// The settings that all brokers share.
+    pub fn all_brokers() -> Self {
+        Self::new(ResourceKind::Broker, "")
+    }
+
+    pub fn new(kind: ResourceKind, name: impl Into<ByteString>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+        }
+    }
+
+    /// Only a broker itself knows and changes its own settings.
+    fn route(&self, otherwise: Route) -> Route {
+        let is_broker = matches!(self.kind, ResourceKind::Broker | ResourceKind::BrokerLogger);
+        let id = is_broker.then(|| self.name.parse().ok()).flatten();
+        id.map_or(otherwise, Route::Broker)
+    }
+}
+
+impl fmt::Display for ConfigResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, &*self.name) {
+            (ResourceKind::Broker, "") => f.write_str("all brokers"),
+            (kind, name) => write!(f, "{kind} {name}"),
+        }
+    }
+}
+
+/// A setting and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigEntry {
+    pub name: ByteString,
+    /// `None` if it has none, or if it is a secret.
+    pub value: Option<ByteString>,
+    pub source: ConfigSource,
+    /// It cannot be changed while the broker runs.
+    pub read_only: bool,
+    /// It is a secret.
+    pub sensitive: bool,
+    /// All values that there are for it, the one that counts first.
+    pub synonyms: Vec<ConfigSynonym>,
+    /// What the broker says about it, if it does.
+    pub documentation: Option<ByteString>,
+}
+
+/// One of the values that there are for a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigSynonym {
+    pub name: ByteString,
+    pub value: Option<ByteString>,
+    pub source: ConfigSource,
+}
+
+/// A change of one setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigChange {
+    Set(ByteString),
+    /// Back to what it would be without a value of its own.
+    Delete,
+    /// Adds elements to a list.
+    Append(ByteString),
+    /// Takes elements out of a list.
+    Subtract(ByteString),
+}
+
+impl ConfigChange {
+    fn code(&self) -> i8 {
+        match self {
+            Self::Set(_) => 0,
+            Self::Delete => 1,
+            Self::Append(_) => 2,
+            Self::Subtract(_) => 3,
+        }
+    }
+
+    fn value(&self) -> Option<ByteString> {
+        match self {
+            Self::Set(value) | Self::Append(value) | Self::Subtract(value) => Some(value.clone()),
+            Self::Delete => None,
+        }
+    }
+}
+
+/// Nobody wants to wait until a topic appears whose settings are asked for.
+const NO_SUCH_TOPIC: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition];
+
+/// What is to change for each resource.
+type Changes = BTreeMap<ConfigResource, Vec<(ByteString, ConfigChange)>>;
+
+impl Admin {
+    /// All settings of topics, brokers and groups, by name, with where each value comes from.
+    pub async fn describe_configs(
+        &self,
+        resources: impl IntoIterator<Item = ConfigResource>,
+    ) -> Results<ConfigResource, Vec<ConfigEntry>> {
+        let asked = |resource: &ConfigResource| DescribeConfigsResource {
+            resource_type: resource.kind.code(),
+            resource_name: resource.name.clone(),
+            configuration_keys: None,
+            ..Default::default()
+        };
+        let ask = Ask::new(
+            "",
+            |resource: &ConfigResource| resource.route(Route::Any),
+            move |batch| DescribeConfigsRequest {
+                resources: batch.keys.iter().map(asked).collect(),
+                include_synonyms: batch.version >= 1,
+                include_documentation: false,
+                ..Default::default()
+            },
+            |_, response| {
+                let results = response.results.iter().map(|result: &DescribeConfigsResult| {
+                    let outcome = check(result.error_code, result.error_message.as_deref());
+                    let mut entries: Vec<ConfigEntry> = result.configs.iter().map(entry).collect();
+                    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+                    let resource = ConfigResource::new(result.resource_type.into(), own(&result.resource_name));
+                    (resource, outcome.map(|()| entries))
+                });
+                Ok(results.collect())
+            },
+        );
+        self.ask(ask.finals(NO_SUCH_TOPIC), resources).await
+    }
+
+    /// Changes settings and leaves those that are not named as they are. All changes of a resource are made, or none.
+    pub async fn alter_configs<N: Into<ByteString>>(
+        &self,
+        changes: impl IntoIterator<Item = (ConfigResource, N, ConfigChange)>,
+    ) -> Results<ConfigResource, ()> {
+        self.alter(changes, false).await
+    }
+
+    /// Asks whether settings could be changed, and changes none.
+    pub async fn validate_configs<N: Into<ByteString>>(
+        &self,
+        changes: impl IntoIterator<Item = (ConfigResource, N, ConfigChange)>,
+    ) -> Results<ConfigResource, ()> {
+        self.alter(changes, true).await
+    }
+
+    async fn alter<N: Into<ByteString>>(
+        &self,
+        changes: impl IntoIterator<Item = (ConfigResource, N, ConfigChange)>,
+        validate_only: bool,
+    ) -> Results<ConfigResource, ()> {
+        let mut by_resource = Changes::new();
+        for (resource, name, change) in changes {
+            by_resource.entry(resource).or_default().push((name.into(), change));
+        }
+        let resources: Vec<ConfigResource> = by_resource.keys().cloned().collect();
+        let ask = Ask::new(
+            "",
+            |resource: &ConfigResource| resource.route(Route::Controller),
+            move |batch| IncrementalAlterConfigsRequest {
+                resources: batch
+                    .keys
+                    .iter()
+                    .map(|resource| altered(resource, &by_resource))
+                    .collect(),
+                validate_only,
+                ..Default::default()
+            },
+            |_, response| {
+                let results = response.responses.iter().map(|result| {
+                    let resource = ConfigResource::new(result.resource_type.into(), own(&result.resource_name));
+                    (resource, check(result.error_code, result.error_message.as_deref()))
+                });
+                Ok(results.collect())
+            },
+        );
+        self.ask(ask.finals(NO_SUCH_TOPIC), resources).await
+    }
+
+    /// All topics, brokers, groups and so on that have settings of their own or could have; of these kinds, or of all if
+    /// none is named.
+    pub async fn list_config_resources(
+        &self,
+        kinds: impl IntoIterator<Item = ResourceKind>,
+    ) -> Result<Vec<ConfigResource>, AdminError> {
+        let kinds: Vec<i8> = kinds.into_iter().map(ResourceKind::code).collect();
+        let ask = Ask::new(
+            "",
+            |_| Route::Any,
+            move |_| ListConfigResourcesRequest {
+                resource_types: kinds.clone(),
+                ..Default::default()
+            },
+            |told: &Told<&str>, response: ListConfigResourcesResponse| {
+                check(response.error_code, None)?;
+                let found = response.config_resources.iter();
+                let found =
+                    found.map(|found| ConfigResource::new(found.resource_type.into(), own(&found.resource_name)));
+                let mut found: Vec<ConfigResource> = found.collect();
+                found.sort_unstable();
+                told.all(&found)
+            },
+        );
+        self.ask_one(ask.version_min(LIST_ALL_KINDS_SINCE), "the list of what has settings")
+            .await
+    }
+}
+
+fn altered(resource: &ConfigResource, changes: &Changes) -> AlterConfigsResource {
+    let changes = changes.get(resource).into_iter().flatten();
+    let changes = changes.map(|(name, change)| AlterableConfig {
+        name: name.clone(),
+        config_operation: change.code(),
+        value: change.value(),
+        ..Default::default()
+    });
+    AlterConfigsResource {
+        resource_type: resource.kind.code(),
+        resource_name: resource.name.clone(),
+        configs: changes.collect(),
+        ..Default::default()
+    }
+}
+
+fn entry(config: &DescribeConfigsResourceResult) -> ConfigEntry {
+    let synonyms = config.synonyms.iter().map(|synonym| ConfigSynonym {
+        name: own(&synonym.name),
+        value: own_option(&synonym.value),
+        source: synonym.source.into(),
+    });
+    ConfigEntry {
+        name: own(&config.name),
+        value: own_option(&config.value),
+        source: config.config_source.into(),
+        read_only: config.read_only,
+        sensitive: config.is_sensitive,
+        synonyms: synonyms.collect(),
+        documentation: own_option(&config.documentation),
+    }
+}
+
+/// A setting as the answer to CreateTopics tells it.
+pub(super) fn created_entry(config: &CreatableTopicConfigs) -> ConfigEntry {
+    ConfigEntry {
+        name: own(&config.name),
+        value: own_option(&config.value),
+        source: config.config_source.into(),
+        read_only: config.read_only,
+        sensitive: config.is_sensitive,
+        synonyms: vec![],
+        documentation: None,
+    }
+}

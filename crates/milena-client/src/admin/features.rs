@@ -1,0 +1,158 @@
+//! What the cluster has agreed on.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
+    update_features_request::FeatureUpdateKey,
+};
+
+use super::{
+    Admin, AdminError, Results,
+    ask::{Ask, Told},
+    error::check,
+    own,
+    route::Route,
+    values::named_codes,
+};
+
+/// From this version on features are told.
+const FEATURES_SINCE: i16 = 3;
+/// From this version on it is told how a version may be lowered.
+const UPGRADE_TYPE_SINCE: i16 = 1;
+
+named_codes! {
+    /// In which direction a feature's version may change.
+    pub enum UpgradeType: i8 {
+        /// Only up.
+        Upgrade = 1, "UPGRADE";
+        /// Down, if nothing is lost by that.
+        SafeDowngrade = 2, "SAFE_DOWNGRADE";
+        /// Down, whatever is lost.
+        UnsafeDowngrade = 3, "UNSAFE_DOWNGRADE";
+    }
+}
+
+/// The features of a cluster, such as `metadata.version` and `transaction.version`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Features {
+    /// What is in force.
+    pub finalized: BTreeMap<ByteString, VersionLevels>,
+    /// Grows with every change of what is in force; `None` if the broker does not say.
+    pub finalized_epoch: Option<i64>,
+    /// What the broker that answered could do.
+    pub supported: BTreeMap<ByteString, VersionLevels>,
+}
+
+/// Versions from `min` to `max`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionLevels {
+    pub min: i16,
+    pub max: i16,
+}
+
+/// The version that a feature is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureUpdate {
+    /// Zero takes the feature out of force.
+    pub version: i16,
+    pub upgrade_type: UpgradeType,
+}
+
+impl Admin {
+    /// Which features are in force, and what the brokers could do.
+    pub async fn describe_features(&self) -> Result<Features, AdminError> {
+        let ask = Ask::new(
+            "",
+            |_| Route::Any,
+            |_| ApiVersionsRequest {
+                client_software_name: "milena".into(),
+                client_software_version: env!("CARGO_PKG_VERSION").into(),
+                ..Default::default()
+            },
+            |told: &Told<&str>, response: ApiVersionsResponse| {
+                check(response.error_code, None)?;
+                told.all(&features(&response))
+            },
+        );
+        self.ask_one(ask.version_min(FEATURES_SINCE), "the features of the cluster")
+            .await
+    }
+
+    /// Changes the versions of features. All of them change, or none.
+    pub async fn update_features<N: Into<ByteString>>(
+        &self,
+        updates: impl IntoIterator<Item = (N, FeatureUpdate)>,
+    ) -> Results<ByteString, ()> {
+        self.update(updates, false).await
+    }
+
+    /// Asks whether features could change, and changes none.
+    pub async fn validate_features<N: Into<ByteString>>(
+        &self,
+        updates: impl IntoIterator<Item = (N, FeatureUpdate)>,
+    ) -> Results<ByteString, ()> {
+        self.update(updates, true).await
+    }
+
+    async fn update<N: Into<ByteString>>(
+        &self,
+        updates: impl IntoIterator<Item = (N, FeatureUpdate)>,
+        validate_only: bool,
+    ) -> Results<ByteString, ()> {
+        let updates: BTreeMap<ByteString, FeatureUpdate> = updates
+            .into_iter()
+            .map(|(name, update)| (name.into(), update))
+            .collect();
+        let names: Vec<ByteString> = updates.keys().cloned().collect();
+        let ask = Ask::new(
+            "feature",
+            |_: &ByteString| Route::Controller,
+            move |batch| {
+                let updates = batch.keys.iter().filter_map(|name| {
+                    let update = updates.get(name)?;
+                    Some(FeatureUpdateKey {
+                        feature: name.clone(),
+                        max_version_level: update.version,
+                        upgrade_type: update.upgrade_type.code(),
+                        ..Default::default()
+                    })
+                });
+                UpdateFeaturesRequest {
+                    timeout_ms: batch.timeout_ms,
+                    feature_updates: updates.collect(),
+                    validate_only,
+                    ..Default::default()
+                }
+            },
+            |told: &Told<ByteString>, response: UpdateFeaturesResponse| {
+                check(response.error_code, response.error_message.as_deref())?;
+                // From version 2 on there is nothing to tell of those that went well.
+                let mut results: BTreeMap<_, _> = told.keys.iter().map(|key| (key.clone(), Ok(()))).collect();
+                for result in &response.results {
+                    let outcome = check(result.error_code, result.error_message.as_deref());
+                    results.insert(own(&result.feature), outcome);
+                }
+                Ok(results.into_iter().collect())
+            },
+        );
+        self.ask(ask.version_min(UPGRADE_TYPE_SINCE), names).await
+    }
+}
+
+fn features(response: &ApiVersionsResponse) -> Features {
+    let finalized = response.finalized_features.iter().map(|feature| {
+        let (min, max) = (feature.min_version_level, feature.max_version_level);
+        (own(&feature.name), VersionLevels { min, max })
+    });
+    let supported = response.supported_features.iter().map(|feature| {
+        let (min, max) = (feature.min_version, feature.max_version);
+        (own(&feature.name), VersionLevels { min, max })
+    });
+    Features {
+        finalized: finalized.collect(),
+        finalized_epoch: Some(response.finalized_features_epoch).filter(|epoch| *epoch >= 0),
+        supported: supported.collect(),
+    }
+}

@@ -1,0 +1,90 @@
+//! The directories of brokers.
+
+use std::collections::BTreeMap;
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{DescribeLogDirsRequest, DescribeLogDirsResponse, describe_log_dirs_response::DescribeLogDirsResult},
+};
+
+use super::{
+    Admin, AdminError, Results,
+    ask::{Ask, Told},
+    error::check,
+    own,
+    route::Route,
+};
+
+/// A directory of a broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogDir {
+    pub path: ByteString,
+    /// What is wrong with it, as in `KAFKA_STORAGE_ERROR`.
+    pub error: Option<ErrorCode>,
+    /// Of its disk; `None` if the broker is too old to say.
+    pub total_bytes: Option<i64>,
+    /// Of its disk; `None` if the broker is too old to say.
+    pub usable_bytes: Option<i64>,
+    pub replicas: BTreeMap<TopicPartition, LogDirReplica>,
+}
+
+/// A replica in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogDirReplica {
+    pub size_bytes: i64,
+    /// How many records it is behind.
+    pub offset_lag: i64,
+    /// It is being moved here from another directory.
+    pub future: bool,
+}
+
+impl Admin {
+    /// The directories of these brokers.
+    pub async fn describe_log_dirs(&self, brokers: impl IntoIterator<Item = i32>) -> Results<i32, Vec<LogDir>> {
+        let ask = Ask::new(
+            "log directories of broker",
+            |id: &i32| Route::Broker(*id),
+            |_| DescribeLogDirsRequest {
+                topics: None,
+                ..Default::default()
+            },
+            |told: &Told<i32>, response: DescribeLogDirsResponse| {
+                check(response.error_code, None)?;
+                let dirs: Vec<LogDir> = response.results.iter().map(log_dir).collect();
+                told.all(&dirs)
+            },
+        );
+        self.ask(ask, brokers).await
+    }
+
+    /// The directories of all brokers.
+    pub async fn describe_all_log_dirs(&self) -> Result<Results<i32, Vec<LogDir>>, AdminError> {
+        let brokers = self.broker_ids().await?;
+        Ok(self.describe_log_dirs(brokers).await)
+    }
+}
+
+fn log_dir(dir: &DescribeLogDirsResult) -> LogDir {
+    let mut replicas = BTreeMap::new();
+    for topic in &dir.topics {
+        let name = own(&topic.name);
+        for partition in &topic.partitions {
+            let replica = LogDirReplica {
+                size_bytes: partition.partition_size,
+                offset_lag: partition.offset_lag,
+                future: partition.is_future_key,
+            };
+            replicas.insert(TopicPartition::new(name.clone(), partition.partition_index), replica);
+        }
+    }
+    let told = |bytes: i64| Some(bytes).filter(|bytes| *bytes >= 0);
+    LogDir {
+        path: own(&dir.log_dir),
+        error: check(dir.error_code, None).err().map(|refusal| refusal.code),
+        total_bytes: told(dir.total_bytes),
+        usable_bytes: told(dir.usable_bytes),
+        replicas,
+    }
+}

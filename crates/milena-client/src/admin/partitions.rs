@@ -1,0 +1,119 @@
+//! Electing leaders.
+
+use milena_machines::TopicPartition;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{ElectLeadersRequest, ElectLeadersResponse, elect_leaders_request::TopicPartitions},
+};
+
+use super::{
+    Admin, AdminError, Results,
+    ask::{Ask, Told},
+    error::{Refusal, Trouble, check},
+    own,
+    route::Route,
+    topics_of,
+    values::named_codes,
+};
+
+/// From this version on it is said who may become leader.
+const ELECTION_TYPE_SINCE: i16 = 1;
+
+/// An election has one outcome, and another one would have no other.
+const OUTCOMES: &[ErrorCode] = &[
+    ErrorCode::ElectionNotNeeded,
+    ErrorCode::EligibleLeadersNotAvailable,
+    ErrorCode::PreferredLeaderNotAvailable,
+    ErrorCode::UnknownTopicOrPartition,
+];
+
+named_codes! {
+    /// Who may become leader.
+    pub enum ElectionType: i8 {
+        /// The first of the replicas, if it has all records.
+        Preferred = 0, "PREFERRED";
+        /// If nobody with all records is there, any replica: records are lost.
+        Unclean = 1, "UNCLEAN";
+    }
+}
+
+impl Admin {
+    /// Elects the leaders of partitions anew. One whose leader is the right one already gets `ELECTION_NOT_NEEDED`.
+    pub async fn elect_leaders(
+        &self,
+        election: ElectionType,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Results<TopicPartition, ()> {
+        let ask = Ask::new(
+            "leader of",
+            |_| Route::Controller,
+            move |batch| {
+                let topics = topics_of(&batch.keys).map(|(topic, partitions)| TopicPartitions {
+                    topic,
+                    partitions,
+                    ..Default::default()
+                });
+                ElectLeadersRequest {
+                    election_type: election.code(),
+                    topic_partitions: Some(topics.collect()),
+                    timeout_ms: batch.timeout_ms,
+                    ..Default::default()
+                }
+            },
+            |_: &Told<TopicPartition>, response: ElectLeadersResponse| {
+                check(response.error_code, None)?;
+                Ok(elected(&response))
+            },
+        );
+        self.ask(ask.version_min(version_min(election)).finals(OUTCOMES), partitions)
+            .await
+    }
+
+    /// Elects the leaders of all partitions anew that do not have the right one. Gives those whose leader has changed, or
+    /// could not be.
+    pub async fn elect_all_leaders(&self, election: ElectionType) -> Result<Results<TopicPartition, ()>, AdminError> {
+        let ask = Ask::new(
+            "",
+            |_| Route::Controller,
+            move |batch| ElectLeadersRequest {
+                election_type: election.code(),
+                topic_partitions: None,
+                timeout_ms: batch.timeout_ms,
+                ..Default::default()
+            },
+            |told: &Told<&str>, response: ElectLeadersResponse| {
+                check(response.error_code, None)?;
+                told.all(&elected(&response))
+            },
+        );
+        let ask = ask.version_min(version_min(election));
+        let elected = self.ask_one(ask, "the leaders of all partitions").await?;
+        let results = elected.into_iter().map(|(partition, result)| {
+            let item = format!("leader of {partition}");
+            (
+                partition,
+                result.map_err(|refusal| Trouble::Refused(refusal).into_error(item)),
+            )
+        });
+        Ok(results.collect())
+    }
+}
+
+fn version_min(election: ElectionType) -> i16 {
+    match election {
+        ElectionType::Preferred => 0,
+        _ => ELECTION_TYPE_SINCE,
+    }
+}
+
+fn elected(response: &ElectLeadersResponse) -> Vec<(TopicPartition, Result<(), Refusal>)> {
+    let topics = response.replica_election_results.iter();
+    let results = topics.flat_map(|topic| {
+        let name = own(&topic.topic);
+        topic.partition_result.iter().map(move |result| {
+            let outcome = check(result.error_code, result.error_message.as_deref());
+            (TopicPartition::new(name.clone(), result.partition_id), outcome)
+        })
+    });
+    results.collect()
+}

@@ -1,0 +1,81 @@
+//! Who writes to partitions.
+
+use milena_machines::TopicPartition;
+use milena_wire::messages::{
+    DescribeProducersRequest,
+    describe_producers_request::TopicRequest,
+    describe_producers_response::{self as wire, DescribeProducersResponse},
+};
+
+use super::{
+    Admin, Results,
+    ask::{Ask, Told},
+    error::check,
+    own,
+    route::Route,
+    topics_of,
+};
+
+/// What a partition remembers of an idempotent producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerState {
+    pub producer_id: i64,
+    pub producer_epoch: i32,
+    /// Of its last record.
+    pub last_sequence: i32,
+    /// Of its last record, in milliseconds since 1970.
+    pub last_timestamp: i64,
+    /// Of the coordinator that has ended its last transaction here; `None` if none has.
+    pub coordinator_epoch: Option<i32>,
+    /// Where its open transaction begins, if it has one.
+    pub transaction_start_offset: Option<i64>,
+}
+
+impl Admin {
+    /// The producers that the leaders of partitions remember.
+    pub async fn describe_producers(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Results<TopicPartition, Vec<ProducerState>> {
+        let ask = Ask::new(
+            "producers of",
+            |partition: &TopicPartition| Route::Leader(partition.clone()),
+            |batch| {
+                let topics = topics_of(&batch.keys).map(|(name, partition_indexes)| TopicRequest {
+                    name,
+                    partition_indexes,
+                    ..Default::default()
+                });
+                DescribeProducersRequest {
+                    topics: topics.collect(),
+                    ..Default::default()
+                }
+            },
+            |_: &Told<TopicPartition>, response: DescribeProducersResponse| {
+                let mut results = vec![];
+                for topic in &response.topics {
+                    let name = own(&topic.name);
+                    for partition in &topic.partitions {
+                        let outcome = check(partition.error_code, partition.error_message.as_deref());
+                        let producers: Vec<ProducerState> = partition.active_producers.iter().map(producer).collect();
+                        let key = TopicPartition::new(name.clone(), partition.partition_index);
+                        results.push((key, outcome.map(|()| producers)));
+                    }
+                }
+                Ok(results)
+            },
+        );
+        self.ask(ask, partitions).await
+    }
+}
+
+fn producer(state: &wire::ProducerState) -> ProducerState {
+    ProducerState {
+        producer_id: state.producer_id,
+        producer_epoch: state.producer_epoch,
+        last_sequence: state.last_sequence,
+        last_timestamp: state.last_timestamp,
+        coordinator_epoch: Some(state.coordinator_epoch).filter(|epoch| *epoch >= 0),
+        transaction_start_offset: Some(state.current_txn_start_offset).filter(|offset| *offset >= 0),
+    }
+}

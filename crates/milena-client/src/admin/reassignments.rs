@@ -1,0 +1,136 @@
+//! Moving partitions between brokers.
+
+use std::collections::BTreeMap;
+
+use milena_machines::TopicPartition;
+use milena_wire::messages::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic},
+    list_partition_reassignments_request::ListPartitionReassignmentsTopics,
+};
+
+use super::{
+    Admin, AdminError, Results,
+    ask::{Ask, Told},
+    error::check,
+    own,
+    route::Route,
+    topics_of,
+};
+
+/// A partition on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reassignment {
+    /// Who has it, comes and goes included.
+    pub replicas: Vec<i32>,
+    /// Who is to have it and has not all of it yet.
+    pub adding: Vec<i32>,
+    /// Who is to have it no more.
+    pub removing: Vec<i32>,
+}
+
+impl Admin {
+    /// Says which brokers are to have partitions, the preferred leader first; `None` cancels what is on its way. It
+    /// happens in the background: [`list_reassignments`](Self::list_reassignments) tells how far it is.
+    pub async fn alter_reassignments(
+        &self,
+        partitions: impl IntoIterator<Item = (TopicPartition, Option<Vec<i32>>)>,
+    ) -> Results<TopicPartition, ()> {
+        let targets: BTreeMap<TopicPartition, Option<Vec<i32>>> = partitions.into_iter().collect();
+        let keys: Vec<TopicPartition> = targets.keys().cloned().collect();
+        let ask = Ask::new(
+            "partition",
+            |_| Route::Controller,
+            move |batch| AlterPartitionReassignmentsRequest {
+                timeout_ms: batch.timeout_ms,
+                allow_replication_factor_change: true,
+                topics: reassignable(&batch.keys, &targets),
+                ..Default::default()
+            },
+            |_: &Told<TopicPartition>, response: AlterPartitionReassignmentsResponse| {
+                check(response.error_code, response.error_message.as_deref())?;
+                let mut results = vec![];
+                for topic in &response.responses {
+                    let name = own(&topic.name);
+                    for partition in &topic.partitions {
+                        let outcome = check(partition.error_code, partition.error_message.as_deref());
+                        results.push((TopicPartition::new(name.clone(), partition.partition_index), outcome));
+                    }
+                }
+                Ok(results)
+            },
+        );
+        self.ask(ask, keys).await
+    }
+
+    /// The partitions that are on their way: of these, or of all if none is named.
+    pub async fn list_reassignments(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, Reassignment>, AdminError> {
+        let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
+        let ask = Ask::new(
+            "",
+            |_| Route::Controller,
+            move |batch| {
+                let topics = topics_of(&partitions).map(|(name, partition_indexes)| ListPartitionReassignmentsTopics {
+                    name,
+                    partition_indexes,
+                    ..Default::default()
+                });
+                ListPartitionReassignmentsRequest {
+                    timeout_ms: batch.timeout_ms,
+                    topics: Some(topics.collect()).filter(|_| !partitions.is_empty()),
+                    ..Default::default()
+                }
+            },
+            |told: &Told<&str>, response: ListPartitionReassignmentsResponse| {
+                check(response.error_code, response.error_message.as_deref())?;
+                told.all(&ongoing(&response))
+            },
+        );
+        self.ask_one(ask, "the list of reassignments").await
+    }
+}
+
+fn reassignable(
+    keys: &[TopicPartition],
+    targets: &BTreeMap<TopicPartition, Option<Vec<i32>>>,
+) -> Vec<ReassignableTopic> {
+    let topics = topics_of(keys).map(|(name, numbers)| {
+        let partition = |number: i32| ReassignablePartition {
+            partition_index: number,
+            replicas: targets
+                .get(&TopicPartition::new(name.clone(), number))
+                .cloned()
+                .flatten(),
+            ..Default::default()
+        };
+        ReassignableTopic {
+            partitions: numbers.into_iter().map(partition).collect(),
+            name: name.clone(),
+            ..Default::default()
+        }
+    });
+    topics.collect()
+}
+
+fn ongoing(response: &ListPartitionReassignmentsResponse) -> BTreeMap<TopicPartition, Reassignment> {
+    let mut found = BTreeMap::new();
+    for topic in &response.topics {
+        let name = own(&topic.name);
+        for partition in &topic.partitions {
+            let reassignment = Reassignment {
+                replicas: partition.replicas.clone(),
+                adding: partition.adding_replicas.clone(),
+                removing: partition.removing_replicas.clone(),
+            };
+            found.insert(
+                TopicPartition::new(name.clone(), partition.partition_index),
+                reassignment,
+            );
+        }
+    }
+    found
+}

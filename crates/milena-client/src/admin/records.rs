@@ -1,0 +1,189 @@
+//! Records: deleted from the beginning, and where they are.
+
+use std::collections::BTreeMap;
+
+use milena_machines::TopicPartition;
+use milena_wire::messages::{
+    DeleteRecordsRequest, ListOffsetsRequest,
+    delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
+    list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+};
+
+use super::{Admin, Results, ask::Ask, error::check, own, route::Route, topics_of};
+use crate::config::IsolationLevel;
+
+/// The first version in which one partition has one offset, instead of a list.
+const ONE_OFFSET_SINCE: i16 = 1;
+const ISOLATION_SINCE: i16 = 2;
+const MAX_TIMESTAMP_SINCE: i16 = 7;
+const EARLIEST_LOCAL_SINCE: i16 = 8;
+const LATEST_TIERED_SINCE: i16 = 9;
+
+/// Which record of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffsetSpec {
+    /// The first that there is.
+    Earliest,
+    /// The end: the next one to be written.
+    Latest,
+    /// The first that is not older, in milliseconds since 1970.
+    Timestamp(i64),
+    /// The one with the largest timestamp.
+    MaxTimestamp,
+    /// The first that the brokers have themselves, where older ones are in a remote storage.
+    EarliestLocal,
+    /// The last that is in the remote storage.
+    LatestTiered,
+}
+
+impl OffsetSpec {
+    const fn timestamp(self) -> i64 {
+        match self {
+            Self::Latest => -1,
+            Self::Earliest => -2,
+            Self::MaxTimestamp => -3,
+            Self::EarliestLocal => -4,
+            Self::LatestTiered => -5,
+            Self::Timestamp(timestamp) => timestamp,
+        }
+    }
+
+    const fn version_min(self) -> i16 {
+        match self {
+            Self::Earliest | Self::Latest | Self::Timestamp(_) => ONE_OFFSET_SINCE,
+            Self::MaxTimestamp => MAX_TIMESTAMP_SINCE,
+            Self::EarliestLocal => EARLIEST_LOCAL_SINCE,
+            Self::LatestTiered => LATEST_TIERED_SINCE,
+        }
+    }
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedOffset {
+    pub offset: i64,
+    /// Of the record, in milliseconds since 1970, if it was asked for by time.
+    pub timestamp: Option<i64>,
+    pub leader_epoch: Option<i32>,
+}
+
+impl Admin {
+    /// Where records are; `None` if there is no such record. Records of open transactions count.
+    pub async fn list_offsets(
+        &self,
+        partitions: impl IntoIterator<Item = (TopicPartition, OffsetSpec)>,
+    ) -> Results<TopicPartition, Option<ListedOffset>> {
+        self.list_offsets_at(partitions, IsolationLevel::ReadUncommitted).await
+    }
+
+    /// As [`list_offsets`](Self::list_offsets); with `read_committed`, a partition ends where the first open transaction
+    /// begins.
+    pub async fn list_offsets_at(
+        &self,
+        partitions: impl IntoIterator<Item = (TopicPartition, OffsetSpec)>,
+        isolation: IsolationLevel,
+    ) -> Results<TopicPartition, Option<ListedOffset>> {
+        let specs: BTreeMap<TopicPartition, OffsetSpec> = partitions.into_iter().collect();
+        let committed = isolation == IsolationLevel::ReadCommitted;
+        let versions = specs.values().map(|spec| spec.version_min());
+        let version_min = versions.chain(committed.then_some(ISOLATION_SINCE)).max();
+        let keys: Vec<TopicPartition> = specs.keys().cloned().collect();
+        let ask = Ask::new(
+            "partition",
+            |partition: &TopicPartition| Route::Leader(partition.clone()),
+            move |batch| ListOffsetsRequest {
+                replica_id: -1,
+                isolation_level: i8::from(committed),
+                topics: questions(&batch.keys, &specs),
+                timeout_ms: batch.timeout_ms,
+                ..Default::default()
+            },
+            |_, response| {
+                let mut results = vec![];
+                for topic in &response.topics {
+                    let name = own(&topic.name);
+                    for found in &topic.partitions {
+                        let listed = (found.offset >= 0).then_some(ListedOffset {
+                            offset: found.offset,
+                            timestamp: Some(found.timestamp).filter(|timestamp| *timestamp >= 0),
+                            leader_epoch: Some(found.leader_epoch).filter(|epoch| *epoch >= 0),
+                        });
+                        let key = TopicPartition::new(name.clone(), found.partition_index);
+                        results.push((key, check(found.error_code, None).map(|()| listed)));
+                    }
+                }
+                Ok(results)
+            },
+        );
+        let ask = ask.version_min(version_min.unwrap_or(ONE_OFFSET_SINCE));
+        self.ask(ask, keys).await
+    }
+
+    /// Deletes all records of partitions before an offset; `None` deletes all that are committed. Gives where each begins
+    /// now.
+    pub async fn delete_records(
+        &self,
+        before: impl IntoIterator<Item = (TopicPartition, Option<i64>)>,
+    ) -> Results<TopicPartition, i64> {
+        let before: BTreeMap<TopicPartition, Option<i64>> = before.into_iter().collect();
+        let keys: Vec<TopicPartition> = before.keys().cloned().collect();
+        let ask = Ask::new(
+            "partition",
+            |partition: &TopicPartition| Route::Leader(partition.clone()),
+            move |batch| {
+                let trimmed = |name: &bytestring::ByteString, number: i32| DeleteRecordsPartition {
+                    partition_index: number,
+                    // -1 stands for the high watermark.
+                    offset: before
+                        .get(&TopicPartition::new(name.clone(), number))
+                        .copied()
+                        .flatten()
+                        .unwrap_or(-1),
+                    ..Default::default()
+                };
+                let topics = topics_of(&batch.keys).map(|(name, numbers)| DeleteRecordsTopic {
+                    partitions: numbers.into_iter().map(|number| trimmed(&name, number)).collect(),
+                    name,
+                    ..Default::default()
+                });
+                DeleteRecordsRequest {
+                    topics: topics.collect(),
+                    timeout_ms: batch.timeout_ms,
+                    ..Default::default()
+                }
+            },
+            |_, response| {
+                let mut results = vec![];
+                for topic in &response.topics {
+                    let name = own(&topic.name);
+                    for partition in &topic.partitions {
+                        let key = TopicPartition::new(name.clone(), partition.partition_index);
+                        results.push((key, check(partition.error_code, None).map(|()| partition.low_watermark)));
+                    }
+                }
+                Ok(results)
+            },
+        );
+        self.ask(ask, keys).await
+    }
+}
+
+fn questions(keys: &[TopicPartition], specs: &BTreeMap<TopicPartition, OffsetSpec>) -> Vec<ListOffsetsTopic> {
+    let topics = topics_of(keys).map(|(name, numbers)| {
+        let question = |number: i32| {
+            let spec = specs.get(&TopicPartition::new(name.clone(), number))?;
+            Some(ListOffsetsPartition {
+                partition_index: number,
+                current_leader_epoch: -1,
+                timestamp: spec.timestamp(),
+                ..Default::default()
+            })
+        };
+        ListOffsetsTopic {
+            partitions: numbers.into_iter().filter_map(question).collect(),
+            name: name.clone(),
+            ..Default::default()
+        }
+    });
+    topics.collect()
+}

@@ -1,0 +1,165 @@
+//! Moving a group to another place.
+
+use std::{collections::BTreeMap, fmt};
+
+use bytestring::ByteString;
+use milena_machines::{TopicPartition, member::OffsetAndMetadata};
+
+use super::{Admin, AdminError, OffsetSpec, Results};
+
+/// Where a group is to go on reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffsetTarget {
+    /// Where the partition begins.
+    Earliest,
+    /// Where it ends.
+    Latest,
+    /// At the first record that is not older, in milliseconds since 1970; at the end if there is none.
+    Timestamp(i64),
+    /// At this offset, or at the nearest that there is.
+    Offset(i64),
+    /// So many records on from where it is, or back if negative; not past the ends.
+    ShiftBy(i64),
+}
+
+impl fmt::Display for OffsetTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Earliest => f.write_str("the beginning"),
+            Self::Latest => f.write_str("the end"),
+            Self::Timestamp(timestamp) => write!(f, "the time {timestamp}"),
+            Self::Offset(offset) => write!(f, "offset {offset}"),
+            Self::ShiftBy(count) => write!(f, "{count:+} records"),
+        }
+    }
+}
+
+/// Where a group reads a partition, and where it is to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedOffset {
+    /// `None` if it has committed nothing.
+    pub from: Option<i64>,
+    pub to: i64,
+}
+
+impl Admin {
+    /// Where [`reset_group_offsets`](Self::reset_group_offsets) would move a group, without moving it.
+    pub async fn plan_group_offsets(
+        &self,
+        group: impl Into<ByteString>,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+        target: OffsetTarget,
+    ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
+        let group = group.into();
+        let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
+        let committed = self.list_group_offsets([group.clone()]).await.remove(&group);
+        let committed = committed.unwrap_or_else(|| Ok(BTreeMap::new()))?;
+        let earliest = self.ends(&partitions, OffsetSpec::Earliest).await;
+        let latest = self.ends(&partitions, OffsetSpec::Latest).await;
+        let by_time = match target {
+            OffsetTarget::Timestamp(timestamp) => self.ends(&partitions, OffsetSpec::Timestamp(timestamp)).await,
+            _ => Results::new(),
+        };
+        let plan = |partition: TopicPartition| {
+            let from = committed.get(&partition).map(|committed| committed.offset);
+            let place = Place {
+                from,
+                by_time: by_time.get(&partition),
+                earliest: earliest.get(&partition),
+                latest: latest.get(&partition),
+            };
+            let to = place.resolve(target, &group, &partition);
+            (partition, to.map(|to| PlannedOffset { from, to }))
+        };
+        Ok(partitions.into_iter().map(plan).collect())
+    }
+
+    /// Moves a group without members to another place in these partitions, by committing offsets for it. What it has
+    /// committed for others stays.
+    pub async fn reset_group_offsets(
+        &self,
+        group: impl Into<ByteString>,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+        target: OffsetTarget,
+    ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
+        let group = group.into();
+        self.check_is_inactive(&group).await?;
+        let mut planned = self.plan_group_offsets(group.clone(), partitions, target).await?;
+        let offsets = planned.iter().filter_map(|(partition, planned)| {
+            let offset = OffsetAndMetadata {
+                offset: planned.as_ref().ok()?.to,
+                leader_epoch: None,
+                metadata: ByteString::new(),
+            };
+            Some((partition.clone(), offset))
+        });
+        let offsets: Vec<_> = offsets.collect();
+        for (partition, committed) in self.alter_group_offsets(group, offsets).await {
+            if let Err(error) = committed {
+                planned.insert(partition, Err(error));
+            }
+        }
+        Ok(planned)
+    }
+
+    /// A group whose members read would overwrite what is committed for it.
+    async fn check_is_inactive(&self, group: &ByteString) -> Result<(), AdminError> {
+        let described = self.describe_groups([group.clone()]).await.remove(group);
+        match described {
+            Some(Ok(described)) if !described.members.is_empty() => Err(AdminError::invalid(
+                format!("group {group}"),
+                format!(
+                    "it is {} and has {} members, who would commit over it; stop them first",
+                    described.state,
+                    described.members.len()
+                ),
+            )),
+            // Whoever has never committed anything can be given a place to begin.
+            Some(Err(error)) if error.code() != Some(milena_wire::errors::ErrorCode::GroupIdNotFound) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// One place of each partition; `None` if there is no such record.
+    async fn ends(&self, partitions: &[TopicPartition], spec: OffsetSpec) -> Results<TopicPartition, Option<i64>> {
+        let asked = partitions.iter().map(|partition| (partition.clone(), spec));
+        let listed = self.list_offsets(asked).await.into_iter();
+        let listed =
+            listed.map(|(partition, listed)| (partition, listed.map(|listed| listed.map(|found| found.offset))));
+        listed.collect()
+    }
+}
+
+/// What is known of a partition.
+struct Place<'a> {
+    from: Option<i64>,
+    earliest: Option<&'a Result<Option<i64>, AdminError>>,
+    latest: Option<&'a Result<Option<i64>, AdminError>>,
+    by_time: Option<&'a Result<Option<i64>, AdminError>>,
+}
+
+impl Place<'_> {
+    fn resolve(&self, target: OffsetTarget, group: &str, partition: &TopicPartition) -> Result<i64, AdminError> {
+        let item = || format!("offset of {partition}");
+        let told = |found: Option<&Result<Option<i64>, AdminError>>| match found {
+            Some(found) => found.clone(),
+            None => Ok(None),
+        };
+        let earliest = told(self.earliest)?.unwrap_or(0);
+        let latest = told(self.latest)?.unwrap_or(earliest);
+        let within = |offset: i64| offset.min(latest).max(earliest);
+        match target {
+            OffsetTarget::Earliest => Ok(earliest),
+            OffsetTarget::Latest => Ok(latest),
+            OffsetTarget::Timestamp(_) => Ok(told(self.by_time)?.unwrap_or(latest)),
+            OffsetTarget::Offset(offset) => Ok(within(offset)),
+            OffsetTarget::ShiftBy(count) => match self.from {
+                Some(from) => Ok(within(from.saturating_add(count))),
+                None => Err(AdminError::invalid(
+                    item(),
+                    format!("group {group} has committed nothing that could be moved from; name a place instead"),
+                )),
+            },
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Whom to ask for what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, metadata_request::MetadataRequestTopic,
+    },
+};
+
+use super::{
+    Admin,
+    error::{Trouble, check},
+};
+use crate::{
+    coordinator::CoordinatorKind,
+    metadata::{Broker, MetadataCache, VERSION_MIN},
+    net::{CallError, Connection, Role, SendOptions},
+};
+
+/// From this version on several coordinators can be asked for at once.
+const SEVERAL_KEYS_SINCE: i16 = 4;
+
+/// Who must be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Whoever is likely to answer soon.
+    Any,
+    /// Who decides about the cluster, or passes it on to whoever does.
+    Controller,
+    Broker(i32),
+    Leader(TopicPartition),
+    /// Of the group of this name.
+    Group(ByteString),
+    /// Of the transactional id.
+    Transaction(ByteString),
+}
+
+/// What was looked up for an attempt.
+#[derive(Default)]
+struct Found {
+    topics: Option<Result<MetadataCache, Trouble>>,
+    groups: BTreeMap<ByteString, Result<Broker, Trouble>>,
+    transactions: BTreeMap<ByteString, Result<Broker, Trouble>>,
+}
+
+impl Admin {
+    /// The connection to whoever must be asked for each item, looked up anew.
+    pub(super) async fn locate<K>(
+        &self,
+        routes: impl Iterator<Item = (K, Route)>,
+        deadline_ms: i64,
+    ) -> Vec<(K, Result<Connection, Trouble>)> {
+        let routes: Vec<(K, Route)> = routes.collect();
+        let mut topics = BTreeSet::new();
+        let mut groups = BTreeSet::new();
+        let mut transactions = BTreeSet::new();
+        let mut needs_cluster = false;
+        for (_, route) in &routes {
+            match route {
+                Route::Any => {}
+                Route::Controller | Route::Broker(_) => needs_cluster = true,
+                Route::Leader(partition) => drop(topics.insert(partition.topic.clone())),
+                Route::Group(group) => drop(groups.insert(group.clone())),
+                Route::Transaction(id) => drop(transactions.insert(id.clone())),
+            }
+        }
+        if needs_cluster {
+            self.wait_for_cluster(deadline_ms).await;
+        }
+        let mut found = Found::default();
+        if !topics.is_empty() {
+            found.topics = Some(self.ask_topics(topics, deadline_ms).await);
+        }
+        if !groups.is_empty() {
+            found.groups = self.find(CoordinatorKind::Group, groups, deadline_ms).await;
+        }
+        if !transactions.is_empty() {
+            found.transactions = self.find(CoordinatorKind::Transaction, transactions, deadline_ms).await;
+        }
+        let any = self.inner.metadata.any_broker();
+        let locate = |(key, route)| {
+            let connection = self.choose(&route, any.as_ref(), &found);
+            (key, connection)
+        };
+        routes.into_iter().map(locate).collect()
+    }
+
+    fn choose(&self, route: &Route, any: Option<&Connection>, found: &Found) -> Result<Connection, Trouble> {
+        let cluster = self.inner.metadata.cache();
+        let broker = match route {
+            Route::Any => return any.cloned().ok_or(Trouble::Call(CallError::Closed)),
+            Route::Controller => match cluster.controller() {
+                Some(broker) => broker.clone(),
+                None => return Err(self.no_node("the controller is not known")),
+            },
+            Route::Broker(id) => match cluster.broker(*id) {
+                Some(broker) => broker.clone(),
+                None => return Err(self.no_node(&format!("broker {id} is not in the cluster"))),
+            },
+            Route::Leader(partition) => match &found.topics {
+                Some(Ok(topics)) => leader(topics, partition)?,
+                Some(Err(trouble)) => return Err(trouble.clone()),
+                None => return Err(Trouble::Unmentioned),
+            },
+            Route::Group(group) => found.groups.get(group).cloned().ok_or(Trouble::Unmentioned)??,
+            Route::Transaction(id) => found.transactions.get(id).cloned().ok_or(Trouble::Unmentioned)??,
+        };
+        Ok(self.connection(&broker))
+    }
+
+    fn connection(&self, broker: &Broker) -> Connection {
+        let connections = self.inner.metadata.connections();
+        connections.node(broker.id, Role::Data, &broker.endpoint())
+    }
+
+    fn no_node(&self, why: &str) -> Trouble {
+        Trouble::NoNode(match self.inner.metadata.trouble() {
+            Some(trouble) => format!("{why}: {trouble}"),
+            None => why.to_owned(),
+        })
+    }
+
+    /// Waits for the first answer about the cluster, if there was none yet.
+    pub(super) async fn wait_for_cluster(&self, deadline_ms: i64) {
+        let metadata = &self.inner.metadata;
+        loop {
+            let cluster = metadata.cache();
+            if cluster.brokers().len() > 0 {
+                return;
+            }
+            let updated = metadata.updated_past(cluster.version);
+            if self.in_time(updated, deadline_ms).await != Some(true) {
+                return;
+            }
+        }
+    }
+
+    /// Asks once for these topics and their leaders.
+    async fn ask_topics(&self, topics: BTreeSet<ByteString>, deadline_ms: i64) -> Result<MetadataCache, Trouble> {
+        let topics = topics.into_iter().map(|name| MetadataRequestTopic {
+            name: Some(name),
+            ..Default::default()
+        });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
+        let connection = self.inner.metadata.any_broker();
+        let connection = connection.ok_or(Trouble::Call(CallError::Closed))?;
+        let options = SendOptions::timeout_ms(self.request_timeout_ms(deadline_ms)).version_min(VERSION_MIN);
+        let answer = connection.call(request, options);
+        let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer)?;
+        let answer = answer.map_err(Trouble::Call)?;
+        Ok(MetadataCache::of(&answer.response, answer.version))
+    }
+
+    /// Looks once for coordinators.
+    async fn find(
+        &self,
+        kind: CoordinatorKind,
+        keys: BTreeSet<ByteString>,
+        deadline_ms: i64,
+    ) -> BTreeMap<ByteString, Result<Broker, Trouble>> {
+        let Some(connection) = self.inner.metadata.any_broker() else {
+            let closed = |key| (key, Err(Trouble::Call(CallError::Closed)));
+            return keys.into_iter().map(closed).collect();
+        };
+        let options = SendOptions::timeout_ms(self.request_timeout_ms(deadline_ms));
+        let key_type = match kind {
+            CoordinatorKind::Group => 0,
+            CoordinatorKind::Transaction => 1,
+        };
+        let request = FindCoordinatorRequest {
+            key_type,
+            coordinator_keys: keys.iter().cloned().collect(),
+            ..Default::default()
+        };
+        let answer = connection.call(request, options.version_min(SEVERAL_KEYS_SINCE));
+        let answer = self.in_time(answer, deadline_ms).await;
+        match answer.unwrap_or_else(|| Err(no_answer(&connection))) {
+            Ok(answer) => several(&keys, &answer.response),
+            Err(CallError::UnsupportedVersion { .. }) => {
+                let mut found = BTreeMap::new();
+                for key in keys {
+                    let request = FindCoordinatorRequest {
+                        key: key.clone(),
+                        key_type,
+                        ..Default::default()
+                    };
+                    let answer = connection.call(request, options.version_max(SEVERAL_KEYS_SINCE - 1));
+                    let answer = self.in_time(answer, deadline_ms).await;
+                    let answer = answer.unwrap_or_else(|| Err(no_answer(&connection)));
+                    let broker = answer
+                        .map_err(Trouble::Call)
+                        .and_then(|answer| single(&answer.response));
+                    found.insert(key, broker);
+                }
+                found
+            }
+            Err(error) => {
+                let failed = |key| (key, Err(Trouble::Call(error.clone())));
+                keys.into_iter().map(failed).collect()
+            }
+        }
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = T>, deadline_ms: i64) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = self.inner.io.sleep_until(deadline_ms) => None,
+        }
+    }
+}
+
+fn no_answer(connection: &Connection) -> CallError {
+    CallError::Disconnected {
+        address: connection.endpoint().clone(),
+        why: "it did not answer in time".to_owned(),
+    }
+}
+
+fn leader(topics: &MetadataCache, partition: &TopicPartition) -> Result<Broker, Trouble> {
+    if let Some(code) = topics.topic_error(&partition.topic) {
+        return Err(Trouble::refused(code));
+    }
+    let TopicPartition {
+        topic,
+        partition: number,
+    } = partition;
+    let Some(known) = topics.partition(topic, *number) else {
+        return Err(Trouble::refused(ErrorCode::UnknownTopicOrPartition));
+    };
+    let leader = topics.leader(topic, *number).map(|leader| leader.broker.clone());
+    leader.ok_or_else(|| match known.error {
+        ErrorCode::None => Trouble::refused(ErrorCode::LeaderNotAvailable),
+        code => Trouble::refused(code),
+    })
+}
+
+fn several(
+    keys: &BTreeSet<ByteString>,
+    response: &FindCoordinatorResponse,
+) -> BTreeMap<ByteString, Result<Broker, Trouble>> {
+    let found = response.coordinators.iter().filter_map(|found| {
+        let key = keys.get(&found.key)?.clone();
+        let broker = Broker::new(found.node_id, &found.host, found.port, None);
+        let told = check(found.error_code, found.error_message.as_deref()).map_err(Trouble::Refused);
+        Some((
+            key,
+            told.and_then(|()| broker.ok_or_else(|| Trouble::refused(ErrorCode::CoordinatorNotAvailable))),
+        ))
+    });
+    found.collect()
+}
+
+fn single(response: &FindCoordinatorResponse) -> Result<Broker, Trouble> {
+    check(response.error_code, response.error_message.as_deref()).map_err(Trouble::Refused)?;
+    let broker = Broker::new(response.node_id, &response.host, response.port, None);
+    broker.ok_or_else(|| Trouble::refused(ErrorCode::CoordinatorNotAvailable))
+}

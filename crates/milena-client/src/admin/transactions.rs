@@ -1,0 +1,252 @@
+//! Transactions: listed, described, aborted, and their producers fenced off.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use bytestring::ByteString;
+use milena_machines::TopicPartition;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeTransactionsRequest, InitProducerIdRequest, InitProducerIdResponse, ListTransactionsRequest,
+        ListTransactionsResponse, WriteTxnMarkersRequest, WriteTxnMarkersResponse,
+        describe_transactions_response::TransactionState,
+        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
+    },
+};
+
+use super::{
+    Admin, AdminError, Listed, Results,
+    ask::{Ask, Read, Told},
+    error::{Refusal, check},
+    own,
+    route::Route,
+};
+use crate::consumer::Node;
+
+const DURATION_SINCE: i16 = 1;
+const PATTERN_SINCE: i16 = 2;
+
+/// Which transactions to list; all if nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TransactionFilter {
+    /// In one of these states, as in `Ongoing` and `CompleteCommit`.
+    pub states: BTreeSet<ByteString>,
+    pub producer_ids: BTreeSet<i64>,
+    /// Open for at least so long.
+    pub open_for: Option<Duration>,
+    /// Whose transactional id matches this regular expression, which the broker reads (RE2).
+    pub pattern: Option<ByteString>,
+}
+
+/// A transactional id in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionListing {
+    pub transactional_id: ByteString,
+    pub producer_id: i64,
+    /// As in `Ongoing`.
+    pub state: ByteString,
+    /// The id of the broker that coordinates it.
+    pub coordinator: i32,
+}
+
+/// What is known of a transactional id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionDescription {
+    pub coordinator: Node,
+    /// As in `Ongoing`.
+    pub state: ByteString,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub timeout_ms: i32,
+    /// In milliseconds since 1970, if a transaction is open.
+    pub start_time_ms: Option<i64>,
+    /// The partitions that are part of the open transaction.
+    pub partitions: BTreeSet<TopicPartition>,
+}
+
+/// An open transaction in one partition, as [`describe_producers`](Admin::describe_producers) tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbortTransaction {
+    pub partition: TopicPartition,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub coordinator_epoch: i32,
+}
+
+/// The producer that would be next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FencedProducer {
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+}
+
+impl Admin {
+    /// The transactional ids of all brokers, in their order.
+    pub async fn list_transactions(&self, filter: TransactionFilter) -> Result<Listed<TransactionListing>, AdminError> {
+        let brokers = self.broker_ids().await?;
+        let version_min = match (&filter.pattern, filter.open_for) {
+            (Some(_), _) => PATTERN_SINCE,
+            (None, Some(_)) => DURATION_SINCE,
+            (None, None) => 0,
+        };
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        let ask = Ask::new(
+            "transactions of broker",
+            |id: &i32| Route::Broker(*id),
+            move |_| ListTransactionsRequest {
+                state_filters: filter.states.iter().cloned().collect(),
+                producer_id_filters: filter.producer_ids.iter().copied().collect(),
+                duration_filter: filter.open_for.map_or(-1, millis),
+                transactional_id_pattern: filter.pattern.clone(),
+                ..Default::default()
+            },
+            |told: &Told<i32>, response: ListTransactionsResponse| {
+                check(response.error_code, None)?;
+                unknown_states(&response)?;
+                let listed = response.transaction_states.iter().map(|state| TransactionListing {
+                    transactional_id: own(&state.transactional_id),
+                    producer_id: state.producer_id,
+                    state: own(&state.transaction_state),
+                    coordinator: told.node.id,
+                });
+                told.all(&listed.collect::<Vec<_>>())
+            },
+        );
+        let mut listed = Listed::of(self.ask(ask.version_min(version_min), brokers).await);
+        listed
+            .found
+            .sort_unstable_by(|a, b| a.transactional_id.cmp(&b.transactional_id));
+        Ok(listed)
+    }
+
+    /// What is known of transactional ids.
+    pub async fn describe_transactions<N: Into<ByteString>>(
+        &self,
+        ids: impl IntoIterator<Item = N>,
+    ) -> Results<ByteString, TransactionDescription> {
+        let ask = Ask::new(
+            "transactional id",
+            |id: &ByteString| Route::Transaction(id.clone()),
+            |batch| DescribeTransactionsRequest {
+                transactional_ids: batch.keys.clone(),
+                ..Default::default()
+            },
+            |told, response| {
+                let states = response.transaction_states.iter();
+                Ok(states
+                    .map(|state| (own(&state.transactional_id), described(told, state)))
+                    .collect())
+            },
+        );
+        self.ask(ask, ids.into_iter().map(Into::into)).await
+    }
+
+    /// Ends an open transaction in one partition by an abort marker, behind the back of its coordinator. It is for
+    /// transactions that nobody will ever end, and that keep `read_committed` readers waiting. To end one whose coordinator
+    /// knows it, [fence its producer off](Self::fence_producers).
+    pub async fn abort_transaction(&self, transaction: AbortTransaction) -> Result<(), AdminError> {
+        let partition = transaction.partition.clone();
+        let ask = Ask::new(
+            "transaction in",
+            |partition: &TopicPartition| Route::Leader(partition.clone()),
+            move |_| WriteTxnMarkersRequest {
+                markers: vec![marker(&transaction)],
+                ..Default::default()
+            },
+            |_, response: WriteTxnMarkersResponse| marked(&response),
+        );
+        // The leader has heard of a newer producer: the transaction has ended.
+        let finals = &[ErrorCode::InvalidProducerEpoch, ErrorCode::TransactionCoordinatorFenced];
+        self.ask_one(ask.finals(finals), partition).await
+    }
+
+    /// Fences off producers: what they have open is aborted, and they can go on no more. Gives the producer that the next
+    /// one with the same transactional id follows.
+    pub async fn fence_producers<N: Into<ByteString>>(
+        &self,
+        ids: impl IntoIterator<Item = N>,
+    ) -> Results<ByteString, FencedProducer> {
+        let ask = Ask::new(
+            "transactional id",
+            |id: &ByteString| Route::Transaction(id.clone()),
+            |batch| InitProducerIdRequest {
+                transactional_id: batch.keys.first().cloned(),
+                // Nobody will write with it, so any timeout does that brokers allow.
+                transaction_timeout_ms: batch.timeout_ms,
+                producer_id: -1,
+                producer_epoch: -1,
+                ..Default::default()
+            },
+            |told: &Told<ByteString>, response: InitProducerIdResponse| {
+                check(response.error_code, None)?;
+                told.all(&FencedProducer {
+                    producer_id: response.producer_id,
+                    producer_epoch: response.producer_epoch,
+                })
+            },
+        );
+        self.ask(ask.one_by_one(), ids.into_iter().map(Into::into)).await
+    }
+}
+
+/// A state that the broker does not know matches nothing, which nobody would notice.
+fn unknown_states(response: &ListTransactionsResponse) -> Result<(), Refusal> {
+    if response.unknown_state_filters.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = response.unknown_state_filters.iter().map(|name| &**name).collect();
+    Err(Refusal {
+        code: ErrorCode::InvalidRequest,
+        message: Some(format!("there is no state {}", names.join(", "))),
+    })
+}
+
+fn described(told: &Told<ByteString>, state: &TransactionState) -> Result<TransactionDescription, Refusal> {
+    check(state.error_code, None)?;
+    let partitions = state.topics.iter().flat_map(|topic| {
+        let name = own(&topic.topic);
+        topic
+            .partitions
+            .iter()
+            .map(move |number| TopicPartition::new(name.clone(), *number))
+    });
+    Ok(TransactionDescription {
+        coordinator: told.node.clone(),
+        state: own(&state.transaction_state),
+        producer_id: state.producer_id,
+        producer_epoch: state.producer_epoch,
+        timeout_ms: state.transaction_timeout_ms,
+        start_time_ms: Some(state.transaction_start_time_ms).filter(|time| *time >= 0),
+        partitions: partitions.collect(),
+    })
+}
+
+fn marker(transaction: &AbortTransaction) -> WritableTxnMarker {
+    WritableTxnMarker {
+        producer_id: transaction.producer_id,
+        producer_epoch: transaction.producer_epoch,
+        transaction_result: false,
+        topics: vec![WritableTxnMarkerTopic {
+            name: transaction.partition.topic.clone(),
+            partition_indexes: vec![transaction.partition.partition],
+            ..Default::default()
+        }],
+        coordinator_epoch: transaction.coordinator_epoch,
+        ..Default::default()
+    }
+}
+
+fn marked(response: &WriteTxnMarkersResponse) -> Read<TopicPartition, ()> {
+    let mut results = BTreeMap::new();
+    for topic in response.markers.iter().flat_map(|marker| &marker.topics) {
+        let name = own(&topic.name);
+        for partition in &topic.partitions {
+            let key = TopicPartition::new(name.clone(), partition.partition_index);
+            results.insert(key, check(partition.error_code, None));
+        }
+    }
+    Ok(results.into_iter().collect())
+}

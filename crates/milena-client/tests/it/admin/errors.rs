@@ -1,0 +1,125 @@
+//! What happens when it does not work.
+
+use std::{net::TcpListener, time::Duration};
+
+use milena_client::{
+    admin::{
+        AclBinding, AclFilter, AclOperation, AclResourceType, Admin, AdminError, NewTopic, OffsetSpec, QuotaChange,
+        QuotaEntity, QuotaFilter, ScramChange, ScramMechanism,
+    },
+    config::AdminConfig,
+    consumer::TopicPartition,
+};
+
+use super::{admin, only_error};
+use crate::broker::TestBroker;
+
+#[tokio::test]
+async fn what_our_broker_does_not_have_is_said_at_once() {
+    let broker = TestBroker::start();
+    let admin = admin(&broker);
+    let lacks = |error: AdminError, api: &str| {
+        let text = error.to_string();
+        let expected = format!(
+            "the broker at {} does not have {api}; ask one that does",
+            broker.address()
+        );
+        assert!(text.ends_with(&expected), "{text}");
+        assert!(matches!(error, AdminError::Unsupported { .. }));
+    };
+    let acl = AclBinding::allow(AclResourceType::Topic, "letters", "User:milena", AclOperation::Read);
+    lacks(only_error(admin.create_acls([acl]).await), "CreateAcls");
+    lacks(
+        admin.describe_acls(AclFilter::default()).await.unwrap_err(),
+        "DescribeAcls",
+    );
+    lacks(
+        only_error(admin.delete_acls([AclFilter::default()]).await),
+        "DeleteAcls",
+    );
+    lacks(
+        only_error(admin.describe_scram_users(["milena"]).await),
+        "DescribeUserScramCredentials",
+    );
+    lacks(
+        admin.describe_all_scram_users().await.unwrap_err(),
+        "DescribeUserScramCredentials",
+    );
+    let password = ScramChange::set(ScramMechanism::Sha256, "secret");
+    lacks(
+        only_error(admin.alter_scram_users([("milena", password)]).await),
+        "AlterUserScramCredentials",
+    );
+    lacks(
+        admin.describe_quotas(QuotaFilter::default()).await.unwrap_err(),
+        "DescribeClientQuotas",
+    );
+    let quota = (QuotaEntity::user("milena"), "consumer_byte_rate", QuotaChange::Set(1e6));
+    lacks(only_error(admin.alter_quotas([quota]).await), "AlterClientQuotas");
+}
+
+#[tokio::test]
+async fn an_empty_password_is_refused_before_anybody_is_asked() {
+    let broker = TestBroker::start();
+    let empty = ScramChange::set(ScramMechanism::Sha512, "");
+    let error = only_error(admin(&broker).alter_scram_users([("milena", empty)]).await);
+    assert_eq!(error.to_string(), "user milena: the password is empty; choose one");
+}
+
+#[tokio::test]
+async fn without_a_broker_every_kind_of_call_ends_in_time_and_says_why() {
+    // Whoever has had the port does not listen any more.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let admin = Admin::new(AdminConfig::builder(address.to_string())).unwrap();
+    let admin = admin.within(Duration::from_millis(200));
+    let partition = TopicPartition::new("letters", 0);
+    let errors = [
+        admin.list_topics().await.map(drop).unwrap_err(),
+        only_error(admin.create_topics([NewTopic::new("letters")]).await),
+        only_error(admin.describe_groups(["readers"]).await),
+        only_error(admin.describe_transactions(["payments"]).await),
+        only_error(admin.list_offsets([(partition, OffsetSpec::Latest)]).await),
+        only_error(admin.describe_log_dirs([1]).await),
+    ];
+    for error in errors {
+        let AdminError::TimedOut {
+            timeout_ms: 200, cause, ..
+        } = &error
+        else {
+            panic!("{error:?}");
+        };
+        let cause = cause.as_ref().unwrap();
+        assert!(
+            cause.contains(&address.to_string()) && cause.contains("refused"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_more_is_tried_than_retries_say() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = AdminConfig::builder(address.to_string()).set("retries", 1);
+    let error = Admin::new(config).unwrap().list_topics().await.unwrap_err();
+    assert!(
+        matches!(&error, AdminError::Failed { why, .. } if why.contains("refused")),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_says_so() {
+    let broker = TestBroker::start();
+    let admin = admin(&broker);
+    admin.list_topics().await.unwrap();
+    admin.clone().close();
+    let error = admin.list_topics().await.unwrap_err();
+    assert_eq!(error.to_string(), "the list of topics: the admin client is closed");
+}
+
+#[tokio::test]
+async fn nothing_to_ask_for_needs_no_broker() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let admin = Admin::new(AdminConfig::builder(address.to_string())).unwrap();
+    assert!(admin.delete_topics([""; 0]).await.is_empty());
+}
