@@ -12,11 +12,13 @@ pub fn murmur2(key: &[u8]) -> u32 {
     for word in words {
         hash = mix(hash, u32::from_le_bytes(*word));
     }
-    let mut tail = [0; 4];
-    for (place, byte) in tail.iter_mut().zip(rest) {
-        *place = *byte;
-    }
-    finish(hash, u32::from_le_bytes(tail), rest.is_empty())
+    let tail = match *rest {
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c] => [a, b, c, 0],
+        _ => return finish(hash, 0, true),
+    };
+    finish(hash, u32::from_le_bytes(tail), false)
 }
 
 /// [`murmur2`] of bytes that do not lie together.

@@ -42,7 +42,8 @@ impl Sketch {
             capacity,
             slots: Vec::with_capacity(capacity),
             heap: Vec::with_capacity(capacity),
-            by_hash: HashMap::with_capacity(capacity),
+            // With half of it free, what was removed is cleared away in place and the map never grows.
+            by_hash: HashMap::with_capacity(2 * capacity),
         }
     }
 
