@@ -5,8 +5,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use milena_client::{
     admin::{Admin, AdminError},
-    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ServerAddress},
+    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ProducerConfig, ServerAddress},
     consumer::{Consumer, PartitionInfo, TopicsError},
+    producer::Producer,
 };
 use tracing_subscriber::filter::LevelFilter;
 
@@ -31,6 +32,10 @@ pub(crate) struct ClusterArguments {
 impl ClusterArguments {
     pub(crate) fn consumer(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<Consumer> {
         Ok(Consumer::new(ConsumerConfig::resolve(&self.map(defaults, flags)?)?)?)
+    }
+
+    pub(crate) fn producer(&self) -> Result<Producer> {
+        Ok(Producer::new(ProducerConfig::resolve(&self.map(&[], &[])?)?)?)
     }
 
     pub(crate) fn admin(&self) -> Result<Admin> {

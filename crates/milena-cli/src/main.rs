@@ -7,6 +7,7 @@ mod group;
 mod info;
 mod output;
 mod perf;
+mod produce;
 mod protocol;
 mod signals;
 mod topic;
@@ -37,6 +38,9 @@ enum Command {
     /// Print the records of a topic, alone or as a member of a group
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
+    /// Send lines of a file or of standard input as records
+    #[command(after_help = produce::HELP)]
+    Produce(produce::Arguments),
     /// Look after topics: list, describe, create, delete, add partitions, change settings, delete records, see their skew
     #[command(subcommand, visible_alias = "topics")]
     Topic(topic::Command),
@@ -49,7 +53,7 @@ enum Command {
     /// Look after transactions: list, describe, abort
     #[command(subcommand)]
     Txn(txn::Command),
-    /// Measure how fast a cluster can be read
+    /// Measure how fast a cluster can be read and written, and how soon what is written is read
     #[command(subcommand)]
     Perf(perf::Command),
     /// Look things up in Kafka's wire protocol, and into files that hold it
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
         Command::Consume(arguments) => consume::run(&arguments),
+        Command::Produce(arguments) => produce::run(&arguments),
         Command::Topic(command) => topic::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Cluster(command) => info::run(&command),

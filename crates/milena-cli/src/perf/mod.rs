@@ -1,6 +1,8 @@
 //! `milena perf`: how fast it goes.
 
 mod consume;
+mod latency;
+mod produce;
 mod usage;
 
 use anyhow::Result;
@@ -11,10 +13,18 @@ pub(crate) enum Command {
     /// Read records as fast as possible and print one line of JSON about it
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
+    /// Send records as fast as possible and print one line of JSON about it
+    #[command(after_help = produce::HELP)]
+    Produce(produce::Arguments),
+    /// Send and read one record after the other and print one line of JSON about how long that takes
+    #[command(after_help = latency::HELP)]
+    Latency(latency::Arguments),
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Consume(arguments) => consume::run(arguments),
+        Command::Produce(arguments) => produce::run(arguments),
+        Command::Latency(arguments) => latency::run(arguments),
     }
 }

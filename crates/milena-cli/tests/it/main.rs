@@ -12,5 +12,6 @@ mod consume;
 mod crash;
 mod perf;
 mod process;
+mod produce;
 mod run;
 mod skew;

@@ -1,0 +1,97 @@
+//! `milena perf latency`: from sending a record to reading it, one at a time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use milena_client::{
+    consumer::{Consumer, TopicPartition},
+    producer::ProducerRecord,
+};
+use serde_json::json;
+
+use crate::cluster::{self, ClusterArguments};
+
+pub(super) const HELP: &str = "\
+A record is sent, acknowledged and read, then the next one. The line has, in milliseconds, for `acknowledged` (from sending to
+the acknowledgement) and for `read` (from sending to having read it): p50, p90, p99, p999, max. The topic should have nobody
+else who writes to it. Settings given with -X must be such that both a producer and a consumer have.";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// The topic to send to; its partition 0 is used
+    #[arg(short, long)]
+    topic: String,
+    /// How many records to send
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    records: u64,
+    /// How many bytes the value of each has
+    #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
+    size: usize,
+}
+
+/// How long a record may take before the measurement is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    cluster::run(measure(arguments))
+}
+
+async fn measure(arguments: &Arguments) -> Result<()> {
+    let producer = arguments.cluster.producer()?;
+    let mut consumer = arguments.cluster.consumer(&[], &[])?;
+    cluster::partitions(&mut consumer, &arguments.topic).await?;
+    let partition = TopicPartition::new(arguments.topic.as_str(), 0);
+    consumer.assign([partition.clone()])?;
+    consumer.seek_to_end(&[partition.clone()])?;
+    consumer.position(&partition).await?;
+    let value = vec![b'x'; arguments.size];
+    let (mut acknowledged, mut read) = (vec![], vec![]);
+    for _ in 0..arguments.records {
+        let began = Instant::now();
+        let record = ProducerRecord::new(&arguments.topic).partition(0).value(&value);
+        let written = producer.send(record).await?;
+        acknowledged.push(began.elapsed());
+        read_up_to(&mut consumer, written.offset).await?;
+        read.push(began.elapsed());
+    }
+    println!(
+        "{}",
+        json!({
+            "records": arguments.records,
+            "acknowledged": percentiles(acknowledged),
+            "read": percentiles(read),
+        })
+    );
+    producer.close().await?;
+    consumer.close().await?;
+    Ok(())
+}
+
+async fn read_up_to(consumer: &mut Consumer, offset: Option<i64>) -> Result<()> {
+    loop {
+        let records = consumer.poll(PATIENCE).await?;
+        ensure!(
+            !records.is_empty(),
+            "a record was not read within {} s",
+            PATIENCE.as_secs()
+        );
+        if records
+            .iter()
+            .any(|record| offset.is_none_or(|offset| record.offset() >= offset))
+        {
+            return Ok(());
+        }
+    }
+}
+
+fn percentiles(mut times: Vec<Duration>) -> serde_json::Value {
+    times.sort_unstable();
+    let at = |part: f64| {
+        let place = (times.len() as f64 * part).ceil() as usize;
+        let time = times.get(place.saturating_sub(1).min(times.len() - 1));
+        time.map(|time| time.as_secs_f64() * 1e3)
+    };
+    json!({ "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999), "max": at(1.0) })
+}

@@ -1,0 +1,111 @@
+//! A record as it stands in a line.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use milena_client::producer::Header;
+use serde::Deserialize;
+
+/// What a line says. The value alone is not copied.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    value: Option<Cow<'a, [u8]>>,
+    fields: Fields,
+}
+
+#[derive(Debug, Default)]
+struct Fields {
+    key: Option<Vec<u8>>,
+    headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+}
+
+/// An object as `milena consume -f json` prints it. Where a record was does not matter.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    key: Option<Text>,
+    value: Option<Text>,
+    #[serde(default)]
+    headers: Vec<ObjectHeader>,
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+    #[serde(rename = "topic")]
+    _topic: Option<String>,
+    #[serde(rename = "offset")]
+    _offset: Option<i64>,
+    #[serde(rename = "timestamp_type")]
+    _timestamp_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ObjectHeader {
+    key: Text,
+    value: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Plain(String),
+    Encoded { base64: String },
+}
+
+impl Text {
+    fn bytes(self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Plain(text) => Ok(text.into_bytes()),
+            Self::Encoded { base64 } => STANDARD.decode(base64).map_err(|error| format!("bad base64: {error}")),
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of_value(text: &'a [u8]) -> Self {
+        Self {
+            value: Some(Cow::Borrowed(text)),
+            fields: Fields::default(),
+        }
+    }
+
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        let object: Object = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let mut headers = vec![];
+        for header in object.headers {
+            headers.push((header.key.bytes()?, header.value.map(Text::bytes).transpose()?));
+        }
+        Ok(Self {
+            value: object.value.map(Text::bytes).transpose()?.map(Cow::Owned),
+            fields: Fields {
+                key: object.key.map(Text::bytes).transpose()?,
+                headers,
+                partition: object.partition,
+                timestamp: object.timestamp,
+            },
+        })
+    }
+
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        self.fields.key.as_deref()
+    }
+
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.value.as_deref()
+    }
+
+    pub(super) fn headers(&self) -> impl Iterator<Item = Header<'_>> {
+        self.fields.headers.iter().map(|(key, value)| Header {
+            key,
+            value: value.as_deref(),
+        })
+    }
+
+    pub(super) fn partition(&self) -> Option<i32> {
+        self.fields.partition
+    }
+
+    pub(super) fn timestamp(&self) -> Option<i64> {
+        self.fields.timestamp
+    }
+}
