@@ -182,7 +182,10 @@ impl Process {
         let now = io.now();
         match what {
             // Nothing is known of the other partitions either: the answer would have been one.
-            What::Produce(machine, _) => {
+            What::Produce(machine, sent) => {
+                if call.last_arrival.is_none() {
+                    self.mistakes.note_lost(sent.id);
+                }
                 if let Some(producing) = self.calls.produces.remove(&machine) {
                     let was_answered = !producing.answers.is_empty() || producing.parts.len() > 1;
                     let failure = if was_answered {

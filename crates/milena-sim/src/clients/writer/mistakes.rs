@@ -1,6 +1,6 @@
 //! Bugs that a sender could have, put in between it and the network: the sender itself has no switch for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::{
     produce::{BatchId, ControlCall, ControlRequest, ControlResponse, Fate, SentBatch, Slot, Stamp},
@@ -16,7 +16,8 @@ pub(super) struct Mistakes {
     mutation: Option<Mutation>,
     /// The next sequence of a partition, if each try gets one of its own.
     next: BTreeMap<(Slot, ProducerEpoch), i32>,
-    sent: BTreeMap<BatchId, u32>,
+    /// Batches that left and did not arrive.
+    lost: BTreeSet<BatchId>,
     was_fenced: bool,
     /// An end was not answered.
     has_lost_end: bool,
@@ -49,11 +50,14 @@ impl Mistakes {
         }
     }
 
+    pub(super) fn note_lost(&mut self, batch: BatchId) {
+        self.lost.insert(batch);
+    }
+
     /// A newer batch takes the place of one that is repeated.
     pub(super) fn overtake(&mut self, sent: &SentBatch, batches: &mut BTreeMap<BatchId, Batch>) {
-        let tries = self.sent.entry(sent.id).or_default();
-        *tries += 1;
-        if self.mutation != Some(Mutation::NewerOvertakesRepeated) || *tries != 2 {
+        let was_lost = self.lost.remove(&sent.id);
+        if self.mutation != Some(Mutation::NewerOvertakesRepeated) || !was_lost {
             return;
         }
         let Some(ours) = batches.get(&sent.id).cloned() else {
