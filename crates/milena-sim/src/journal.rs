@@ -18,8 +18,9 @@ pub(crate) enum Entry {
         producer: Option<ProducerEpoch>,
         records: Vec<StoredRecord>,
     },
-    /// Records of a transactional producer.
+    /// Records of a producer, perhaps in a transaction.
     Data {
+        is_transactional: bool,
         producer: ProducerEpoch,
         base_sequence: i32,
         values: Vec<u64>,

@@ -23,10 +23,24 @@ pub enum Mutation {
     OldProducersSucceed,
     /// The application around a member is not always told what it loses.
     ForgetRevoked,
+    /// A batch gets other sequence numbers each time it is sent.
+    NumberRetriesAnew,
+    /// A newer batch is written in the place of one that is repeated.
+    NewerOvertakesRepeated,
+    /// A transaction is ended without waiting for what is under way.
+    EndBeforeWritten,
+    /// A commit that was not answered is taken for one that succeeded.
+    LostEndIsCommit,
+    /// A commit that was not answered is taken for an abort, and its work is done again.
+    LostEndIsAbort,
+    /// A producer that was fenced goes on in the epoch of the one that took its place.
+    ReuseEpochAfterFencing,
+    /// Whatever fails is said not to be written.
+    DenyWhatIsInFlight,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -37,6 +51,13 @@ impl Mutation {
         Self::ForgetMarkers,
         Self::OldProducersSucceed,
         Self::ForgetRevoked,
+        Self::NumberRetriesAnew,
+        Self::NewerOvertakesRepeated,
+        Self::EndBeforeWritten,
+        Self::LostEndIsCommit,
+        Self::LostEndIsAbort,
+        Self::ReuseEpochAfterFencing,
+        Self::DenyWhatIsInFlight,
     ];
 
     /// As it is named on the command line.
@@ -52,6 +73,13 @@ impl Mutation {
             Self::ForgetMarkers => "forget-markers",
             Self::OldProducersSucceed => "old-producers-succeed",
             Self::ForgetRevoked => "forget-revoked",
+            Self::NumberRetriesAnew => "number-retries-anew",
+            Self::NewerOvertakesRepeated => "newer-overtakes-repeated",
+            Self::EndBeforeWritten => "end-before-written",
+            Self::LostEndIsCommit => "lost-end-is-commit",
+            Self::LostEndIsAbort => "lost-end-is-abort",
+            Self::ReuseEpochAfterFencing => "reuse-epoch-after-fencing",
+            Self::DenyWhatIsInFlight => "deny-what-is-in-flight",
         }
     }
 

@@ -7,6 +7,8 @@ use milena_machines::Random;
 pub(crate) struct Network {
     pub(crate) lost: u64,
     pub(crate) doubled: u64,
+    /// The same for answers alone.
+    pub(crate) answers_doubled: u64,
     pub(crate) slow: u64,
     /// Whether messages of one client overtake each other, which takes more than one connection.
     pub(crate) reorders: bool,
@@ -20,6 +22,7 @@ impl Network {
     pub(crate) const GOOD: Self = Self {
         lost: 0,
         doubled: 0,
+        answers_doubled: 0,
         slow: 0,
         reorders: false,
     };
@@ -29,6 +32,7 @@ impl Network {
         Self {
             lost: random.below(100),
             doubled: if doubles { random.below(80) } else { 0 },
+            answers_doubled: 0,
             slow: random.below(200),
             reorders,
         }
@@ -41,6 +45,12 @@ impl Network {
         }
         let copies = if random.below(1_000) < self.doubled { 2 } else { 1 };
         (0..copies).map(|_| self.delay(random)).collect()
+    }
+
+    /// How long the copies of an answer take.
+    pub(crate) fn answer_delays(&self, random: &mut Random) -> Vec<i64> {
+        let doubled = self.doubled.max(self.answers_doubled);
+        Self { doubled, ..*self }.delays(random)
     }
 
     fn delay(&self, random: &mut Random) -> i64 {

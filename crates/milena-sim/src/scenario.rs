@@ -11,7 +11,9 @@ use milena_machines::{
 use crate::{
     Mutation,
     broker::{Broker, BrokerSettings, LogId},
-    clients::{GroupMember, MemberSettings, Producer, ProducerSettings, ProtocolSettings},
+    clients::{
+        Copying, GroupMember, MemberSettings, Producer, ProducerSettings, ProtocolSettings, Writer, WriterSettings,
+    },
     network::Network,
     simulation::{Event, Fault, START_MS, Simulation, World},
 };
@@ -26,10 +28,18 @@ pub enum Scenario {
     Migration,
     /// Transactional producers.
     Transactions,
+    /// Real senders: plain ones, and ones that copy in transactions.
+    Producers,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 4] = [Self::Classic, Self::Consumer, Self::Migration, Self::Transactions];
+    pub const ALL: [Self; 5] = [
+        Self::Classic,
+        Self::Consumer,
+        Self::Migration,
+        Self::Transactions,
+        Self::Producers,
+    ];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Scenario {
             Self::Consumer => "consumer",
             Self::Migration => "migration",
             Self::Transactions => "transactions",
+            Self::Producers => "producers",
         }
     }
 
@@ -64,10 +75,13 @@ pub(crate) struct Plan {
 pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_history: bool) -> Plan {
     let mut world = World::new(seed, with_history);
     let random = &mut world.random;
-    let reorders = scenario == Scenario::Classic && random.below(3) == 0;
+    let reorders = matches!(scenario, Scenario::Classic | Scenario::Producers) && random.below(3) == 0;
     // A member of the consumer protocol never does that: it says who it is anew.
     let doubles = scenario == Scenario::Classic;
     world.network = Network::bad(random, doubles, reorders);
+    if scenario == Scenario::Producers {
+        world.network.answers_doubled = random.below(80);
+    }
     world.checks.owners.only_generations = reorders;
     world.checks.owners.generations_repeat = scenario == Scenario::Migration;
     let settings = BrokerSettings {
@@ -84,12 +98,15 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     let broker = Broker::new(settings, &mut world);
     let mut simulation = Simulation::new(world, broker);
     let faults_end = START_MS + 20_000 + simulation.world.random.below(30_000) as i64;
-    if scenario == Scenario::Transactions {
-        add_producers(&mut simulation, faults_end);
-    } else {
-        add_members(&mut simulation, scenario, faults_end, mutation);
+    match scenario {
+        Scenario::Transactions => add_producers(&mut simulation, faults_end),
+        Scenario::Producers => add_writers(&mut simulation, faults_end, mutation),
+        _ => add_members(&mut simulation, scenario, faults_end, mutation),
     }
-    let faults_max = if scenario == Scenario::Transactions { 20 } else { 10 };
+    let faults_max = match scenario {
+        Scenario::Transactions | Scenario::Producers => 20,
+        _ => 10,
+    };
     let back_ms = add_faults(&mut simulation, faults_end, faults_max);
     simulation.world.queue.at(faults_end, Event::FaultsStop);
     // Longest: a client is down, joins, an old one must expire, then two rebalances.
@@ -130,7 +147,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
         let is_classic = match scenario {
             Scenario::Classic => true,
             Scenario::Consumer => false,
-            Scenario::Migration | Scenario::Transactions => random.below(2) == 0,
+            Scenario::Migration | Scenario::Transactions | Scenario::Producers => random.below(2) == 0,
         };
         let instance = (random.below(3) == 0).then(|| ByteString::from(format!("instance-{number}")));
         // One more process with the instance id of another, as after a failed stop.
@@ -206,6 +223,44 @@ fn add_producers(simulation: &mut Simulation, faults_end: i64) {
         };
         let start = START_MS + random.below(20_000) as i64;
         simulation.add(Box::new(Producer::new(settings)), start);
+    }
+}
+
+/// Senders of all kinds. Some copy the same input: only the last that started may go on.
+fn add_writers(simulation: &mut Simulation, faults_end: i64, mutation: Option<Mutation>) {
+    let partitions = 1 + simulation.world.random.below(3) as i32;
+    for _ in 0..1 + simulation.world.random.below(4) {
+        let random = &mut simulation.world.random;
+        // Version 1, version 2, or the change from one to the other.
+        let v2_from = match random.below(3) {
+            0 => u64::MAX,
+            1 => 0,
+            _ => 1 + random.below(6),
+        };
+        let is_copying = random.below(3) > 0;
+        let copying = is_copying.then(|| Copying {
+            input: random.below(2) as i32,
+            timeout_ms: 6_000 + random.below(12_000) as i32,
+            v2_from,
+        });
+        // What comes late after its sender has given up is no danger but to version 1: there it can end, or become part
+        // of, the next transaction. KIP-890 tells how, and version 2 is its remedy.
+        let request_timeout_ms = if is_copying && v2_from > 0 {
+            8_000
+        } else {
+            700 + random.below(2_500) as i64
+        };
+        let settings = WriterSettings {
+            copying,
+            partitions,
+            max_in_flight: 1 + random.below(5) as usize,
+            request_timeout_ms,
+            delivery_timeout_ms: 3_000 + random.below(15_000) as i64,
+            stops_at: faults_end + 25_000,
+            mutation,
+        };
+        let start = START_MS + random.below(15_000) as i64;
+        simulation.add(Box::new(Writer::new(settings)), start);
     }
 }
 

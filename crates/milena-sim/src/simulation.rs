@@ -186,7 +186,12 @@ impl Simulation {
         world.checks.settled(world.queue.now(), &topics);
         self.broker.check_logs(world);
         let offsets = self.broker.committed_offsets(world, PRODUCERS_GROUP);
-        let held = world.checks.transactions.check(&self.broker.read_committed(), &offsets);
+        let partitions = self.broker.read_committed();
+        let held = if world.checks.writes.is_empty() {
+            world.checks.transactions.check(&partitions, &offsets)
+        } else {
+            world.checks.writes.check(&partitions, &offsets)
+        };
         world.checks.demand(held);
     }
 
@@ -213,6 +218,7 @@ impl Simulation {
             Event::FaultsStop => {
                 world.note(|| "faults stop".to_owned());
                 world.faults = false;
+                world.checks.writes.faults_stop();
                 world.network = Network::GOOD;
             }
         }

@@ -114,7 +114,12 @@ impl Batch {
         matches!(self.state, BatchState::Waiting { .. })
     }
 
-    /// Whether it has left before.
+    /// Whether it is or was under way. Those of a partition that have not are behind all that have.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_repeated() || !self.is_waiting()
+    }
+
+    /// Whether it would not be the first time that it leaves.
     pub(super) fn is_repeated(&self) -> bool {
         self.stamp.is_some() || self.retries > 0
     }

@@ -148,7 +148,10 @@ impl Sender {
                 self.give_up(TransactionError::Fatal(TransactionCause::Unsupported { api }));
             }
             Err(failure) => {
-                self.note_unanswered(&asked.what);
+                match failure {
+                    CallFailure::NotSent | CallFailure::CoordinatorUnknown => self.note_unsent(&asked.what),
+                    _ => self.note_unanswered(&asked.what),
+                }
                 if failure != CallFailure::CoordinatorUnknown {
                     self.coordinator_moved(&asked.target);
                 }
@@ -164,6 +167,7 @@ impl Sender {
         let Some(asked) = self.control.under_way.take_if(|asked| asked.call == call) else {
             return;
         };
+        self.note_unsent(&asked.what);
         let cause = TransactionCause::Lookup(error);
         match verdict(error) {
             Verdict::Done | Verdict::Again => self.ask_again(now_ms, Some(error)),

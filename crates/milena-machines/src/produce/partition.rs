@@ -54,11 +54,13 @@ impl Partition {
     }
 
     pub(super) fn is_splitting(&self) -> bool {
-        self.queue.iter().any(|batch| batch.state == BatchState::Splitting)
+        let mut left = self.queue.iter().take_while(|batch| batch.has_left());
+        left.any(|batch| batch.state == BatchState::Splitting)
     }
 
+    /// Numbers are given in the order of the queue: if the first batch has none, none has.
     pub(super) fn has_numbered(&self) -> bool {
-        self.queue.iter().any(|batch| batch.stamp.is_some())
+        self.queue.front().is_some_and(|batch| batch.stamp.is_some())
     }
 
     pub(super) fn lose_numbers(&mut self) {

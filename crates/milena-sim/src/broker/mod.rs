@@ -20,8 +20,8 @@ use crate::{
 };
 
 use groups::Groups;
+pub(crate) use transactions::{DATA_TOPIC, data_partition, offsets_partition};
 use transactions::{Transactions, Write};
-pub(crate) use transactions::{data_partition, offsets_partition};
 
 #[derive(Debug, Clone)]
 pub(crate) struct BrokerSettings {
@@ -162,7 +162,7 @@ impl Broker {
                 .fail(format!("{ticket:?} was answered twice, or never asked: {reply:?}"));
         };
         world.note(|| format!("broker answers {call} of client {to}: {reply:?}"));
-        for delay in world.network.delays(&mut world.random) {
+        for delay in world.network.answer_delays(&mut world.random) {
             let reply = reply.clone();
             world.queue.after(delay, Event::Answer { to, call, reply });
         }

@@ -78,12 +78,22 @@ impl Transactions {
 
     /// The header of a batch as the partition would see it.
     fn header(&self, log: &LogId, producer: ProducerEpoch, sequence: i32, count: usize) -> BatchHeader {
+        self.header_of(log, true, producer, (sequence, count))
+    }
+
+    fn header_of(
+        &self,
+        log: &LogId,
+        is_transactional: bool,
+        producer: ProducerEpoch,
+        (sequence, count): (i32, usize),
+    ) -> BatchHeader {
         BatchHeader {
             base_offset: self.next_offsets.get(log).copied().unwrap_or(0),
             length: 0,
             partition_leader_epoch: 0,
             crc: 0,
-            attributes: Attributes(0).with_transactional(true),
+            attributes: Attributes(0).with_transactional(is_transactional),
             last_offset_delta: count as i32 - 1,
             base_timestamp: 0,
             max_timestamp: 0,
@@ -98,11 +108,12 @@ impl Transactions {
     fn note(&mut self, log: &LogId, entry: &Entry) {
         match entry {
             Entry::Data {
+                is_transactional,
                 producer,
                 base_sequence,
                 values,
             } => {
-                let header = self.header(log, *producer, *base_sequence, values.len());
+                let header = self.header_of(log, *is_transactional, *producer, (*base_sequence, values.len()));
                 self.producers.entry(log.clone()).or_default().apply(&header);
                 *self.next_offsets.entry(log.clone()).or_default() += values.len() as i64;
             }
@@ -313,11 +324,12 @@ impl Broker {
     /// and must not forget it.
     pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, write: Write) {
         let (transactional_id, producer, partition) = match &write {
-            Write::Produce(produce) => (
-                &produce.transactional_id,
-                produce.producer,
-                data_partition(produce.partition),
-            ),
+            Write::Produce(produce) => {
+                let Some(id) = &produce.transactional_id else {
+                    return self.write(world, ticket, write);
+                };
+                (id, produce.producer, data_partition(produce.partition))
+            }
             Write::Offsets(request) => {
                 let producer = ProducerEpoch {
                     producer_id: request.producer_id,
@@ -379,9 +391,11 @@ impl Broker {
 
     fn produce(&mut self, world: &mut World, ticket: Ticket, produce: Produce) {
         let log = LogId::Data(produce.partition);
+        let is_transactional = produce.transactional_id.is_some();
+        let numbers = (produce.sequence, produce.values.len());
         let header = self
             .transactions
-            .header(&log, produce.producer, produce.sequence, produce.values.len());
+            .header_of(&log, is_transactional, produce.producer, numbers);
         let producers = self.transactions.producers.entry(log.clone()).or_default();
         let check = match producers.check(&header) {
             Err(_) if self.settings.mutation == Some(Mutation::OldProducersSucceed) => Ok(None),
@@ -391,6 +405,7 @@ impl Broker {
             Ok(Some(_)) => ErrorCode::None,
             Ok(None) => {
                 let entry = Entry::Data {
+                    is_transactional,
                     producer: produce.producer,
                     base_sequence: produce.sequence,
                     values: produce.values,
@@ -423,6 +438,7 @@ impl Broker {
             PartitionRead {
                 log: format!("{log:?}"),
                 committed: committed_values(journal),
+                written: written_values(journal),
                 unstable_since: producers.and_then(Producers::first_unstable_offset),
             }
         });
@@ -436,6 +452,13 @@ fn committed_values(journal: &Journal) -> Vec<u64> {
     let mut committed = BTreeMap::new();
     for (place, entry) in journal.entries().iter().enumerate() {
         match entry {
+            Entry::Data {
+                is_transactional: false,
+                values,
+                ..
+            } => {
+                committed.insert(place, values.clone());
+            }
             Entry::Data { producer, values, .. } => {
                 let open = open.entry(producer.producer_id).or_default();
                 open.extend(values.iter().map(|value| (place, *value)));
@@ -454,6 +477,15 @@ fn committed_values(journal: &Journal) -> Vec<u64> {
         }
     }
     committed.into_values().flatten().collect()
+}
+
+/// In the order of the log, whatever became of it.
+fn written_values(journal: &Journal) -> Vec<u64> {
+    let values = journal.entries().iter().filter_map(|entry| match entry {
+        Entry::Data { values, .. } => Some(values),
+        _ => None,
+    });
+    values.flatten().copied().collect()
 }
 
 fn next_id(last: &mut i64) -> Option<i64> {

@@ -8,6 +8,7 @@ mod listeners;
 mod offsets;
 mod owners;
 mod transactions;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub(crate) use listeners::Listeners;
 pub(crate) use offsets::CommittedOffsets;
 pub(crate) use owners::Owners;
 pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_place};
+pub(crate) use writes::{Told, Writes, input_place};
 
 use crate::clients::ClientId;
 
@@ -30,6 +32,7 @@ pub(crate) struct Checks {
     pub(crate) fencing: Fencing,
     pub(crate) listeners: Listeners,
     pub(crate) transactions: Transactions,
+    pub(crate) writes: Writes,
     /// The members that want partitions.
     pub(crate) members: BTreeMap<ClientId, Subscription>,
     failure: Option<String>,

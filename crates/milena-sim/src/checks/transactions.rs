@@ -36,6 +36,8 @@ pub(crate) enum Outcome {
 pub(crate) struct PartitionRead {
     pub(crate) log: String,
     pub(crate) committed: Vec<u64>,
+    /// With what is hidden from readers.
+    pub(crate) written: Vec<u64>,
     /// Where readers have to stop, if they do.
     pub(crate) unstable_since: Option<i64>,
 }
@@ -85,6 +87,7 @@ impl Transactions {
             log,
             committed,
             unstable_since,
+            ..
         } in partitions
         {
             if let Some(offset) = unstable_since {

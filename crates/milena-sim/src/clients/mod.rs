@@ -1,7 +1,8 @@
-//! Clients as the broker meets them: members of groups and transactional producers.
+//! Clients as the broker meets them: members of groups, transactional producers, and writers, which have a real sender.
 
 mod member;
 mod producer;
+mod writer;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use milena_wire::{errors::ErrorCode, messages::TxnOffsetCommitRequest};
 
 pub(crate) use member::{GroupMember, MemberSettings, ProtocolSettings};
 pub(crate) use producer::{PRODUCERS_GROUP, Producer, ProducerSettings};
+pub(crate) use writer::{Copying, Writer, WriterSettings};
 
 use crate::{checks::Checks, history::History, network::Network, queue::Queue, simulation::Event};
 
@@ -48,10 +50,10 @@ pub(crate) enum Reply {
     Produced(ErrorCode),
 }
 
-/// Records of a transaction for one partition.
+/// Records for one partition, of a transaction if there is an id.
 #[derive(Debug, Clone)]
 pub(crate) struct Produce {
-    pub(crate) transactional_id: ByteString,
+    pub(crate) transactional_id: Option<ByteString>,
     pub(crate) producer: ProducerEpoch,
     pub(crate) partition: i32,
     pub(crate) sequence: i32,

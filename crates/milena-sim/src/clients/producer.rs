@@ -155,7 +155,7 @@ impl Producer {
             Step::Produce { partition, values } => Request::Produce {
                 is_v2,
                 produce: Produce {
-                    transactional_id: id,
+                    transactional_id: Some(id),
                     producer,
                     partition: *partition,
                     sequence: self.sequences.get(partition).copied().unwrap_or(0),

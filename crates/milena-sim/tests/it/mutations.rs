@@ -77,3 +77,53 @@ fn producers_that_are_not_fenced() {
         "had success",
     );
 }
+
+#[test]
+fn batches_that_get_other_numbers_when_they_are_repeated() {
+    finds(Mutation::NumberRetriesAnew, Scenario::Producers, 100, "is twice in");
+}
+
+#[test]
+fn newer_batches_that_overtake_repeated_ones() {
+    finds(
+        Mutation::NewerOvertakesRepeated,
+        Scenario::Producers,
+        100,
+        "is out of order",
+    );
+}
+
+#[test]
+fn transactions_that_end_before_all_is_written() {
+    finds(Mutation::EndBeforeWritten, Scenario::Producers, 100, "are copied");
+}
+
+#[test]
+fn commits_without_an_answer_that_count_as_done() {
+    finds(Mutation::LostEndIsCommit, Scenario::Producers, 300, "are copied");
+}
+
+#[test]
+fn commits_without_an_answer_that_count_as_aborted() {
+    finds(Mutation::LostEndIsAbort, Scenario::Producers, 100, "is twice in");
+}
+
+#[test]
+fn fenced_producers_that_go_on_in_the_epoch_of_another() {
+    finds(
+        Mutation::ReuseEpochAfterFencing,
+        Scenario::Producers,
+        100,
+        "is twice in",
+    );
+}
+
+#[test]
+fn batches_in_flight_that_are_said_not_to_be_written() {
+    finds(
+        Mutation::DenyWhatIsInFlight,
+        Scenario::Producers,
+        100,
+        "said not to be written",
+    );
+}

@@ -28,6 +28,11 @@ fn transactions() {
     play(Scenario::Transactions, 1_000);
 }
 
+#[test]
+fn producers() {
+    play(Scenario::Producers, 600);
+}
+
 /// Otherwise a seed would be no way to see a failure again.
 #[test]
 fn a_seed_decides_everything() {

@@ -45,7 +45,7 @@ impl Start {
         }
     }
 
-    fn note_refused(&mut self) {
+    pub(super) fn note_refused(&mut self) {
         if matches!(self, Self::Asked(_)) {
             *self = Self::No;
         }

@@ -298,7 +298,9 @@ impl Sender {
     }
 
     pub(super) fn drop_if_aborting(&mut self) {
-        if self.is_stopped() {
+        if let Some(fatal) = self.fatal.clone() {
+            self.drop_waiting(&BatchCause::Stopped(Box::new(fatal)));
+        } else if self.is_stopped() {
             self.drop_waiting(&BatchCause::Aborted);
         }
     }
@@ -334,6 +336,16 @@ impl Sender {
             What::AddPartitions(_) | What::AddOffsets => transaction.start.note_asked(&wish.request),
             What::CommitOffsets => transaction.start = Start::Yes,
             What::Init | What::End => {}
+        }
+    }
+
+    /// Nobody has seen it.
+    pub(super) fn note_unsent(&mut self, what: &What) {
+        let Some(transaction) = &mut self.transaction else {
+            return;
+        };
+        if matches!(what, What::AddPartitions(_) | What::AddOffsets) {
+            transaction.start.note_refused();
         }
     }
 

@@ -1,5 +1,6 @@
 //! Transactions of version 1: partitions are added before they are written to, and the epoch stays.
 
+use milena_machines::member::CallFailure;
 use milena_machines::produce::{ControlRequest, Fate, Misuse, SenderEvent, Target, TransactionError};
 use milena_wire::errors::ErrorCode;
 
@@ -223,7 +224,23 @@ fn whether_there_is_anything_to_abort_is_found_out_first() {
     rig.agree(is_add_partitions);
     rig.answer_end(false, None);
 
-    // One that was refused did not begin anything.
+    // One that never left did not begin anything.
+    rig.sender.begin().unwrap();
+    rig.push(slot, 1);
+    for failure in [CallFailure::NotSent, CallFailure::CoordinatorUnknown] {
+        let add = rig.call();
+        rig.sender.handle_answer(rig.now, add.id, Err(failure));
+        rig.wait();
+    }
+    let add = rig.call();
+    rig.sender
+        .handle_lookup_refused(rig.now, add.id, ErrorCode::CoordinatorNotAvailable);
+    let abort = rig.sender.abort(rig.now).unwrap();
+    assert!(rig.events().contains(&done(abort)));
+    rig.wait();
+    rig.nothing_to_call();
+
+    // Neither did one that was refused.
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     let add = rig.call();

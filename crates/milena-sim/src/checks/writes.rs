@@ -1,0 +1,200 @@
+//! What writers were told about their records is true: nothing is there twice or out of order, nothing acknowledged is
+//! missing, and each input that was copied has its effect once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use milena_machines::TopicPartition;
+
+use super::PartitionRead;
+use crate::clients::ClientId;
+
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    /// By value: each is given to the driver of a sender once.
+    all: BTreeMap<u64, Write>,
+    /// The inputs that are copied.
+    inputs: BTreeMap<i32, Input>,
+    /// What clients still wait for.
+    waiting: BTreeMap<ClientId, String>,
+    is_calm: bool,
+}
+
+#[derive(Debug)]
+struct Write {
+    /// The process, and so the sender, that wrote it.
+    process: u64,
+    /// Of which input it is the copy, and which record of that.
+    copied: Option<(i32, i64)>,
+    told: Told,
+}
+
+/// What the application was told of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing, or that it may be written.
+    Nothing,
+    Acked,
+    NotWritten,
+}
+
+#[derive(Debug, Default)]
+struct Input {
+    /// Up to where commits were told to have succeeded.
+    copied_to: i64,
+    /// Whether one did after the faults had stopped, and whether there is a process that should have done so.
+    copied_calmly: bool,
+    has_process: bool,
+    producer: Option<(i64, i16)>,
+}
+
+impl Writes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn faults_stop(&mut self) {
+        self.is_calm = true;
+    }
+
+    /// A record for a sender: its value is greater than all before.
+    pub(crate) fn next_value(&mut self, process: u64, copied: Option<(i32, i64)>) -> u64 {
+        let value = self.all.len() as u64;
+        let told = Told::Nothing;
+        self.all.insert(value, Write { process, copied, told });
+        value
+    }
+
+    pub(crate) fn tell(&mut self, values: &[u64], told: Told) {
+        for value in values {
+            if let Some(write) = self.all.get_mut(value) {
+                write.told = told;
+            }
+        }
+    }
+
+    /// A transaction that copied an input up to here was committed.
+    pub(crate) fn copied(&mut self, input: i32, to: i64) {
+        let is_calm = self.is_calm;
+        let input = self.inputs.entry(input).or_default();
+        input.copied_to = input.copied_to.max(to);
+        input.copied_calmly |= is_calm;
+    }
+
+    pub(crate) fn set_process(&mut self, input: i32) {
+        self.inputs.entry(input).or_default().has_process = true;
+    }
+
+    /// Who copies this input now, by producer id and epoch.
+    pub(crate) fn set_producer(&mut self, input: i32, producer: (i64, i16)) {
+        self.inputs.entry(input).or_default().producer = Some(producer);
+    }
+
+    pub(crate) fn producer(&self, input: i32) -> Option<(i64, i16)> {
+        self.inputs.get(&input)?.producer
+    }
+
+    /// What a client waits for; `None` if for nothing.
+    pub(crate) fn set_waiting(&mut self, client: ClientId, what: Option<String>) {
+        match what {
+            Some(what) => self.waiting.insert(client, what),
+            None => self.waiting.remove(&client),
+        };
+    }
+
+    /// When all is over. `offsets` has what is committed of each input.
+    pub(crate) fn check(
+        &self,
+        partitions: &[PartitionRead],
+        offsets: &BTreeMap<TopicPartition, i64>,
+    ) -> Result<(), String> {
+        if let Some((client, what)) = self.waiting.first_key_value() {
+            return Err(format!("client {client} still waits for {what}"));
+        }
+        let mut seen = BTreeSet::new();
+        let mut copies: BTreeMap<i32, BTreeSet<i64>> = BTreeMap::new();
+        for partition in partitions {
+            for value in &partition.committed {
+                let Some(write) = self.all.get(value) else {
+                    return Err(format!("value {value} in {} was written by nobody", partition.log));
+                };
+                let is_new = match write.copied {
+                    Some((input, record)) => copies.entry(input).or_default().insert(record),
+                    None => seen.insert(*value),
+                };
+                if !is_new {
+                    return Err(format!("value {value} is twice in {}: {write:?}", partition.log));
+                }
+            }
+        }
+        for partition in partitions {
+            self.check_partition(partition)?;
+        }
+        let is_lost = |(value, write): &(&u64, &Write)| {
+            write.told == Told::Acked && write.copied.is_none() && !seen.contains(value)
+        };
+        if let Some((value, write)) = self.all.iter().find(is_lost) {
+            return Err(format!("value {value} was acknowledged and is not there: {write:?}"));
+        }
+        self.check_inputs(&copies, offsets)
+    }
+
+    fn check_partition(&self, partition: &PartitionRead) -> Result<(), String> {
+        let log = &partition.log;
+        if let Some(offset) = partition.unstable_since {
+            return Err(format!(
+                "readers of {log} are stuck at {offset}: a transaction there never ended"
+            ));
+        }
+        let was_denied = |value: &&u64| self.all.get(value).is_some_and(|write| write.told == Told::NotWritten);
+        if let Some(value) = partition.written.iter().find(was_denied) {
+            return Err(format!("value {value} is in {log}, and was said not to be written"));
+        }
+        // Of one process, and of one input, in the order in which they were given to the sender.
+        let (mut by_process, mut by_input) = (BTreeMap::new(), BTreeMap::new());
+        for value in &partition.committed {
+            let Some(write) = self.all.get(value) else { continue };
+            let is_behind = match write.copied {
+                Some((input, record)) => by_input.insert(input, record).is_some_and(|last| last > record),
+                None => by_process
+                    .insert(write.process, *value)
+                    .is_some_and(|last| last > *value),
+            };
+            if is_behind {
+                return Err(format!("value {value} is out of order in {log}: {write:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each input has been copied up to its offset, once.
+    fn check_inputs(
+        &self,
+        copies: &BTreeMap<i32, BTreeSet<i64>>,
+        offsets: &BTreeMap<TopicPartition, i64>,
+    ) -> Result<(), String> {
+        for (number, input) in &self.inputs {
+            let offset = offsets.get(&input_place(*number)).copied().unwrap_or(0).max(0);
+            let copied = copies.get(number).cloned().unwrap_or_default();
+            if !copied.iter().copied().eq(0..offset) {
+                return Err(format!(
+                    "input {number} is read up to {offset}, but these of it are copied: {copied:?}"
+                ));
+            }
+            if input.copied_to > offset {
+                let told = input.copied_to;
+                return Err(format!(
+                    "input {number} was copied up to {told}, but its offset is {offset}"
+                ));
+            }
+            if input.has_process && !input.copied_calmly {
+                return Err(format!("input {number} is not copied any more"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the offset of an input is committed.
+pub(crate) fn input_place(input: i32) -> TopicPartition {
+    TopicPartition::new("input", input)
+}
