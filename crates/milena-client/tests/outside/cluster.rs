@@ -34,8 +34,14 @@ impl Cluster {
         let mut command = xtask();
         command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
         command.arg(&dir).env("KAFKA_HEAP", "384m");
-        // A broker that died is missed soon, and a topic that was deleted does not come back by itself.
+        // A broker that died is missed soon, and a topic that was deleted does not come back by itself. Everybody may do
+        // everything, and yet there are ACLs.
         let more = [
+            (
+                "authorizer.class.name",
+                "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            ),
+            ("super.users", "User:ANONYMOUS"),
             ("auto.create.topics.enable", "false"),
             ("broker.session.timeout.ms", "6000"),
             ("broker.heartbeat.interval.ms", "500"),
