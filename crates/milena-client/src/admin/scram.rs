@@ -126,8 +126,8 @@ impl Admin {
         Ok(users.collect())
     }
 
-    /// Gives users passwords, or takes them away. All changes of a user are made, or none. The password itself is not
-    /// sent: only what it is hashed to, with a salt that is made for it.
+    /// Gives users passwords, or takes them away: one change for each user, more are refused by Kafka 4. The password
+    /// itself is not sent: only what it is hashed to, with a salt that is made for it.
     pub async fn alter_scram_users<N: Into<ByteString>>(
         &self,
         changes: impl IntoIterator<Item = (N, ScramChange)>,

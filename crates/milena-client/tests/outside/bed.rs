@@ -13,6 +13,8 @@ use milena_client::{
     consumer::{Consumer, TopicPartition},
 };
 
+use tokio::sync::{Mutex, MutexGuard};
+
 use crate::{
     cluster::{Cluster, SETTINGS},
     peer::Peer,
@@ -36,9 +38,11 @@ pub fn kafka() -> &'static Bed {
     ONE.get_or_init(|| of_cluster(Cluster::start(1)))
 }
 
-/// An Apache Kafka of three brokers, for tests that break it one after the other.
-pub fn three_brokers() -> &'static Bed {
-    THREE.get_or_init(|| of_cluster(Cluster::start(3)))
+/// An Apache Kafka of three brokers, for tests that break it one after the other: it is for who holds the guard.
+pub async fn three_brokers() -> (&'static Bed, MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let guard = TURN.lock().await;
+    (THREE.get_or_init(|| of_cluster(Cluster::start(3))), guard)
 }
 
 /// Milena's broker in this process.

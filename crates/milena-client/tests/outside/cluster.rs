@@ -44,8 +44,13 @@ impl Cluster {
         let mut command = xtask();
         command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
         command.arg(&dir).env("KAFKA_HEAP", "384m");
-        // A broker that died is missed soon.
+        // A broker that died is missed soon. Everybody may do everything, and yet there are ACLs.
         let more = [
+            (
+                "authorizer.class.name",
+                "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            ),
+            ("super.users", "User:ANONYMOUS"),
             ("broker.session.timeout.ms", "6000"),
             ("broker.heartbeat.interval.ms", "500"),
         ];

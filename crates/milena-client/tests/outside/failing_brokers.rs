@@ -20,7 +20,7 @@ const ENOUGH: usize = 100;
 /// One test, so that nobody breaks the cluster of another.
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_goes_on_when_brokers_die() {
-    let bed = bed::three_brokers();
+    let (bed, _turn) = bed::three_brokers().await;
     records_come_from_the_nearest_replica(bed).await;
     leaders_and_coordinators_die(bed).await;
 }

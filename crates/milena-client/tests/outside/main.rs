@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod admin;
 mod bed;
 mod changing_topics;
 #[path = "../../../milena-broker/tests/it/client.rs"]

@@ -139,6 +139,7 @@ public class Peer {
                 .map(entry -> entry.getKey() + "=" + entry.getValue().offset() + ":" + entry.getValue().metadata())
                 .sorted()
                 .collect(Collectors.joining(" "));
+            case "cluster" -> admin.describeCluster().clusterId().get();
             case "leader" -> {
                 TopicPartition partition = partition(words[0]);
                 yield String.valueOf(admin.describeTopics(List.of(partition.topic())).allTopicNames().get()
