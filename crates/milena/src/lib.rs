@@ -40,6 +40,27 @@
 //! # }
 //! ```
 //!
+//! A [`Producer`] writes. What it sends is written once, and in order; several records and the offsets of what they were
+//! made from can be written together or not at all ([`Producer::begin`]).
+//!
+//! ```
+//! use milena::prelude::*;
+//! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/embedded.rs")); }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let broker = embedded::Embedded::start().await;
+//! # broker.create_topic("orders", 3).await;
+//! # let bootstrap = broker.address();
+//! let producer = Producer::new(ProducerConfig::builder(bootstrap))?;
+//! let order = ProducerRecord::new("orders").key("customer 7").value("book");
+//! let written = producer.send(order).await?;
+//! assert_eq!(written.offset, Some(0));
+//! producer.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Two longer programs are in the folder `examples`: `consume` is the loop to copy, with commits where they belong, and
 //! `manual_assignment` reads partitions without a group, from a time on.
 //!
@@ -50,6 +71,9 @@
 //! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
 //! - [`RebalanceListener`] hears when partitions come and go.
 //! - [`deserialize`] makes values of bytes.
+//! - [`Producer`] has `send`, which waits for the acknowledgement, `enqueue`, which does not, and transactions;
+//!   [`producer::partition`] chooses partitions.
+//! - [`Admin`] looks after topics, groups, settings, transactions and more.
 //! - [`config`] has all settings, [`metrics`] all figures, under Kafka's names.
 //!
 //! Every kind of call has an error type of its own, such as [`PollError`] and [`CommitError`], whose variants say what
@@ -59,18 +83,20 @@
 
 #[doc(inline)]
 pub use milena_client::{
-    config::{self, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel},
+    admin::{self, Admin},
+    config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel, ProducerConfig},
     consumer::*,
     metrics::{self, Metric, Metrics},
+    producer::{self, Deliveries, Delivery, Producer, ProducerRecord, RecordMetadata, SendError, Transaction},
 };
 
-/// What most programs that read need, for `use milena::prelude::*`.
+/// What most programs need, for `use milena::prelude::*`.
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
         AutoOffsetReset, CloseOptions, CommitError, Consumer, ConsumerConfig, ConsumerRecord, ConsumerRecords,
-        IsolationLevel, ListenerError, OffsetAndMetadata, PollError, RebalanceConsumer, RebalanceListener, RecordRef,
-        TopicPartition,
+        IsolationLevel, ListenerError, OffsetAndMetadata, PollError, Producer, ProducerConfig, ProducerRecord,
+        RebalanceConsumer, RebalanceListener, RecordRef, TopicPartition,
         deserialize::{Json, Plain},
     };
 }

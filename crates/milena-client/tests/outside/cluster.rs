@@ -5,6 +5,7 @@ use std::{
     net::TcpListener,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
 };
 
 use std::os::unix::process::CommandExt;
@@ -89,11 +90,14 @@ impl Cluster {
     }
 }
 
-/// The first of as many ports as brokers need, for clients and for controllers. Another process looks elsewhere.
+/// The first of as many ports as brokers need, for clients and for controllers. Whoever else looks, in this process or in
+/// another, looks elsewhere.
 fn free_ports(brokers: u16) -> u16 {
+    static LOOKS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let process = u16::try_from(std::process::id() % 1_000).unwrap();
-    let mut candidates = (0..100).map(|step| 10_000 + (process + step) % 1_000 * 10);
+    let from = process + LOOKS.fetch_add(100, Relaxed);
+    let mut candidates = (0..100).map(|step| 10_000 + (from + step) % 1_000 * 10);
     let of_all = |port: &u16| (*port..port + brokers).all(|port| is_free(port) && is_free(port + CONTROLLERS_ABOVE));
     candidates.find(of_all).expect("no port is free for Apache Kafka")
 }

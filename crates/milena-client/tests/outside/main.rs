@@ -31,3 +31,4 @@ mod records;
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod running;
 mod transactions;
+mod writing;
