@@ -88,6 +88,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
         fsync: random.below(3) > 0,
         slow_log: slow_log(random),
         append_failures: random.below(15),
+        batch_records_max: batch_records_max(scenario, random),
         group_config: group_config(random),
         mutation,
     };
@@ -120,6 +121,14 @@ fn slow_log(random: &mut Random) -> Option<LogId> {
         1 => Some(LogId::Transactions),
         2 => Some(LogId::Data(0)),
         _ => None,
+    }
+}
+
+/// Only senders can split what is too large.
+fn batch_records_max(scenario: Scenario, random: &mut Random) -> usize {
+    match scenario {
+        Scenario::Producers if random.below(4) == 0 => 1 + random.below(2) as usize,
+        _ => usize::MAX,
     }
 }
 

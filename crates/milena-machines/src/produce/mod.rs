@@ -184,7 +184,7 @@ impl Sender {
             }
         }
         self.drop_if_aborting();
-        self.settle(slot);
+        self.expire(now_ms, slot);
     }
 
     /// What became of anything that was asked for or sent.

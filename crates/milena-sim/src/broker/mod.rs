@@ -31,6 +31,8 @@ pub(crate) struct BrokerSettings {
     pub(crate) slow_log: Option<LogId>,
     /// How many of a thousand appends fail while there are faults.
     pub(crate) append_failures: u64,
+    /// Batches with more records are refused.
+    pub(crate) batch_records_max: usize,
     pub(crate) group_config: GroupConfig,
     pub(crate) mutation: Option<Mutation>,
 }

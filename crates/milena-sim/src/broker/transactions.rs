@@ -402,6 +402,7 @@ impl Broker {
             check => check,
         };
         let error = match check {
+            _ if produce.values.len() > self.settings.batch_records_max => ErrorCode::MessageTooLarge,
             Ok(Some(_)) => ErrorCode::None,
             Ok(None) => {
                 let entry = Entry::Data {

@@ -30,7 +30,7 @@ fn transactions() {
 
 #[test]
 fn producers() {
-    play(Scenario::Producers, 600);
+    play(Scenario::Producers, 400);
 }
 
 /// Otherwise a seed would be no way to see a failure again.

@@ -164,3 +164,17 @@ fn without_idempotence_an_expired_batch_is_just_gone() {
     rig.produce_only(second);
     rig.lose(&call);
 }
+
+#[test]
+fn the_parts_of_a_batch_expire_when_it_would_have() {
+    let mut rig = Rig::new();
+    let slot = rig.slot(0);
+    let large = rig.push(slot, 2);
+    let call = rig.produce();
+    rig.refuse(&call, ErrorCode::MessageTooLarge);
+    rig.pass(DELIVERY_MS);
+    let parts = [rig.new_batch(1), rig.new_batch(1)];
+    rig.sender.push_split(rig.now, slot, large, &parts);
+    assert_eq!(rig.sender.poll_timeout(), None);
+    assert_eq!(rig.outcomes(), parts.map(|part| (part.id, Err(Fate::NotWritten))));
+}
