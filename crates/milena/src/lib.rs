@@ -50,6 +50,7 @@
 //! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
 //! - [`RebalanceListener`] hears when partitions come and go.
 //! - [`deserialize`] makes values of bytes.
+//! - [`Admin`] looks after a cluster: topics, settings, groups, transactions.
 //! - [`config`] has all settings, [`metrics`] all figures, under Kafka's names.
 //!
 //! Every kind of call has an error type of its own, such as [`PollError`] and [`CommitError`], whose variants say what
@@ -59,7 +60,8 @@
 
 #[doc(inline)]
 pub use milena_client::{
-    config::{self, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel},
+    admin::{self, Admin},
+    config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel},
     consumer::*,
     metrics::{self, Metric, Metrics},
 };

@@ -99,7 +99,8 @@ impl Admin {
             },
             Route::Broker(id) => match cluster.broker(*id) {
                 Some(broker) => broker.clone(),
-                None => return Err(self.no_node(&format!("broker {id} is not in the cluster"))),
+                None if cluster.brokers().len() == 0 => return Err(self.no_node("no broker is known")),
+                None => return Err(Trouble::NoBroker(*id)),
             },
             Route::Leader(partition) => match &found.topics {
                 Some(Ok(topics)) => leader(topics, partition)?,
