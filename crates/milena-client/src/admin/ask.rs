@@ -27,7 +27,7 @@ use crate::{
     net::{Answer, Backoff, CallError, Connection, SendOptions, Throttled},
 };
 
-/// How often it must be said that there is no such topic. One that was just made is not known everywhere at once.
+/// How often it must be said that there is no such topic or broker. One that was just made is not known everywhere at once.
 const UNKNOWN_ATTEMPTS: u32 = 5;
 
 /// What an answer says about items; an error if it says the same about all.
@@ -134,6 +134,8 @@ where
                 code => code.is_retriable(),
             },
             Trouble::Call(error) => error.is_retriable(),
+            // One that has just come is not known everywhere at once either.
+            Trouble::NoBroker(_) => attempts < UNKNOWN_ATTEMPTS,
             Trouble::NoNode(_) | Trouble::NoAnswer => true,
             Trouble::Unmentioned => false,
         }
@@ -309,7 +311,7 @@ impl Admin {
             Trouble::Refused(refusal) => {
                 refusal.code == ErrorCode::NotController || refusal.code.invalidates_metadata()
             }
-            Trouble::NoNode(_) => true,
+            Trouble::NoNode(_) | Trouble::NoBroker(_) => true,
             // Connections that are lost tell of it themselves.
             _ => false,
         };

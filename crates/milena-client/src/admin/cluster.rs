@@ -17,7 +17,6 @@ use crate::{
 
 /// Brokers and not controllers.
 const BROKERS: i8 = 1;
-const ENDPOINT_TYPE_SINCE: i16 = 1;
 const FENCED_SINCE: i16 = 2;
 const ITEM: &str = "the cluster";
 
@@ -47,11 +46,7 @@ impl Admin {
             "",
             |_| Route::Any,
             |batch| DescribeClusterRequest {
-                endpoint_type: if batch.version >= ENDPOINT_TYPE_SINCE {
-                    BROKERS
-                } else {
-                    1
-                },
+                endpoint_type: BROKERS,
                 include_fenced_brokers: batch.version >= FENCED_SINCE,
                 ..Default::default()
             },

@@ -102,6 +102,8 @@ pub(super) enum Trouble {
     Call(CallError),
     /// Whom to ask is not known, for this reason.
     NoNode(String),
+    /// The cluster has no such broker.
+    NoBroker(i32),
     /// The answer does not tell of it.
     Unmentioned,
     /// The time was over before there was an answer.
@@ -134,6 +136,10 @@ impl Trouble {
                 why: error.to_string(),
             },
             Self::NoNode(why) => AdminError::Failed { item, why },
+            Self::NoBroker(id) => AdminError::Failed {
+                item,
+                why: format!("broker {id} is not in the cluster; describe the cluster to see which are"),
+            },
             Self::Unmentioned => AdminError::Failed {
                 item,
                 why: "the broker's answer does not tell of it".to_owned(),
@@ -156,6 +162,7 @@ impl Trouble {
             Self::Refused(Refusal { code, message }) => Some(format!("{code}{}", because(message))),
             Self::Call(error) => Some(error.to_string()),
             Self::NoNode(why) => Some(why.clone()),
+            Self::NoBroker(id) => Some(format!("broker {id} is not in the cluster")),
             Self::Unmentioned | Self::NoAnswer => None,
         }
     }

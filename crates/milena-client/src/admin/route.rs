@@ -99,7 +99,8 @@ impl Admin {
             },
             Route::Broker(id) => match cluster.broker(*id) {
                 Some(broker) => broker.clone(),
-                None => return Err(self.no_node(&format!("broker {id} is not in the cluster"))),
+                None if cluster.brokers().len() == 0 => return Err(self.no_node("no broker is known")),
+                None => return Err(Trouble::NoBroker(*id)),
             },
             Route::Leader(partition) => match &found.topics {
                 Some(Ok(topics)) => leader(topics, partition)?,
@@ -181,32 +182,27 @@ impl Admin {
             ..Default::default()
         };
         let answer = connection.call(request, options.version_min(SEVERAL_KEYS_SINCE));
-        let answer = self.in_time(answer, deadline_ms).await;
-        match answer.unwrap_or_else(|| Err(no_answer(&connection))) {
-            Ok(answer) => several(&keys, &answer.response),
-            Err(CallError::UnsupportedVersion { .. }) => {
-                let mut found = BTreeMap::new();
-                for key in keys {
-                    let request = FindCoordinatorRequest {
-                        key: key.clone(),
-                        key_type,
-                        ..Default::default()
-                    };
-                    let answer = connection.call(request, options.version_max(SEVERAL_KEYS_SINCE - 1));
-                    let answer = self.in_time(answer, deadline_ms).await;
-                    let answer = answer.unwrap_or_else(|| Err(no_answer(&connection)));
-                    let broker = answer
-                        .map_err(Trouble::Call)
-                        .and_then(|answer| single(&answer.response));
-                    found.insert(key, broker);
-                }
-                found
-            }
-            Err(error) => {
-                let failed = |key| (key, Err(Trouble::Call(error.clone())));
-                keys.into_iter().map(failed).collect()
+        match self.in_time(answer, deadline_ms).await {
+            Some(Ok(answer)) => return several(&keys, &answer.response),
+            Some(Err(CallError::UnsupportedVersion { .. })) => {}
+            failed => {
+                let trouble = failed.and_then(Result::err).map_or(Trouble::NoAnswer, Trouble::Call);
+                return keys.into_iter().map(|key| (key, Err(trouble.clone()))).collect();
             }
         }
+        let mut found = BTreeMap::new();
+        for key in keys {
+            let request = FindCoordinatorRequest {
+                key: key.clone(),
+                key_type,
+                ..Default::default()
+            };
+            let answer = connection.call(request, options.version_max(SEVERAL_KEYS_SINCE - 1));
+            let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer);
+            let answer = answer.and_then(|answer| answer.map_err(Trouble::Call));
+            found.insert(key, answer.and_then(|answer| single(&answer.response)));
+        }
+        found
     }
 
     async fn in_time<T>(&self, answer: impl Future<Output = T>, deadline_ms: i64) -> Option<T> {
@@ -215,13 +211,6 @@ impl Admin {
             answer = answer => Some(answer),
             () = self.inner.io.sleep_until(deadline_ms) => None,
         }
-    }
-}
-
-fn no_answer(connection: &Connection) -> CallError {
-    CallError::Disconnected {
-        address: connection.endpoint().clone(),
-        why: "it did not answer in time".to_owned(),
     }
 }
 

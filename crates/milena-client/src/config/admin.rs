@@ -19,8 +19,11 @@ use super::{
 /// let config = AdminConfig::builder("localhost:9092").set("default.api.timeout.ms", 5000).build()?;
 /// assert_eq!(config.default_api_timeout_ms, 5000);
 ///
-/// let errors = AdminConfig::builder("localhost:9092").set("retires", 3).build().unwrap_err();
-/// assert_eq!(errors.to_string(), "retires (code) is not a key of the admin client; did you mean retries?");
+/// let errors = AdminConfig::builder("localhost:9092").set("retry.backof.ms", 3).build().unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "retry.backof.ms (code) is not a key of the admin client; did you mean retry.backoff.ms?"
+/// );
 /// # Ok::<(), milena_client::config::ConfigErrors>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,7 @@ mod configs;
 mod errors;
 mod group_offsets;
 mod groups;
+mod old_brokers;
 mod records;
 mod topics;
 mod transactions;
