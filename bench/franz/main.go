@@ -2,6 +2,7 @@
 //
 //	franz produce ADDRESS TOPIC BYTES
 //	franz consume ADDRESS TOPIC PARTITIONS RECORDS POLL_RECORDS TIMED
+//	franz write ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED BATCH_BYTES TIMED
 package main
 
 import (
@@ -16,6 +17,17 @@ func main() {
 		produce(os.Args[2], os.Args[3], number(os.Args[4]))
 	case "consume":
 		consume(os.Args[2], os.Args[3], number(os.Args[4]), number(os.Args[5]), number(os.Args[6]), os.Args[7] != "0")
+	case "write":
+		write(writing{
+			address:    os.Args[2],
+			topic:      os.Args[3],
+			records:    number(os.Args[4]),
+			values:     values(os.Args[5], number(os.Args[6])),
+			codec:      os.Args[7],
+			keyed:      os.Args[8] != "0",
+			batchBytes: number(os.Args[9]),
+			timed:      os.Args[10] != "0",
+		})
 	default:
 		log.Fatalf("unknown: %s", os.Args[1])
 	}

@@ -9,23 +9,28 @@
 //! costs almost no CPU of its own, so it shows what a broker can do and what that costs. Figures of one run compare with
 //! each other, not with those of another machine or another day.
 
+mod child;
 mod cluster;
 mod figures;
 mod member;
 mod peers;
+mod programs;
 mod races;
 mod raw;
 mod readers;
 mod scenarios;
+mod writers;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
 use figures::Table;
 use peers::Peer;
-use races::{Fill, Plan, RACES, Race};
-use readers::{Job, Programs, Reader, Watch};
+use programs::Programs;
+use races::{Fill, Plan, RACES, Race, Racer};
+use readers::{Reader, Watch};
 use scenarios::{SCENARIOS, Scenario};
+use writers::Writer;
 
 #[derive(Parser)]
 #[command(about = "Milena's broker and Apache Kafka side by side")]
@@ -42,6 +47,9 @@ struct Arguments {
     /// Consumers that are compared; all without this
     #[arg(long, value_delimiter = ',', value_enum)]
     readers: Vec<Reader>,
+    /// Producers that are compared; all without this
+    #[arg(long, value_delimiter = ',', value_enum)]
+    writers: Vec<Writer>,
     #[command(flatten)]
     scale: Scale,
     #[command(subcommand)]
@@ -55,7 +63,12 @@ enum Child {
     Read {
         reader: Reader,
         #[command(flatten)]
-        job: Job,
+        job: readers::Job,
+    },
+    Write {
+        writer: Writer,
+        #[command(flatten)]
+        job: writers::Job,
     },
     Fill(Fill),
     Watch(Watch),
@@ -82,6 +95,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match &arguments.child {
         Some(Child::Read { reader, job }) => return readers::read(*reader, job),
+        Some(Child::Write { writer, job }) => return writers::write(*writer, job),
         Some(Child::Fill(fill)) => return races::fill(fill),
         Some(Child::Watch(watch)) => return readers::watch(watch),
         None => {}
@@ -121,18 +135,19 @@ fn run_scenarios(arguments: &Arguments, chosen: &[&Scenario]) {
 }
 
 fn run_races(arguments: Arguments, chosen: &[&Race]) -> Result<()> {
-    let mut readers = arguments.readers;
-    if readers.is_empty() {
-        readers.extend(Reader::ALL);
-    }
+    let (readers, writers) = (or_all(arguments.readers), or_all(arguments.writers));
     let mut brokers = vec![Peer::Milena, Peer::Kafka];
     brokers.truncate(if arguments.alone { 1 } else { 2 });
     let plan = Plan {
         scale: arguments.scale,
         rounds: arguments.rounds,
         brokers,
-        programs: Programs::build(&readers)?,
+        programs: Programs::build(
+            readers.contains(&Reader::Franz) || writers.contains(&Writer::Franz),
+            readers.contains(&Reader::Java) || writers.contains(&Writer::Java),
+        )?,
         readers,
+        writers,
     };
     for race in chosen {
         eprintln!("{}", race.name);
@@ -142,6 +157,13 @@ fn run_races(arguments: Arguments, chosen: &[&Race]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn or_all<R: Racer>(chosen: Vec<R>) -> Vec<R> {
+    match chosen.is_empty() {
+        true => R::ALL.to_vec(),
+        false => chosen,
+    }
 }
 
 fn check_names(names: &[String]) -> Result<()> {

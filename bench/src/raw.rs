@@ -17,6 +17,8 @@ use milena_wire::{
 
 /// The last version of Produce whose answer has fields of fixed size, so that it is read without decoding.
 const PRODUCE: i16 = 8;
+/// The timestamp that asks for the end of a partition.
+const LATEST: i64 = -1;
 /// The error of a replication factor that is larger than the number of brokers.
 const NO_BROKER: i16 = 38;
 
@@ -113,6 +115,51 @@ impl Connection {
                 Some(topic) => bail!("cannot create {}: error {}", topic.name, topic.error_code),
             }
         }
+    }
+
+    pub fn delete_topic(&mut self, name: &str) -> Result<()> {
+        let request = DeleteTopicsRequest {
+            topic_names: vec![name.into()],
+            timeout_ms: 60_000,
+            ..Default::default()
+        };
+        for topic in self.call(&request, 5)?.responses {
+            ensure!(
+                topic.error_code == 0,
+                "cannot delete {name}: error {}",
+                topic.error_code
+            );
+        }
+        Ok(())
+    }
+
+    /// The offsets after the last records of all partitions, added up.
+    pub fn end_offsets(&mut self, topic: &str, partitions: i32) -> Result<i64> {
+        let partition = |partition_index| list_offsets_request::ListOffsetsPartition {
+            partition_index,
+            timestamp: LATEST,
+            ..Default::default()
+        };
+        let request = ListOffsetsRequest {
+            replica_id: -1,
+            topics: vec![list_offsets_request::ListOffsetsTopic {
+                name: topic.into(),
+                partitions: (0..partitions).map(partition).collect(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let mut sum = 0;
+        for partition in self
+            .call(&request, 5)?
+            .topics
+            .iter()
+            .flat_map(|topic| &topic.partitions)
+        {
+            ensure!(partition.error_code == 0, "no offsets: error {}", partition.error_code);
+            sum += partition.offset;
+        }
+        Ok(sum)
     }
 
     fn produce_until_taken(&mut self, frame: &[u8]) -> Result<()> {

@@ -3,13 +3,14 @@
 use anyhow::Result;
 
 use super::{
-    PARTITIONS, Plan, Race,
+    PARTITIONS, Plan, Race, in_turn,
     load::Load,
     standings::{Bar, Standings},
 };
 use crate::{
+    child::Measured,
     peers::Running,
-    readers::{self, Job, Measured, Reader},
+    readers::{self, Job, Reader},
 };
 
 pub const PLAIN: Race = Race {
@@ -127,10 +128,10 @@ fn bars(load: &Load) -> &'static [(usize, Bar)] {
     }
 }
 
-fn race(plan: &Plan, broker: &Running, job: &Job, stored: f64) -> Standings {
+fn race(plan: &Plan, broker: &Running, job: &Job, stored: f64) -> Standings<Reader> {
     let mut standings = Standings::new(FIGURES);
     for round in 0..plan.rounds {
-        for reader in plan.readers_of(round) {
+        for reader in in_turn(&plan.readers, round) {
             match measure(plan, broker, job, reader) {
                 Ok((measured, wire)) => standings.add(reader, figures(&measured, wire / stored)),
                 // What the others have measured is not lost for that.

@@ -10,7 +10,7 @@ use anyhow::Result;
 use milena_wire::records::{BatchBuilder, BatchOptions};
 
 use super::{
-    PARTITIONS, Plan, Race,
+    PARTITIONS, Plan, Race, in_turn,
     standings::{Bar, Standings},
 };
 use crate::{
@@ -43,7 +43,7 @@ fn run(plan: &Plan) -> Result<String> {
         measure(plan, &broker, Reader::Raw, "warm-up")?;
         let mut standings = Standings::new(FIGURES);
         for round in 0..plan.rounds {
-            for reader in plan.readers_of(round) {
+            for reader in in_turn(&plan.readers, round) {
                 match measure(plan, &broker, reader, &round.to_string()) {
                     Ok(figures) => standings.add(reader, figures),
                     Err(error) => eprintln!("{error:#}"),

@@ -1,6 +1,6 @@
-//! The records that readers read, as librdkafka's producer batches them.
+//! The records that readers read, as librdkafka's producer batches them, and the words that are in all records.
 
-use std::{process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use rdkafka::{
@@ -8,6 +8,7 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
     producer::{BaseProducer, BaseRecord, Producer},
 };
+use tempfile::NamedTempFile;
 
 use crate::raw::Connection;
 
@@ -53,7 +54,7 @@ pub fn fill(fill: &Fill) -> Result<()> {
         .set("compression.type", &fill.codec)
         .set("batch.size", fill.batch_bytes.to_string())
         .create()?;
-    let mut words = Words(88_172_645_463_325_252);
+    let mut words = Words::default();
     let mut value = vec![];
     for number in 0..fill.records {
         words.write(&mut value, fill.value_size);
@@ -61,6 +62,15 @@ pub fn fill(fill: &Fill) -> Result<()> {
         send(&producer, &fill.topic, partition, number, &value)?;
     }
     producer.flush(Duration::from_secs(120)).context("cannot flush")
+}
+
+/// A file of words, for writers.
+pub fn values_file(bytes: usize) -> Result<NamedTempFile> {
+    let file = NamedTempFile::new()?;
+    let mut text = vec![];
+    Words::default().write(&mut text, bytes);
+    fs::write(file.path(), text)?;
+    Ok(file)
 }
 
 fn send(producer: &BaseProducer, topic: &str, partition: i32, number: u64, value: &[u8]) -> Result<()> {
@@ -115,6 +125,12 @@ const WORDS: [&str; 32] = [
 
 /// Words in an order that is the same in every run (xorshift).
 struct Words(u64);
+
+impl Default for Words {
+    fn default() -> Self {
+        Self(88_172_645_463_325_252)
+    }
+}
 
 impl Words {
     fn write(&mut self, text: &mut Vec<u8>, size: usize) {

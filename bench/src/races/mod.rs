@@ -1,8 +1,10 @@
-//! Consumers side by side: the same topic, the same broker, one reader after the other in every round.
+//! Clients side by side: the same records, the same broker, one client after the other in every round.
 
 mod consumers;
 mod latency;
 mod load;
+mod producers;
+mod send_latency;
 mod small_polls;
 mod stalled;
 mod standings;
@@ -10,12 +12,9 @@ mod standings;
 use anyhow::Result;
 
 pub use load::{Fill, fill};
+pub use standings::Racer;
 
-use crate::{
-    Scale,
-    peers::Peer,
-    readers::{Programs, Reader},
-};
+use crate::{Scale, peers::Peer, programs::Programs, readers::Reader, writers::Writer};
 
 pub struct Race {
     pub name: &'static str,
@@ -30,9 +29,15 @@ pub const RACES: &[Race] = &[
     small_polls::RACE,
     latency::RACE,
     stalled::RACE,
+    producers::PLAIN,
+    producers::DEFAULTS,
+    producers::KEYED,
+    producers::LZ4,
+    producers::ZSTD,
+    send_latency::RACE,
 ];
 
-/// Partitions of a topic that readers read, all of them at once.
+/// Partitions of a topic that is read or written, all of them at once.
 const PARTITIONS: i32 = 6;
 
 /// Who runs against whom, and how often.
@@ -41,15 +46,14 @@ pub struct Plan {
     pub rounds: usize,
     pub brokers: Vec<Peer>,
     pub readers: Vec<Reader>,
+    pub writers: Vec<Writer>,
     pub programs: Programs,
 }
 
-impl Plan {
-    /// The readers of a round. Who comes first changes, so that nobody always runs behind the same one.
-    fn readers_of(&self, round: usize) -> Vec<Reader> {
-        let mut readers = self.readers.clone();
-        let first = round % readers.len().max(1);
-        readers.rotate_left(first);
-        readers
-    }
+/// The racers of a round. Who comes first changes, so that nobody always runs behind the same one.
+fn in_turn<R: Racer>(racers: &[R], round: usize) -> Vec<R> {
+    let mut racers = racers.to_vec();
+    let first = round % racers.len().max(1);
+    racers.rotate_left(first);
+    racers
 }

@@ -5,9 +5,11 @@ use anyhow::Result;
 use super::{
     PARTITIONS, Plan, Race,
     consumers::LARGE_BATCHES,
+    in_turn,
     standings::{Bar, Standings},
 };
 use crate::{
+    child::Started,
     peers::Running,
     readers::{self, Job, Reader},
 };
@@ -37,11 +39,11 @@ fn run(plan: &Plan) -> Result<String> {
         eprintln!("{title}");
         let mut standings = Standings::new(FIGURES);
         for round in 0..plan.rounds {
-            for reader in plan.readers_of(round) {
+            for reader in in_turn(&plan.readers, round) {
                 if reader == Reader::Raw {
                     continue;
                 }
-                match readers::start(reader, &job, &plan.programs).and_then(readers::Started::wait) {
+                match readers::start(reader, &job, &plan.programs).and_then(Started::wait) {
                     Ok(measured) => {
                         let rate = measured.polls / measured.seconds / 1e6;
                         standings.add(reader, vec![rate, measured.cpu_seconds / measured.polls * 1e9]);

@@ -1,11 +1,24 @@
-//! What each reader reached, and whether ours is ahead enough.
+//! What each client reached, and whether ours is ahead enough.
 
 use std::fmt::Write;
 
-use crate::{
-    figures::{median, number},
-    readers::Reader,
-};
+use crate::figures::{median, number};
+
+/// Who takes part in a race.
+pub trait Racer: Copy + Eq + 'static {
+    /// In the order in which they are shown.
+    const ALL: &'static [Self];
+    const OURS: Self;
+    /// The least that the work can cost, which is nobody's client.
+    const RAW: Option<Self>;
+
+    fn name(self) -> &'static str;
+
+    /// Whether it is somebody else's client.
+    fn is_peer(self) -> bool {
+        self != Self::OURS && Some(self) != Self::RAW
+    }
+}
 
 /// What a figure of ours must reach. The fastest peer is the one with the best first figure.
 #[derive(Debug, Clone, Copy)]
@@ -19,38 +32,38 @@ pub enum Bar {
     BelowAllPeers,
 }
 
-/// The figures of all readers under one load.
-pub struct Standings {
+/// The figures of all racers under one load.
+pub struct Standings<R> {
     figures: &'static [&'static str],
-    /// For each run of a reader, its figures.
-    runs: Vec<(Reader, Vec<f64>)>,
+    /// For each run of a racer, its figures.
+    runs: Vec<(R, Vec<f64>)>,
 }
 
-impl Standings {
+impl<R: Racer> Standings<R> {
     pub fn new(figures: &'static [&'static str]) -> Self {
         Self { figures, runs: vec![] }
     }
 
-    pub fn add(&mut self, reader: Reader, values: Vec<f64>) {
+    pub fn add(&mut self, racer: R, values: Vec<f64>) {
         let shown: Vec<String> = values.iter().map(|value| format!("{:>10}", number(*value))).collect();
-        eprintln!("  {:<12} {}", reader.name(), shown.join(" "));
-        self.runs.push((reader, values));
+        eprintln!("  {:<12} {}", racer.name(), shown.join(" "));
+        self.runs.push((racer, values));
     }
 
-    /// The medians of all readers, then a line for each bar, with the place of the figure it is about.
+    /// The medians of all racers, then a line for each bar, with the place of the figure it is about.
     pub fn show(&self, title: &str, bars: &[(usize, Bar)]) -> String {
         let mut text = format!("\n{title}\n{:<14}", "");
         for name in self.figures {
             let _ = write!(text, "{name:>15}");
         }
         text.push('\n');
-        for reader in Reader::ALL {
-            if !self.has(reader) {
+        for racer in R::ALL.iter().copied() {
+            if !self.has(racer) {
                 continue;
             }
-            let _ = write!(text, "{:<14}", reader.name());
+            let _ = write!(text, "{:<14}", racer.name());
             for place in 0..self.figures.len() {
-                let _ = write!(text, "{:>15}", number(self.median(reader, place)));
+                let _ = write!(text, "{:>15}", number(self.median(racer, place)));
             }
             text.push('\n');
         }
@@ -61,8 +74,8 @@ impl Standings {
     }
 
     fn show_bar(&self, text: &mut String, place: usize, bar: Bar) {
-        let ours = self.median(Reader::Ours, place);
-        let (beside, wanted, is_met): (Option<Reader>, String, fn(f64, f64) -> bool) = match bar {
+        let ours = self.median(R::OURS, place);
+        let (beside, wanted, is_met): (Option<R>, String, fn(f64, f64) -> bool) = match bar {
             Bar::AtLeast(limit) => (None, format!("≥ {limit}"), |ours, limit| ours >= limit),
             Bar::AtMost(limit) => (None, format!("≤ {limit}"), |ours, limit| ours <= limit),
             Bar::TimesFastestAtLeast(factor) => {
@@ -75,7 +88,7 @@ impl Standings {
             }
             Bar::TimesRawAtMost(factor) => {
                 let wanted = format!("≤ {factor}× the raw loop");
-                (Some(Reader::Raw), wanted, |ratio, factor| ratio <= factor)
+                (R::RAW, wanted, |ratio, factor| ratio <= factor)
             }
             Bar::AboveAllPeers => {
                 let wanted = "above every peer".to_owned();
@@ -86,7 +99,7 @@ impl Standings {
                 (self.least(place), wanted, |ratio, factor| ratio < factor)
             }
         };
-        let theirs = beside.map_or(f64::NAN, |reader| self.median(reader, place));
+        let theirs = beside.map_or(f64::NAN, |racer| self.median(racer, place));
         let (value, limit) = match bar {
             Bar::AtLeast(limit) | Bar::AtMost(limit) => (ours, limit),
             Bar::TimesFastestAtLeast(factor) | Bar::TimesFastestAtMost(factor) | Bar::TimesRawAtMost(factor) => {
@@ -100,7 +113,7 @@ impl Standings {
             true => "met",
             false => "MISSED",
         };
-        let (name, beside) = (self.figures[place], beside.map_or("", Reader::name));
+        let (name, beside) = (self.figures[place], beside.map_or("", R::name));
         let (ours, theirs, ratio) = (number(ours), number(theirs), number(ours / theirs));
         let _ = writeln!(
             text,
@@ -108,34 +121,35 @@ impl Standings {
         );
     }
 
-    fn has(&self, reader: Reader) -> bool {
-        self.runs.iter().any(|(who, _)| *who == reader)
+    fn has(&self, racer: R) -> bool {
+        self.runs.iter().any(|(who, _)| *who == racer)
     }
 
-    fn median(&self, reader: Reader, place: usize) -> f64 {
-        let runs = self.runs.iter().filter(|(who, _)| *who == reader);
+    /// The middle one of a racer's figures at this place.
+    pub fn median(&self, racer: R, place: usize) -> f64 {
+        let runs = self.runs.iter().filter(|(who, _)| *who == racer);
         let mut values: Vec<f64> = runs.map(|(_, values)| values[place]).collect();
         values.sort_by(f64::total_cmp);
         median(&values)
     }
 
-    fn fastest(&self) -> Option<Reader> {
+    /// The peer with the best first figure.
+    pub fn fastest(&self) -> Option<R> {
         self.most(0)
     }
 
-    fn most(&self, place: usize) -> Option<Reader> {
-        let by_figure = |a: &Reader, b: &Reader| self.median(*a, place).total_cmp(&self.median(*b, place));
+    fn most(&self, place: usize) -> Option<R> {
+        let by_figure = |a: &R, b: &R| self.median(*a, place).total_cmp(&self.median(*b, place));
         self.peers().max_by(by_figure)
     }
 
-    fn least(&self, place: usize) -> Option<Reader> {
-        let by_figure = |a: &Reader, b: &Reader| self.median(*a, place).total_cmp(&self.median(*b, place));
+    fn least(&self, place: usize) -> Option<R> {
+        let by_figure = |a: &R, b: &R| self.median(*a, place).total_cmp(&self.median(*b, place));
         self.peers().min_by(by_figure)
     }
 
-    fn peers(&self) -> impl Iterator<Item = Reader> {
-        Reader::ALL
-            .into_iter()
-            .filter(|reader| reader.is_peer() && self.has(*reader))
+    fn peers(&self) -> impl Iterator<Item = R> {
+        let all = R::ALL.iter().copied();
+        all.filter(|racer| racer.is_peer() && self.has(*racer))
     }
 }

@@ -1,21 +1,21 @@
 //! Consumers that are compared. Each reads in a process of its own, so that the system counts what it costs.
 
-mod child;
 mod krafka;
 mod librdkafka;
 mod ours;
-mod programs;
 mod raw_loop;
 mod tally;
 mod walk;
 mod watch;
 
+use std::process::Command;
+
 use anyhow::{Result, bail};
 
-pub use child::{Measured, Started, start};
-pub use programs::{Programs, build_franz};
 pub use tally::unix_nanos;
 pub use watch::{Watch, watch};
+
+use crate::{child::Started, programs::Programs, races::Racer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Reader {
@@ -28,8 +28,8 @@ pub enum Reader {
     Java,
 }
 
-impl Reader {
-    pub const ALL: [Self; 6] = [
+impl Racer for Reader {
+    const ALL: &'static [Self] = &[
         Self::Ours,
         Self::Raw,
         Self::Librdkafka,
@@ -37,8 +37,10 @@ impl Reader {
         Self::Franz,
         Self::Java,
     ];
+    const OURS: Self = Self::Ours;
+    const RAW: Option<Self> = Some(Self::Raw);
 
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
             Self::Raw => "raw loop",
@@ -47,11 +49,6 @@ impl Reader {
             Self::Franz => "franz-go",
             Self::Java => "Java",
         }
-    }
-
-    /// Whether it is somebody else's consumer.
-    pub fn is_peer(self) -> bool {
-        !matches!(self, Self::Ours | Self::Raw)
     }
 }
 
@@ -80,6 +77,21 @@ impl Job {
             self.timed.to_string(),
         ]
     }
+}
+
+/// Starts a reader in a process of its own.
+pub fn start(reader: Reader, job: &Job, programs: &Programs) -> Result<Started> {
+    let mut command = match reader {
+        Reader::Franz => programs.franz("consume"),
+        Reader::Java => programs.java("Consume")?,
+        _ => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["read", &format!("{reader:?}").to_lowercase()]);
+            command
+        }
+    };
+    command.args(job.words());
+    Started::spawn(reader.name(), command)
 }
 
 /// The whole life of a child process that is written in Rust.

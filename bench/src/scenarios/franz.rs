@@ -9,8 +9,8 @@ use crate::{
     Scale,
     figures::{Bar, Figure, figure},
     peers::{Peer, Running},
+    programs::build_franz,
     raw::Connection,
-    readers::build_franz,
 };
 
 const RATE: &str = "produce with franz-go, MB/s";

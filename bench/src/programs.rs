@@ -1,4 +1,4 @@
-//! The readers that are not written in Rust, built once for a run.
+//! The clients that are not written in Rust, built once for a run.
 
 use std::{
     path::Path,
@@ -8,7 +8,6 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::Reader;
 use crate::peers::{root, xtask};
 
 pub struct Programs {
@@ -17,31 +16,32 @@ pub struct Programs {
 }
 
 impl Programs {
-    pub fn build(readers: &[Reader]) -> Result<Self> {
+    pub fn build(with_franz: bool, with_java: bool) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let mut classpath = String::new();
-        if readers.contains(&Reader::Franz) {
+        if with_franz {
             build_franz(&dir.path().join("franz"))?;
         }
-        if readers.contains(&Reader::Java) {
+        if with_java {
             classpath = xtask(&["kafka", "classpath"])?.trim().to_owned();
             let mut javac = Command::new("javac");
             javac.args(["-cp", &classpath, "-d"]).arg(dir.path());
-            javac.arg(root().join("bench/java/Consume.java"));
-            let built = javac.status().context("this reader needs a JDK of Java 17")?;
+            javac.args(["Consume", "Produce"].map(|class| root().join(format!("bench/java/{class}.java"))));
+            let built = javac.status().context("Java's clients need a JDK of Java 17")?;
             ensure!(built.success(), "javac failed");
         }
         Ok(Self { dir, classpath })
     }
 
-    pub fn franz(&self) -> Result<Command> {
+    /// The program in Go with the word that says what it does.
+    pub fn franz(&self, word: &str) -> Command {
         let mut command = Command::new(self.dir.path().join("franz"));
-        command.arg("consume");
-        Ok(command)
+        command.arg(word);
+        command
     }
 
-    /// Java with the settings that Kafka's own scripts give to its tools.
-    pub fn java(&self) -> Result<Command> {
+    /// A class in Java with the settings that Kafka's own scripts give to its tools.
+    pub fn java(&self, class: &str) -> Result<Command> {
         let mut command = Command::new("java");
         let classes = self
             .dir
@@ -50,7 +50,7 @@ impl Programs {
             .context("the temporary directory is not UTF-8")?;
         command.args(["-Xmx512m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]);
         command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
-        command.args(["-cp", &format!("{classes}:{}", self.classpath), "Consume"]);
+        command.args(["-cp", &format!("{classes}:{}", self.classpath), class]);
         Ok(command)
     }
 }

@@ -1,0 +1,60 @@
+//! krafka. What became of single records is not asked, which it likes best; the offsets of the topic tell.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use bytes::Bytes;
+use krafka::{Compression, Kafka, Record, producer::Producer};
+
+use super::{Job, tally::Tally, values::Values};
+
+/// How much may wait, with large batches. The default has room for 32 of them.
+const BUFFER_BYTES: usize = 128 << 20;
+
+pub fn write(job: &Job) -> Result<()> {
+    let values = Values::read(job)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut tally = Tally::start(job);
+        let kafka = Kafka::builder(&job.address).connect().await?;
+        let producer = build(&kafka, job).await?;
+        for number in 0..job.records {
+            let record = record(job, number, &values);
+            if job.is_timed() {
+                let began = Instant::now();
+                producer.send(record).await?;
+                tally.took(began.elapsed());
+            } else {
+                drop(producer.enqueue(record).await?);
+            }
+        }
+        producer.flush().await?;
+        tally.report(job.records)?;
+        Ok(producer.close().await?)
+    })
+}
+
+async fn build(kafka: &Kafka, job: &Job) -> Result<Producer> {
+    let codec = match job.codec.as_str() {
+        "none" => Compression::None,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        codec => bail!("no codec {codec}"),
+    };
+    let mut builder = kafka.producer().compression(codec);
+    if job.batch_bytes > 0 {
+        builder = builder.batch_size(job.batch_bytes).buffer_memory(BUFFER_BYTES);
+    }
+    if job.is_timed() {
+        builder = builder.linger(Duration::ZERO);
+    }
+    Ok(builder.build().await?)
+}
+
+fn record(job: &Job, number: u64, values: &Values) -> Record {
+    let record = Record::new(job.topic.as_str(), values.owned(number));
+    match job.key(number) {
+        Some(key) => record.key(Bytes::copy_from_slice(&key)),
+        None => record,
+    }
+}

@@ -1,0 +1,111 @@
+//! Producers that are compared. Each writes in a process of its own, so that the system counts what it costs.
+//!
+//! All of them wait for all replicas, send again without repeating anything (`enable.idempotence`), and leave it to their
+//! own partitioner where a record goes. What else is set for each, to its advantage, is in its file.
+
+mod krafka;
+mod librdkafka;
+mod ours;
+mod tally;
+mod values;
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Result, bail};
+
+pub use values::VALUES_BYTES;
+
+use crate::{child::Started, programs::Programs, races::Racer};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Writer {
+    Ours,
+    Librdkafka,
+    Krafka,
+    Franz,
+    Java,
+}
+
+impl Racer for Writer {
+    const ALL: &'static [Self] = &[Self::Ours, Self::Librdkafka, Self::Krafka, Self::Franz, Self::Java];
+    const OURS: Self = Self::Ours;
+    const RAW: Option<Self> = None;
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Librdkafka => "librdkafka",
+            Self::Krafka => "krafka",
+            Self::Franz => "franz-go",
+            Self::Java => "Java",
+        }
+    }
+}
+
+/// What a writer writes, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Job {
+    pub address: String,
+    pub topic: String,
+    pub records: u64,
+    /// A file with the values, one after the other. They are taken in turn.
+    pub values: PathBuf,
+    pub value_size: usize,
+    pub codec: String,
+    /// 1 to give each record a key: its number, in 8 bytes.
+    pub keyed: u8,
+    /// The size of batches, with what a writer needs besides to be fast with them; 0 for its defaults.
+    pub batch_bytes: usize,
+    /// 1 to send one record at a time, each when the one before is acknowledged, and to tell how long each took.
+    pub timed: u8,
+}
+
+impl Job {
+    /// The arguments by which each program understands it.
+    fn words(&self) -> Vec<String> {
+        vec![
+            self.address.clone(),
+            self.topic.clone(),
+            self.records.to_string(),
+            self.values.to_string_lossy().into_owned(),
+            self.value_size.to_string(),
+            self.codec.clone(),
+            self.keyed.to_string(),
+            self.batch_bytes.to_string(),
+            self.timed.to_string(),
+        ]
+    }
+
+    fn is_timed(&self) -> bool {
+        self.timed != 0
+    }
+
+    fn key(&self, number: u64) -> Option<[u8; 8]> {
+        (self.keyed != 0).then(|| number.to_be_bytes())
+    }
+}
+
+/// Starts a writer in a process of its own.
+pub fn start(writer: Writer, job: &Job, programs: &Programs) -> Result<Started> {
+    let mut command = match writer {
+        Writer::Franz => programs.franz("write"),
+        Writer::Java => programs.java("Produce")?,
+        _ => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["write", &format!("{writer:?}").to_lowercase()]);
+            command
+        }
+    };
+    command.args(job.words());
+    Started::spawn(writer.name(), command)
+}
+
+/// The whole life of a child process that is written in Rust.
+pub fn write(writer: Writer, job: &Job) -> Result<()> {
+    match writer {
+        Writer::Ours => ours::write(job),
+        Writer::Librdkafka => librdkafka::write(job),
+        Writer::Krafka => krafka::write(job),
+        Writer::Franz | Writer::Java => bail!("{} is a program of its own", writer.name()),
+    }
+}
