@@ -15,7 +15,7 @@ pub(crate) struct Writes {
     /// The inputs that are copied.
     inputs: BTreeMap<i32, Input>,
     /// What clients still wait for.
-    waiting: BTreeMap<ClientId, String>,
+    waiting: BTreeMap<ClientId, &'static str>,
     is_calm: bool,
 }
 
@@ -80,6 +80,7 @@ impl Writes {
         input.copied_calmly |= is_calm;
     }
 
+    /// There is a process that copies this input.
     pub(crate) fn set_process(&mut self, input: i32) {
         self.inputs.entry(input).or_default().has_process = true;
     }
@@ -94,7 +95,7 @@ impl Writes {
     }
 
     /// What a client waits for; `None` if for nothing.
-    pub(crate) fn set_waiting(&mut self, client: ClientId, what: Option<String>) {
+    pub(crate) fn set_waiting(&mut self, client: ClientId, what: Option<&'static str>) {
         match what {
             Some(what) => self.waiting.insert(client, what),
             None => self.waiting.remove(&client),

@@ -7,7 +7,11 @@ use milena_machines::{
 };
 
 use super::{Copying, Process, WriterSettings};
-use crate::{Mutation, checks::input_place, clients::Io, clients::PRODUCERS_GROUP};
+use crate::{
+    Mutation,
+    checks::input_place,
+    clients::{Io, PRODUCERS_GROUP},
+};
 
 /// Where copiers with the same input meet in the checks.
 pub(super) const COPIERS: ByteString = ByteString::from_static("copiers");

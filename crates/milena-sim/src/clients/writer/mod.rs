@@ -7,8 +7,10 @@ mod mistakes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
-use milena_machines::TopicPartition;
-use milena_machines::produce::{BatchId, Fate, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig};
+use milena_machines::{
+    TopicPartition,
+    produce::{BatchId, Fate, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig},
+};
 
 use super::{CallId, Client, Io, Reply};
 use crate::{Mutation, broker::DATA_TOPIC, checks::Told};
@@ -272,8 +274,8 @@ impl Process {
             io.wake_at(next);
         }
         let waits = match &self.copier {
-            Some(copier) if !copier.is_idle() => Some(format!("{copier:?}")),
-            _ if self.sender.has_batches() => Some(format!("{:?}", self.batches)),
+            Some(copier) if !copier.is_idle() => Some("the end of its transaction"),
+            _ if self.sender.has_batches() => Some("its batches to end"),
             _ => None,
         };
         io.checks.writes.set_waiting(io.id, waits);
