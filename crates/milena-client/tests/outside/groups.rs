@@ -51,18 +51,19 @@ impl<'a> Life<'a> {
         (name, member)
     }
 
+    async fn leave(&self, name: &str, member: Member<'_>) {
+        self.ledger.let_go(name);
+        match member {
+            Member::Ours(ours) => ours.end(Leave::Default).await,
+            Member::Java(java) => java.leave().await,
+        }
+    }
+
     async fn settle(&self, what: &str, members: &[&str]) {
         let share = PARTITIONS / members.len();
         let shares: Vec<(&str, usize)> = members.iter().map(|member| (*member, share)).collect();
         let what = format!("{}: {what}", self.topic);
         self.ledger.settle(&what, &shares).await;
-    }
-}
-
-async fn leave(member: Member<'_>) {
-    match member {
-        Member::Ours(ours) => ours.end(Leave::Default).await,
-        Member::Java(java) => java.leave().await,
     }
 }
 
@@ -82,11 +83,11 @@ async fn live(bed: &Bed, kind: Kind, cast: Cast, doomed: &Peer, all_there: &Barr
     let (third, third_member) = life.join(cast[2], doomed, "third").await;
     life.settle("three members", &[&first, &second, &third]).await;
 
-    leave(second_member).await;
+    life.leave(&second, second_member).await;
     life.settle("the second has left", &[&first, &third]).await;
     let (fourth, fourth_member) = life.join(cast[1], &bed.peer, "fourth").await;
     life.settle("the fourth has come", &[&first, &third, &fourth]).await;
-    leave(first_member).await;
+    life.leave(&first, first_member).await;
     life.settle("the leader has left", &[&third, &fourth]).await;
 
     in_time("all groups are there", all_there.wait()).await;
@@ -99,7 +100,7 @@ async fn live(bed: &Bed, kind: Kind, cast: Cast, doomed: &Peer, all_there: &Barr
     let end: i64 = bed.peer.call(&format!("still {topic}")).await.parse().unwrap();
     life.ledger.wait_for_all(&topic, PARTITIONS, end).await;
     life.ledger.assert_none_twice(&[&third]);
-    leave(fourth_member).await;
+    life.leave(&fourth, fourth_member).await;
 }
 
 /// All kinds of groups at once: most of the time they wait.

@@ -25,6 +25,8 @@ pub struct Book {
     /// What each member has read last of a partition.
     last: BTreeMap<(String, TopicPartition), i64>,
     changes: BTreeMap<String, usize>,
+    /// Those who are about to leave.
+    leaving: BTreeSet<String>,
     failures: Vec<String>,
 }
 
@@ -71,7 +73,7 @@ impl Ledger {
                 break;
             }
         }
-        if what == "lost" {
+        if what == "lost" && !book.leaving.contains(member) {
             book.failures.push(format!("{member} lost {partitions:?}"));
         }
         drop(book);
@@ -103,6 +105,11 @@ impl Ledger {
     pub fn fail(&self, member: &str, why: &str) {
         self.book().failures.push(format!("{member}: {why}"));
         self.changed.notify_waiters();
+    }
+
+    /// Somebody leaves. If a rebalance is under way right then, it hears of a loss, be it ours or Java's.
+    pub fn let_go(&self, member: &str) {
+        self.book().leaving.insert(member.to_owned());
     }
 
     /// Somebody is gone, and says nothing about what it had.
