@@ -18,6 +18,7 @@ pub mod consumer;
     reason = "made for all clients; the producer and the admin client need the rest"
 )]
 mod coordinator;
+pub mod exactly_once;
 mod io;
 #[allow(
     dead_code,

@@ -86,6 +86,7 @@ pub use milena_client::{
     admin::{self, Admin},
     config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel, ProducerConfig},
     consumer::*,
+    exactly_once::{self, ExactlyOnce},
     metrics::{self, Metric, Metrics},
     producer::{self, Deliveries, Delivery, Producer, ProducerRecord, RecordMetadata, SendError, Transaction},
 };

@@ -37,6 +37,7 @@ pub use record::{ProducerRecord, RecordMetadata};
 pub use send::TrySendError;
 pub use transaction::Transaction;
 
+use crate::config::ProducerConfig;
 use shared::Shared;
 
 /// Sends records. Clones are the same producer; with the last of them it ends, and what has not left is not sent: call
@@ -70,6 +71,11 @@ struct Owner {
 }
 
 impl Producer {
+    /// What the producer was made with.
+    pub fn config(&self) -> &ProducerConfig {
+        &self.shared().config
+    }
+
     fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }

@@ -13,6 +13,7 @@ mod config_facts;
 mod config_sources;
 mod consuming;
 mod deserialize;
+mod exactly_once;
 mod partitioners;
 mod producer_config;
 mod producer_config_facts;

@@ -1,0 +1,348 @@
+//! Read, transform, write: every input has its effect exactly once.
+//!
+//! [`ExactlyOnce`] reads records as a member of a group, hands them to a function that writes what follows from them, and
+//! commits both, what was written and how far it has read, in one transaction. Whatever happens in between, be it a
+//! rebalance, an error or the end of the process, the transaction counts as a whole or not at all, and whoever reads on
+//! begins where the last one that counted ended.
+//!
+//! This holds for what is written through the [`Transaction`]. What the function does elsewhere, in a database or by mail,
+//! may happen again. And whoever reads the result must read with `isolation.level=read_committed`.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use milena_machines::{member::GroupMetadata, produce::Remedy};
+use tokio::time::Instant;
+
+use crate::{
+    config::IsolationLevel,
+    consumer::{
+        Consumer, ConsumerRecords, ListenerError, OffsetAndMetadata, PollError, RebalanceConsumer, RebalanceListener,
+        RecordRef, SeekError, SubscribeError, TopicPartition,
+    },
+    producer::{Producer, Transaction, TransactionCallError},
+};
+
+/// How long a transaction collects what was read, unless told otherwise.
+const WINDOW: Duration = Duration::from_millis(100);
+/// How many records a transaction takes, unless told otherwise.
+const RECORDS_MAX: usize = 10_000;
+/// How long to wait for records before looking whether to stop.
+const IDLE_POLL: Duration = Duration::from_secs(1);
+
+/// Why a consumer and a producer cannot be used together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairError {
+    #[error("set group.id: the offsets are committed for a group")]
+    NoGroup,
+    #[error("set enable.auto.commit to false: offsets are committed in the transaction")]
+    AutoCommit,
+    #[error("set isolation.level to read_committed: what another transaction takes back must have no effect")]
+    ReadsUncommitted,
+    #[error("set transactional.id of the producer, another one for each instance")]
+    NotTransactional,
+    #[error(transparent)]
+    Subscribe(#[from] SubscribeError),
+}
+
+/// Why it ended. The transaction that was open is aborted, and reading is where it began: it can be run again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExactlyOnceError<E> {
+    #[error("the function failed: {0}")]
+    Transform(E),
+    #[error(transparent)]
+    Poll(#[from] PollError),
+    #[error(transparent)]
+    Seek(#[from] SeekError),
+    #[error(transparent)]
+    Transaction(#[from] TransactionCallError),
+}
+
+/// Reads, transforms and writes, exactly once.
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+/// use milena_client::{
+///     config::{ConsumerConfig, ProducerConfig},
+///     consumer::Consumer,
+///     exactly_once::ExactlyOnce,
+///     producer::{Producer, ProducerRecord},
+/// };
+///
+/// let consumer = ConsumerConfig::builder("localhost:9092")
+///     .group_id("translators")
+///     .set("enable.auto.commit", false)
+///     .set("isolation.level", "read_committed");
+/// let producer = ProducerConfig::builder("localhost:9092").set("transactional.id", "translator-1");
+/// let mut translating = ExactlyOnce::new(Consumer::new(consumer)?, Producer::new(producer)?, ["letters"])?;
+/// translating
+///     .run(
+///         async |letter, transaction| {
+///             let text = letter.value().unwrap_or_default().to_ascii_uppercase();
+///             let record = ProducerRecord::new("loud-letters").value(&text);
+///             transaction.enqueue(record).await.map(drop)
+///         },
+///         std::future::pending(),
+///     )
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ExactlyOnce {
+    consumer: Consumer,
+    producer: Producer,
+    window: Duration,
+    records_max: usize,
+    is_initialized: bool,
+    gone: Gone,
+}
+
+/// Partitions that were taken from us since the last look.
+#[derive(Debug, Clone, Default)]
+struct Gone(Arc<Mutex<Vec<TopicPartition>>>);
+
+impl Gone {
+    fn take(&self) -> Vec<TopicPartition> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RebalanceListener for Gone {
+    async fn revoked(
+        &mut self,
+        _consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.extend_from_slice(partitions);
+        Ok(())
+    }
+}
+
+/// What one transaction has read so far.
+#[derive(Debug, Default)]
+struct Read {
+    /// Where it began in each partition: there it begins again if this does not count.
+    starts: BTreeMap<TopicPartition, i64>,
+    /// Where it goes on if this counts.
+    next: BTreeMap<TopicPartition, OffsetAndMetadata>,
+    count: usize,
+}
+
+impl Read {
+    fn add(&mut self, records: &ConsumerRecords) {
+        for (partition, position) in records.next_offsets() {
+            if let Some(first) = records.partition(partition).next() {
+                self.starts.entry(partition.clone()).or_insert_with(|| first.offset());
+            }
+            let next = OffsetAndMetadata {
+                leader_epoch: position.epoch,
+                ..OffsetAndMetadata::new(position.offset)
+            };
+            self.next.insert(partition.clone(), next);
+        }
+        self.count += records.len();
+    }
+}
+
+/// How a transaction ended.
+enum End<E> {
+    Committed,
+    /// It did not count; what it had read is to be read again.
+    Aborted(Read),
+    /// The same, and it makes no sense to go on.
+    Failed(Read, ExactlyOnceError<E>),
+}
+
+impl ExactlyOnce {
+    /// Puts a consumer and a producer together, and subscribes to these topics.
+    pub fn new<T: Into<String>>(
+        mut consumer: Consumer,
+        producer: Producer,
+        topics: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PairError> {
+        let config = consumer.config();
+        if config.group_id.is_none() {
+            return Err(PairError::NoGroup);
+        }
+        if config.enable_auto_commit {
+            return Err(PairError::AutoCommit);
+        }
+        if config.isolation_level != IsolationLevel::ReadCommitted {
+            return Err(PairError::ReadsUncommitted);
+        }
+        if producer.config().transactional_id.is_none() {
+            return Err(PairError::NotTransactional);
+        }
+        let gone = Gone::default();
+        consumer.subscribe_with(topics, gone.clone())?;
+        Ok(Self {
+            consumer,
+            producer,
+            window: WINDOW,
+            records_max: RECORDS_MAX,
+            is_initialized: false,
+            gone,
+        })
+    }
+
+    /// How much goes into one transaction: what is read within this time, but not more records than this. Longer
+    /// transactions cost less and make the result wait longer. It must stay below `transaction.timeout.ms` and
+    /// `max.poll.interval.ms`.
+    #[must_use]
+    pub fn window(mut self, time: Duration, records: usize) -> Self {
+        (self.window, self.records_max) = (time, records.max(1));
+        self
+    }
+
+    /// Reads, transforms and writes until `stop` is ready, or until something fails that does not pass. The transaction
+    /// that is open when `stop` is ready is finished.
+    ///
+    /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
+    /// gives the error. The future of this is not `Send`: await it in `main`, in a `LocalSet` or on a thread of its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this is dropped, the transaction that is open is aborted in the background. Reading is not where it began then:
+    /// make a new consumer.
+    pub async fn run<E>(
+        &mut self,
+        mut transform: impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ExactlyOnceError<E>> {
+        let mut stop = pin!(stop);
+        while !self.is_initialized {
+            match self.producer.init_transactions().await {
+                Ok(()) => self.is_initialized = true,
+                Err(error) if error.remedy() == Remedy::Retry => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        loop {
+            let records = tokio::select! {
+                biased;
+                () = &mut stop => return Ok(()),
+                records = self.consumer.poll(IDLE_POLL) => records?,
+            };
+            self.gone.take();
+            if records.is_empty() {
+                continue;
+            }
+            match self.transact(&records, &mut transform).await? {
+                End::Committed => {}
+                End::Aborted(read) => self.read_again(&read)?,
+                End::Failed(read, error) => {
+                    self.read_again(&read)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Gives the consumer and the producer back, to be closed.
+    pub fn into_parts(self) -> (Consumer, Producer) {
+        (self.consumer, self.producer)
+    }
+
+    /// One transaction, from its first records to its end.
+    async fn transact<E>(
+        &mut self,
+        first: &ConsumerRecords,
+        transform: &mut impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
+    ) -> Result<End<E>, ExactlyOnceError<E>> {
+        let mut read = Read::default();
+        read.add(first);
+        // As who we are now: if that changes, somebody else may have our partitions, and the commit is refused.
+        let Some(group) = self
+            .consumer
+            .group_metadata()
+            .filter(|group| !group.member_id.is_empty())
+        else {
+            return Ok(End::Aborted(read));
+        };
+        let mut transaction = self.producer.begin().await?;
+        let deadline = Instant::now() + self.window;
+        let mut last = None;
+        loop {
+            let records = last.as_ref().unwrap_or(first);
+            for record in records {
+                if let Err(error) = transform(record, &transaction).await {
+                    let error = ExactlyOnceError::Transform(error);
+                    return Ok(abort(&mut transaction, read, Some(error)).await);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || read.count >= self.records_max {
+                break;
+            }
+            let records = match self.consumer.poll(left).await {
+                Ok(records) => records,
+                Err(error) => return Ok(abort(&mut transaction, read, Some(error.into())).await),
+            };
+            let gone = self.gone.take();
+            // Those that came back meanwhile begin where others may have ended.
+            read.starts.retain(|partition, _| !gone.contains(partition));
+            read.add(&records);
+            if gone.iter().any(|partition| read.next.contains_key(partition)) {
+                return Ok(abort(&mut transaction, read, None).await);
+            }
+            last = Some(records);
+        }
+        Ok(commit(&mut transaction, &group, read).await)
+    }
+
+    fn read_again<E>(&mut self, read: &Read) -> Result<(), ExactlyOnceError<E>> {
+        for (partition, offset) in &read.starts {
+            match self.consumer.seek(partition, *offset) {
+                // It went to somebody else, who begins there.
+                Ok(()) | Err(SeekError::NotAssigned(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, read: Read) -> End<E> {
+    let sent = transaction.send_offsets(group, read.next.clone()).await;
+    let committed = match sent {
+        Ok(()) => loop {
+            match transaction.commit().await {
+                Err(error) if error.remedy() == Remedy::Retry => {}
+                committed => break committed,
+            }
+        },
+        sent => sent,
+    };
+    match committed {
+        Ok(()) => End::Committed,
+        Err(error) if error.remedy() == Remedy::GiveUp => End::Failed(read, error.into()),
+        Err(error) => {
+            tracing::debug!(%error, "a transaction does not count and is made again");
+            abort(transaction, read, None).await
+        }
+    }
+}
+
+/// Aborts for good; `error` is why there is no next one.
+async fn abort<E>(transaction: &mut Transaction<'_>, read: Read, error: Option<ExactlyOnceError<E>>) -> End<E> {
+    let aborted = loop {
+        match transaction.abort().await {
+            Err(error) if error.remedy() == Remedy::Retry => {}
+            aborted => break aborted,
+        }
+    };
+    match (error, aborted) {
+        (Some(error), _) => End::Failed(read, error),
+        (None, Err(error)) => End::Failed(read, error.into()),
+        (None, Ok(())) => End::Aborted(read),
+    }
+}

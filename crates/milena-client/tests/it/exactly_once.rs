@@ -1,0 +1,197 @@
+//! Read, transform, write, while members come and go and functions fail.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use milena_client::{
+    config::{ConsumerConfig, ProducerConfig},
+    consumer::{Consumer, RecordRef, TopicPartition},
+    exactly_once::{ExactlyOnce, ExactlyOnceError, PairError},
+    producer::{Producer, ProducerRecord, SendError, Transaction},
+};
+use tokio::sync::Notify;
+
+use crate::broker::TestBroker;
+
+const PARTITIONS: i32 = 4;
+const RECORDS: usize = 2_000;
+
+fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
+    let consumer = ConsumerConfig::builder(broker.address())
+        .group_id("copiers")
+        .set("group.protocol", protocol)
+        .set("enable.auto.commit", false)
+        .set("auto.offset.reset", "earliest")
+        .set("max.poll.records", 7)
+        .set("isolation.level", "read_committed");
+    let consumer = match protocol {
+        "classic" => consumer.set("heartbeat.interval.ms", 50),
+        _ => consumer,
+    };
+    let producer = ProducerConfig::builder(broker.address()).set("transactional.id", format!("copier-{instance}"));
+    let (consumer, producer) = (Consumer::new(consumer).unwrap(), Producer::new(producer).unwrap());
+    ExactlyOnce::new(consumer, producer, ["input"])
+        .unwrap()
+        .window(Duration::from_millis(10), 50)
+}
+
+fn broker_with_input() -> TestBroker {
+    let broker = TestBroker::start();
+    for topic in ["input", "output"] {
+        broker.create_topic(topic, PARTITIONS);
+    }
+    let values: Vec<String> = (0..RECORDS).map(|number| number.to_string()).collect();
+    for partition in 0..PARTITIONS {
+        let mine = values.iter().skip(usize::try_from(partition).unwrap()).step_by(4);
+        let mine: Vec<&str> = mine.map(String::as_str).collect();
+        for batch in mine.chunks(10) {
+            broker.produce("input", partition, batch);
+        }
+    }
+    broker
+}
+
+/// What readers of committed records see of a partition, until so many have come.
+async fn committed(broker: &TestBroker, topic: &str, partition: i32, count: usize) -> Vec<usize> {
+    let config = ConsumerConfig::builder(broker.address())
+        .set("auto.offset.reset", "earliest")
+        .set("isolation.level", "read_committed");
+    let mut consumer = Consumer::new(config).unwrap();
+    let place = TopicPartition::new(topic, partition);
+    consumer.assign([place.clone()]).unwrap();
+    let mut numbers = vec![];
+    while numbers.len() < count {
+        for record in &consumer.poll(Duration::from_secs(60)).await.unwrap() {
+            numbers.push(String::from_utf8_lossy(record.value().unwrap()).parse().unwrap());
+        }
+    }
+    let end = consumer.end_offsets(std::slice::from_ref(&place)).await.unwrap()[&place];
+    while consumer.position(&place).await.unwrap().offset < end {
+        let more = consumer.poll(Duration::from_secs(60)).await.unwrap();
+        assert!(more.is_empty(), "{} records twice", more.len());
+    }
+    numbers
+}
+
+async fn assert_each_once_in_order(broker: &TestBroker) {
+    for partition in 0..PARTITIONS {
+        let expected: Vec<usize> = (usize::try_from(partition).unwrap()..RECORDS).step_by(4).collect();
+        assert_eq!(committed(broker, "output", partition, expected.len()).await, expected);
+    }
+}
+
+/// Copies a record to the same partition of the output.
+async fn copy(record: RecordRef<'_>, transaction: &Transaction<'_>) -> Result<(), SendError> {
+    let value = record.value().unwrap();
+    let copy = ProducerRecord::new("output").partition(record.partition()).value(value);
+    transaction.enqueue(copy).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_input_counts_once_while_members_come_and_go() {
+    for protocol in ["classic", "consumer"] {
+        let broker = Arc::new(broker_with_input());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let done = Arc::new(AtomicBool::new(false));
+        let mut members = vec![];
+        for member in 0..4_usize {
+            let (broker, seen, done) = (Arc::clone(&broker), Arc::clone(&seen), Arc::clone(&done));
+            members.push(thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.unwrap().block_on(async move {
+                    // Each comes when others are at work, and comes back as if it had been killed.
+                    while seen.load(Relaxed) < member * RECORDS / 5 {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    let mut lives = 0;
+                    while !done.load(Relaxed) {
+                        lives += 1;
+                        let mut pair = pair(&broker, protocol, &member.to_string());
+                        let handled = AtomicUsize::new(0);
+                        let dies = Notify::new();
+                        let transform = async |record: RecordRef<'_>, transaction: &Transaction<'_>| {
+                            seen.fetch_add(1, Relaxed);
+                            if handled.fetch_add(1, Relaxed) == 130 && lives < 4 {
+                                dies.notify_one();
+                                std::future::pending::<()>().await;
+                            }
+                            copy(record, transaction).await
+                        };
+                        let stop = async {
+                            while !done.load(Relaxed) {
+                                tokio::time::sleep(Duration::from_millis(5)).await;
+                            }
+                        };
+                        tokio::select! {
+                            ran = pair.run(transform, stop) => ran.unwrap(),
+                            () = dies.notified() => {}
+                        }
+                    }
+                })
+            }));
+        }
+        assert_each_once_in_order(&broker).await;
+        done.store(true, Relaxed);
+        for member in members {
+            member.join().unwrap();
+        }
+        assert_each_once_in_order(&broker).await;
+    }
+}
+
+#[tokio::test]
+async fn what_failed_is_made_again_and_counts_once() {
+    let broker = broker_with_input();
+    let mut pair = pair(&broker, "classic", "1");
+    let mut failed = BTreeSet::new();
+    loop {
+        let transform = async |record: RecordRef<'_>, transaction: &Transaction<'_>| {
+            let value = String::from_utf8_lossy(record.value().unwrap()).into_owned();
+            copy(record, transaction).await.unwrap();
+            // It has written already when it fails.
+            if value.ends_with("77") && failed.insert(value.clone()) {
+                return Err(value);
+            }
+            Ok(())
+        };
+        match pair.run(transform, assert_each_once_in_order(&broker)).await {
+            Ok(()) => break,
+            Err(ExactlyOnceError::Transform(value)) => assert!(value.ends_with("77")),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(failed.len(), RECORDS / 100);
+}
+
+#[tokio::test]
+async fn a_pair_that_cannot_work_is_refused() {
+    let broker = TestBroker::start();
+    let make = |settings: &[(&str, &str)], transactional: bool| {
+        let consumer = ConsumerConfig::builder(broker.address());
+        let consumer = settings
+            .iter()
+            .fold(consumer, |config, (key, value)| config.set(*key, *value));
+        let mut producer = ProducerConfig::builder(broker.address());
+        if transactional {
+            producer = producer.set("transactional.id", "id");
+        }
+        let (consumer, producer) = (Consumer::new(consumer).unwrap(), Producer::new(producer).unwrap());
+        ExactlyOnce::new(consumer, producer, ["input"]).unwrap_err()
+    };
+    let (group, manual) = (("group.id", "g"), ("enable.auto.commit", "false"));
+    let committed = ("isolation.level", "read_committed");
+    assert!(matches!(make(&[], true), PairError::NoGroup));
+    assert!(matches!(make(&[group, committed], true), PairError::AutoCommit));
+    assert!(matches!(make(&[group, manual], true), PairError::ReadsUncommitted));
+    assert!(matches!(
+        make(&[group, manual, committed], false),
+        PairError::NotTransactional
+    ));
+}
