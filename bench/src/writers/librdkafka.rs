@@ -60,13 +60,6 @@ fn config(job: &Job) -> ClientConfig {
         .set("compression.type", &job.codec)
         // That of the others: by default it hashes keys by CRC32.
         .set("partitioner", "murmur2_random");
-    if job.batch_bytes > 0 {
-        config
-            .set("batch.size", job.batch_bytes.to_string())
-            // By default a batch has 10 000 records at most, and 100 000 may wait.
-            .set("batch.num.messages", "1000000")
-            .set("queue.buffering.max.messages", "1000000");
-    }
     if job.is_timed() {
         config.set("linger.ms", "0");
     }
