@@ -2,7 +2,7 @@
 //
 //	franz produce ADDRESS TOPIC BYTES
 //	franz consume ADDRESS TOPIC PARTITIONS RECORDS POLL_RECORDS TIMED
-//	franz write ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED BATCH_BYTES TIMED
+//	franz write ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED TUNED TIMED
 package main
 
 import (
@@ -19,14 +19,14 @@ func main() {
 		consume(os.Args[2], os.Args[3], number(os.Args[4]), number(os.Args[5]), number(os.Args[6]), os.Args[7] != "0")
 	case "write":
 		write(writing{
-			address:    os.Args[2],
-			topic:      os.Args[3],
-			records:    number(os.Args[4]),
-			values:     values(os.Args[5], number(os.Args[6])),
-			codec:      os.Args[7],
-			keyed:      os.Args[8] != "0",
-			batchBytes: number(os.Args[9]),
-			timed:      os.Args[10] != "0",
+			address: os.Args[2],
+			topic:   os.Args[3],
+			records: number(os.Args[4]),
+			values:  values(os.Args[5], number(os.Args[6])),
+			codec:   os.Args[7],
+			keyed:   os.Args[8] != "0",
+			// It is fastest as it is, so there is nothing to tune by argument 9.
+			timed: os.Args[10] != "0",
 		})
 	default:
 		log.Fatalf("unknown: %s", os.Args[1])

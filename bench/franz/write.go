@@ -19,8 +19,6 @@ type writing struct {
 	values         [][]byte
 	codec          string
 	keyed          bool
-	// Zero for the defaults.
-	batchBytes int
 	// One record at a time, each acknowledged before the next.
 	timed bool
 }
@@ -66,13 +64,6 @@ func options(job writing) []kgo.Opt {
 		kgo.SeedBrokers(job.address),
 		kgo.DefaultProduceTopic(job.topic),
 		kgo.ProducerBatchCompression(codec),
-	}
-	if job.batchBytes > 0 {
-		options = append(options,
-			kgo.ProducerBatchMaxBytes(int32(job.batchBytes)),
-			// By default 50 000 may wait.
-			kgo.MaxBufferedRecords(200_000),
-		)
 	}
 	if job.timed {
 		options = append(options, kgo.ProducerLinger(0))

@@ -10,8 +10,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Writes so many records with Kafka's own producer: Produce ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED BATCH_BYTES
- * TIMED. Prints records, bytes of keys and values, seconds; then, if timed, the number of each record and the nanoseconds
+ * Writes so many records with Kafka's own producer: Produce ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED TUNED TIMED.
+ * Prints records, bytes of keys and values, seconds; then, if timed, the number of each record and the nanoseconds
  * that it took.
  */
 public final class Produce {
@@ -66,8 +66,8 @@ public final class Produce {
         properties.put("bootstrap.servers", args[0]);
         properties.put("compression.type", args[5]);
         if (!args[7].equals("0")) {
-            properties.put("batch.size", args[7]);
-            // By default there is room for 32 of them.
+            properties.put("batch.size", "1000000");
+            // By default there is room for 32 of these.
             properties.put("buffer.memory", Integer.toString(128 << 20));
         }
         if (!args[8].equals("0")) {

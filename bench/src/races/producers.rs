@@ -48,8 +48,7 @@ struct Kind {
     value_size: usize,
     codec: &'static str,
     is_keyed: bool,
-    /// 0 for the defaults of each writer.
-    batch_bytes: usize,
+    is_tuned: bool,
     bars: &'static [(usize, Bar)],
     /// How often our producer and our broker must be as fast as the best peer and Apache Kafka.
     pair_factor: Option<f64>,
@@ -59,7 +58,7 @@ const SMALL_RECORDS: Kind = Kind {
     value_size: 100,
     codec: "none",
     is_keyed: false,
-    batch_bytes: 1_000_000,
+    is_tuned: true,
     bars: &[
         (RATE, Bar::TimesFastestAtLeast(1.5)),
         (CPU, Bar::TimesFastestAtMost(0.35)),
@@ -95,20 +94,20 @@ const FIGURES: &[&str] = &[
 const RATE: usize = 0;
 const CPU: usize = 2;
 
-/// What is set for each writer with `batch_bytes`; its file says why.
-const TUNED: &str = "librdkafka batch.num.messages and queue.buffering.max.messages 1 000 000, franz-go \
-                     MaxBufferedRecords 200 000,\nkrafka and Java buffer.memory 128 MiB; all else by default";
-
 impl Kind {
     fn with_defaults(self) -> Self {
-        Self { batch_bytes: 0, ..self }
+        Self {
+            is_tuned: false,
+            ..self
+        }
     }
 
     fn title(&self, peer: Peer) -> String {
         let keys = if self.is_keyed { "with keys" } else { "without keys" };
-        let settings = match self.batch_bytes {
-            0 => "each with its defaults".to_owned(),
-            bytes => format!("batch.size {bytes}, {TUNED}"),
+        let settings = if self.is_tuned {
+            writers::TUNED
+        } else {
+            "each with its defaults"
         };
         format!(
             "{} B, {}, {keys}, {PARTITIONS} partitions, acks=all, idempotent, written to {peer:?}\n{settings}",
@@ -166,7 +165,7 @@ fn race(plan: &Plan, broker: &Running, kind: &Kind, values: &NamedTempFile) -> R
         value_size: kind.value_size,
         codec: kind.codec.to_owned(),
         keyed: kind.is_keyed.into(),
-        batch_bytes: kind.batch_bytes,
+        tuned: kind.is_tuned.into(),
         timed: 0,
     };
     // A broker in Java compiles first.

@@ -44,7 +44,7 @@ fn run(plan: &Plan) -> Result<String> {
             value_size: 100,
             codec: "none".to_owned(),
             keyed: 0,
-            batch_bytes: 0,
+            tuned: 0,
             timed: 1,
         };
         // A broker in Java compiles first.

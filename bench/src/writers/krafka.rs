@@ -8,9 +8,6 @@ use krafka::{Compression, Kafka, Record, producer::Producer};
 
 use super::{Job, tally::Tally, values::Values};
 
-/// How much may wait, with large batches. The default has room for 32 of them.
-const BUFFER_BYTES: usize = 128 << 20;
-
 pub fn write(job: &Job) -> Result<()> {
     let values = Values::read(job)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -22,7 +19,7 @@ pub fn write(job: &Job) -> Result<()> {
             let record = record(job, number, &values);
             if job.is_timed() {
                 let began = Instant::now();
-                producer.send(record).await?;
+                drop(producer.send(record).await?);
                 tally.took(began.elapsed());
             } else {
                 drop(producer.enqueue(record).await?);
@@ -42,8 +39,8 @@ async fn build(kafka: &Kafka, job: &Job) -> Result<Producer> {
         codec => bail!("no codec {codec}"),
     };
     let mut builder = kafka.producer().compression(codec);
-    if job.batch_bytes > 0 {
-        builder = builder.batch_size(job.batch_bytes).buffer_memory(BUFFER_BYTES);
+    if job.is_tuned() {
+        builder = builder.batch_size(100_000);
     }
     if job.is_timed() {
         builder = builder.linger(Duration::ZERO);

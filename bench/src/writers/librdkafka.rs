@@ -1,7 +1,10 @@
 //! librdkafka through the crate `rdkafka`. The other producers of the crate are built on this one.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{self, Sender},
+    },
     time::{Duration, Instant},
 };
 
@@ -9,47 +12,75 @@ use anyhow::{Context, Result, bail, ensure};
 use rdkafka::{
     ClientConfig, ClientContext,
     error::{KafkaError, RDKafkaErrorCode},
-    producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext},
+    producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer},
 };
 
 use super::{Job, tally::Tally, values::Values};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What became of the records. Polling tells.
+/// How many records are acknowledged.
 #[derive(Default)]
-struct Outcomes {
-    acknowledged: AtomicU64,
-    failed: AtomicU64,
-}
+struct Count(AtomicU64);
 
-impl ClientContext for Outcomes {}
+impl ClientContext for Count {}
 
-impl ProducerContext for Outcomes {
+impl ProducerContext for Count {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, _: ()) {
-        match result {
-            Ok(_) => self.acknowledged.fetch_add(1, Relaxed),
-            Err(_) => self.failed.fetch_add(1, Relaxed),
-        };
+        if result.is_ok() {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Tells of each record whether it is acknowledged.
+struct Tell(Sender<bool>);
+
+impl ClientContext for Tell {}
+
+impl ProducerContext for Tell {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, _: ()) {
+        // Whoever waits may have given up.
+        let _ = self.0.send(result.is_ok());
     }
 }
 
 pub fn write(job: &Job) -> Result<()> {
     let values = Values::read(job)?;
-    let mut tally = Tally::start(job);
-    let producer: BaseProducer<Outcomes> = config(job).create_with_context(Outcomes::default())?;
+    match job.is_timed() {
+        true => one_at_a_time(job, &values),
+        false => all_at_once(job, &values),
+    }
+}
+
+fn all_at_once(job: &Job, values: &Values) -> Result<()> {
+    let tally = Tally::start(job);
+    let producer: BaseProducer<Count> = config(job).create_with_context(Count::default())?;
     for number in 0..job.records {
-        let began = job.is_timed().then(Instant::now);
         send(&producer, job, number, values.get(number))?;
-        if let Some(began) = began {
-            wait_for(&producer, number + 1)?;
-            tally.took(began.elapsed());
-        }
     }
     producer.flush(PATIENCE).context("cannot flush")?;
-    tally.report(producer.context().acknowledged.load(Relaxed))
+    tally.report(producer.context().0.load(Relaxed))
+}
+
+/// With the producer that polls in a thread of its own: a poll of the other lasts as long as it may, whatever comes.
+fn one_at_a_time(job: &Job, values: &Values) -> Result<()> {
+    let mut tally = Tally::start(job);
+    let (sender, told) = mpsc::channel();
+    let producer: ThreadedProducer<Tell> = config(job).create_with_context(Tell(sender))?;
+    for number in 0..job.records {
+        let key = job.key(number);
+        let began = Instant::now();
+        let sent = producer.send(record(job, key.as_ref(), values.get(number)));
+        sent.map_err(|(error, _)| error)?;
+        ensure!(told.recv_timeout(PATIENCE)?, "a record was not written");
+        tally.took(began.elapsed());
+    }
+    tally.report(job.records)
 }
 
 fn config(job: &Job) -> ClientConfig {
@@ -60,30 +91,20 @@ fn config(job: &Job) -> ClientConfig {
         .set("compression.type", &job.codec)
         // That of the others: by default it hashes keys by CRC32.
         .set("partitioner", "murmur2_random");
-    if job.batch_bytes > 0 {
-        config
-            .set("batch.size", job.batch_bytes.to_string())
-            // By default a batch has 10 000 records at most, and 100 000 may wait.
-            .set("batch.num.messages", "1000000")
-            .set("queue.buffering.max.messages", "1000000");
-    }
     if job.is_timed() {
         config.set("linger.ms", "0");
     }
     config
 }
 
-fn send(producer: &BaseProducer<Outcomes>, job: &Job, number: u64, value: &[u8]) -> Result<()> {
+fn send(producer: &BaseProducer<Count>, job: &Job, number: u64, value: &[u8]) -> Result<()> {
     let key = job.key(number);
-    let mut record = BaseRecord::to(&job.topic).payload(value);
-    if let Some(key) = &key {
-        record = record.key(key);
-    }
+    let mut record = record(job, key.as_ref(), value);
     loop {
         match producer.send(record) {
             Ok(()) => return Ok(()),
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                producer.poll(Duration::from_millis(10));
+                producer.poll(Duration::from_millis(1));
                 record = again;
             }
             Err((error, _)) => bail!(error),
@@ -91,12 +112,10 @@ fn send(producer: &BaseProducer<Outcomes>, job: &Job, number: u64, value: &[u8])
     }
 }
 
-/// Polls until so many records are acknowledged.
-fn wait_for(producer: &BaseProducer<Outcomes>, wanted: u64) -> Result<()> {
-    let outcomes = producer.context();
-    while outcomes.acknowledged.load(Relaxed) < wanted {
-        ensure!(outcomes.failed.load(Relaxed) == 0, "a record was not written");
-        producer.poll(PATIENCE);
+fn record<'a>(job: &'a Job, key: Option<&'a [u8; 8]>, value: &'a [u8]) -> BaseRecord<'a, [u8; 8], [u8]> {
+    let record = BaseRecord::to(&job.topic).payload(value);
+    match key {
+        Some(key) => record.key(key),
+        None => record,
     }
-    Ok(())
 }

@@ -16,8 +16,8 @@ pub fn write(job: &Job) -> Result<()> {
     runtime.block_on(async {
         let mut tally = Tally::start(job);
         let mut config = ProducerConfig::builder(&job.address).set("compression.type", &job.codec);
-        if job.batch_bytes > 0 {
-            config = config.batch_size(job.batch_bytes as u32);
+        if job.is_tuned() {
+            config = config.batch_size(100_000);
         }
         let producer = Producer::new(config)?;
         let acknowledged = match job.is_timed() {
