@@ -92,6 +92,11 @@ impl Metadata {
         Arc::clone(self.core().refresher.cache())
     }
 
+    /// How long ago a broker last told of the cluster; `None` if none has.
+    pub(crate) fn age_ms(&self) -> Option<i64> {
+        self.core().refresher.age_ms(now_ms())
+    }
+
     /// Replaces the topics that metadata is wanted for. What is new is asked for at once.
     pub(crate) fn want(&self, wanted: Wanted) {
         self.core().refresher.want(wanted);

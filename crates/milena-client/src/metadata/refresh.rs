@@ -119,6 +119,11 @@ impl Refresher {
         &self.cache
     }
 
+    /// How long ago the last answer came.
+    pub(crate) fn age_ms(&self, now_ms: i64) -> Option<i64> {
+        self.success_ms.map(|success_ms| now_ms - success_ms)
+    }
+
     /// Why the last attempt failed; `None` if it did not.
     pub(crate) fn trouble(&self) -> Option<&MetadataError> {
         self.trouble.as_ref()

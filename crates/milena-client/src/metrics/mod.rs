@@ -2,7 +2,6 @@
 
 mod consumer;
 mod network;
-#[allow(dead_code, reason = "the producer records them")]
 mod producer;
 mod stats;
 mod writer;
@@ -10,7 +9,6 @@ mod writer;
 use std::fmt::Write;
 
 pub(crate) use consumer::{ConsumerMetrics, GroupCall, Listened, PartitionNow};
-#[allow(unused_imports, reason = "the producer records them")]
 pub(crate) use producer::{ProducerCall, ProducerMetrics, ProducerNow, SentBatch};
 pub(crate) use stats::Window;
 

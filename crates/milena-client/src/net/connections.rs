@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use milena_wire::pool::BufferPool;
@@ -133,6 +133,12 @@ impl Connections {
     /// What all connections together have done, those that are gone included.
     pub(crate) fn numbers(&self) -> Numbers {
         self.inner.common.totals.read()
+    }
+
+    /// Requests without an answer.
+    pub(crate) fn in_flight(&self) -> usize {
+        let links = self.inner.links();
+        links.by_node.values().map(|link| link.in_flight.load(Relaxed)).sum()
     }
 
     pub(crate) fn node_numbers(&self) -> Vec<NodeNumbers> {

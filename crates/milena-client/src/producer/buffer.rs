@@ -47,6 +47,7 @@ struct Open {
     created_ms: i64,
     /// Somebody waits for it.
     is_urgent: bool,
+    largest_record: usize,
 }
 
 /// A batch that can be sent.
@@ -56,6 +57,8 @@ pub(super) struct Ready {
     pub(super) fate: Arc<BatchFate>,
     pub(super) room: Room,
     pub(super) created_ms: i64,
+    pub(super) uncompressed: usize,
+    pub(super) largest_record: usize,
 }
 
 /// What all partitions of a producer share.
@@ -123,8 +126,10 @@ impl Partition {
         let buffer = &mut *guard;
         let mut has_closed = false;
         if let Some(open) = &mut buffer.open {
-            if open.builder.size_with(record) <= limits.batch_size && open.builder.append(record).is_ok() {
+            let (before, after) = (open.builder.size(), open.builder.size_with(record));
+            if after <= limits.batch_size && open.builder.append(record).is_ok() {
                 open.is_urgent |= is_urgent;
+                open.largest_record = open.largest_record.max(after - before);
                 return Ok(Appended {
                     delivery: open.last_delivery(record.timestamp),
                     is_first: false,
@@ -155,7 +160,8 @@ impl Partition {
         room: &mut Option<Room>,
     ) -> Result<Open, NoRoom> {
         let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer());
-        let needed = builder.size_with(record).max(limits.batch_size);
+        let (empty, size) = (builder.size(), builder.size_with(record));
+        let needed = size.max(limits.batch_size);
         let Some(room) = room.take().or_else(|| limits.memory.try_take(needed)) else {
             return Err(NoRoom(needed));
         };
@@ -169,6 +175,7 @@ impl Partition {
             room,
             created_ms: now_ms,
             is_urgent: false,
+            largest_record: size - empty,
         })
     }
 
@@ -180,8 +187,10 @@ impl Partition {
             fate,
             mut room,
             created_ms,
+            largest_record,
             ..
         } = open;
+        let uncompressed = builder.size();
         let closed = match limits.compressors.take() {
             None => Ok(builder.close()),
             Some(mut compressor) => {
@@ -202,6 +211,8 @@ impl Partition {
                     fate,
                     room,
                     created_ms,
+                    uncompressed,
+                    largest_record,
                 });
             }
             Err(error) => fate.decide(Outcome::Failed(SendError::Compression {

@@ -1,17 +1,24 @@
 //! Flushing and the end.
 
 use std::{
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, SeqCst},
+    },
+    time::{Duration, Instant},
 };
 
 use super::{
     Delivery, Producer,
     error::{FlushError, SendError},
     fate::{BatchFate, Outcome},
+    send::nanos,
     shared::Shared,
 };
-use crate::io;
+use crate::{
+    io,
+    metrics::{Metrics, ProducerCall, ProducerNow},
+};
 
 /// How long [`Producer::close`] waits for what is under way.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,6 +30,7 @@ impl Producer {
     ///
     /// The records are sent although this is dropped.
     pub async fn flush(&self) -> Result<(), FlushError> {
+        let began = Instant::now();
         let fates = self.shared().send_all();
         let (mut failed, mut first) = (0, None);
         for fate in fates {
@@ -31,6 +39,8 @@ impl Producer {
                 first.get_or_insert(error);
             }
         }
+        let call = ProducerCall::Flush;
+        self.shared().core().metrics.spent(call, nanos(began));
         match first {
             Some(first) => Err(FlushError::Failed { failed, first }),
             None => Ok(()),
@@ -54,6 +64,25 @@ impl Producer {
         };
         shared.shut_down();
         outcome
+    }
+}
+
+impl Producer {
+    /// All metrics at this moment, under Kafka's names.
+    pub fn metrics(&self) -> Metrics {
+        let (shared, now_ms) = (self.shared(), io::now_ms());
+        let nodes = shared.connections.node_numbers();
+        let now = ProducerNow {
+            requests_in_flight: shared.connections.in_flight(),
+            metadata_age_ms: shared.metadata.age_ms(),
+            waiting_sends: shared.waiting_sends.load(Relaxed),
+            buffer_total_bytes: shared.limits.memory.total(),
+            buffer_available_bytes: shared.limits.memory.free(),
+            partitioner: shared.partitioner.numbers(),
+        };
+        let mut core = shared.core();
+        core.metrics.network(now_ms, shared.connections.numbers());
+        core.metrics.snapshot(now_ms, &now, &nodes)
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     io,
     metadata::{Broker, LeaderHint, Refresh},
+    metrics::SentBatch,
     net::{Answer, CallError, Role, SendOptions},
 };
 
@@ -109,6 +110,9 @@ impl Shared {
                 fate: ready.fate,
                 room: ready.room,
                 created_ms: ready.created_ms,
+                uncompressed: ready.uncompressed,
+                largest_record: ready.largest_record,
+                tries: 0,
             };
             let new = register(core, sent);
             core.sender.push(now_ms, partition.slot, new);
@@ -124,6 +128,7 @@ impl Shared {
         };
         let mut topics: Vec<TopicProduceData> = vec![];
         let mut asked = Vec::with_capacity(call.batches.len());
+        self.measure(core, &call);
         let mut have_ids = true;
         for batch in &call.batches {
             let Some(sent) = core.batches.get_mut(&batch.id) else {
@@ -175,6 +180,32 @@ impl Shared {
         }
     }
 
+    fn measure(&self, core: &mut Core, call: &ProduceCall) {
+        let now_ms = io::now_ms();
+        for batch in &call.batches {
+            let Some(sent) = core.batches.get_mut(&batch.id) else {
+                continue;
+            };
+            sent.tries += 1;
+            if sent.tries > 1 {
+                let records = usize::try_from(sent.batch.record_count()).unwrap_or(0);
+                core.metrics.retried(now_ms, &sent.fate.place.topic, records);
+            }
+        }
+        let batches = call.batches.iter().filter_map(|batch| core.batches.get(&batch.id));
+        core.metrics.sent(
+            now_ms,
+            batches.map(|sent| SentBatch {
+                topic: &sent.fate.place.topic,
+                records: usize::try_from(sent.batch.record_count()).unwrap_or(0),
+                bytes: sent.batch.size(),
+                uncompressed_bytes: sent.uncompressed,
+                largest_record_bytes: sent.largest_record,
+                queued_ms: now_ms - sent.created_ms,
+            }),
+        );
+    }
+
     fn handle_sent(self: &Arc<Self>, call: CallId, result: &Result<(), CallError>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
@@ -197,6 +228,8 @@ impl Shared {
         let mut core = self.core();
         match result {
             Ok(answer) => {
+                let throttle_ms = answer.response.throttle_time_ms;
+                core.metrics.answered(now_ms, answer.latency_us, throttle_ms);
                 let produced = read_answer(&answer.response, asked);
                 self.learn_leaders(&mut core, now_ms, &answer.response, asked);
                 core.sender.handle_produced(now_ms, call, Ok(&produced));
@@ -268,6 +301,10 @@ impl Shared {
     }
 
     fn fail(&self, core: &mut Core, batch: BatchId, error: BatchError) {
+        if let Some(sent) = core.batches.get(&batch) {
+            let records = usize::try_from(sent.batch.record_count()).unwrap_or(0);
+            core.metrics.failed(io::now_ms(), &sent.fate.place.topic, records);
+        }
         self.decide(core, batch, |sent| {
             let place = &sent.fate.place;
             let partition = TopicPartition::new(place.topic.clone(), place.partition);

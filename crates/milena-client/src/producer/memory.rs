@@ -64,6 +64,10 @@ impl Memory {
         self.total
     }
 
+    pub(super) fn free(&self) -> usize {
+        self.free.available_permits()
+    }
+
     pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
         let permit = self.free.try_acquire_many(u32::try_from(bytes).ok()?).ok()?;
         permit.forget();

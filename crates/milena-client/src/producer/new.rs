@@ -22,6 +22,7 @@ use crate::{
     coordinator::{Coordinator, CoordinatorKind},
     io::Io,
     metadata::Metadata,
+    metrics::{ProducerMetrics, Window},
     net::{ClientSettings, Connections, Endpoint, MetadataRecovery},
 };
 
@@ -69,7 +70,12 @@ impl Producer {
             batch_size,
             compressors: Compressors::new(config.compression),
         };
-        let core = Core::new(sender, transactions.clone());
+        let window = Window {
+            samples: usize::try_from(config.metrics_num_samples).unwrap_or(1),
+            length_ms: config.metrics_sample_window_ms,
+        };
+        let metrics = ProducerMetrics::new(window, config.client_id.clone());
+        let core = Core::new(sender, transactions.clone(), metrics);
         let shared = Shared::start(config, (io, connections, metadata), limits, partitioner, core);
         if let Some(transactions) = transactions {
             shared.watch(&transactions, &Target::TransactionCoordinator);

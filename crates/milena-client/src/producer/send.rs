@@ -3,9 +3,12 @@
 use std::{
     sync::{
         Arc, PoisonError,
-        atomic::Ordering::{Relaxed, SeqCst},
+        atomic::{
+            AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use milena_wire::records::{HEADER_SIZE, NewRecord};
@@ -19,7 +22,7 @@ use super::{
     shared::Shared,
     topics::Topic,
 };
-use crate::{io, metadata::Refresh};
+use crate::{io, metadata::Refresh, metrics::ProducerCall};
 
 /// What the encoding of a record may add to its own bytes: lengths, offset, timestamp.
 const RECORD_OVERHEAD: usize = 36;
@@ -270,20 +273,27 @@ impl Shared {
             let mut room = None;
             match wait {
                 Wait::Metadata => {
+                    let began = Instant::now();
                     let known = self.wait_for_topic(record.topic);
                     tokio::select! {
                         biased;
                         known = known => known?,
                         () = &mut deadline => return Err(self.unknown_topic(record.topic, waited)),
                     }
+                    self.core().metrics.spent(ProducerCall::MetadataWait, nanos(began));
                 }
                 Wait::Room(bytes) => {
                     self.press();
+                    let (began, _waiting) = (Instant::now(), Waiting::new(&self.waiting_sends));
                     tokio::select! {
                         biased;
                         taken = self.limits.memory.take(bytes) => room = Some(taken.ok_or(SendError::Closed)?),
-                        () = &mut deadline => return Err(SendError::NoRoom { waited }),
+                        () = &mut deadline => {
+                            self.core().metrics.buffer_exhausted(io::now_ms());
+                            return Err(SendError::NoRoom { waited });
+                        }
                     }
+                    self.core().metrics.waited_for_buffer(io::now_ms(), nanos(began));
                 }
             }
             if self.is_closed.load(SeqCst) {
@@ -330,6 +340,26 @@ impl Shared {
             why: code.map(|code| code.to_string()).or(trouble),
         }
     }
+}
+
+/// Somebody waits, for as long as this lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+pub(super) fn nanos(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The most that a batch of this record alone can take.

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -26,6 +26,7 @@ use crate::{
     coordinator::Coordinator,
     io::{self, Io},
     metadata::Metadata,
+    metrics::ProducerMetrics,
     net::Connections,
 };
 
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     /// Somebody waits for room: what is open leaves without lingering.
     pub(super) is_pressed: AtomicBool,
     pub(super) is_closed: AtomicBool,
+    /// Sends that wait for room.
+    pub(super) waiting_sends: AtomicUsize,
 }
 
 /// What the driver knows. Nobody waits for anything while holding its lock.
@@ -72,6 +75,7 @@ pub(super) struct Core {
     pub(super) refused_lookups: BTreeMap<Option<ByteString>, ErrorCode>,
     /// How many batches of each slot the sender has.
     pub(super) under_way: Vec<u32>,
+    pub(super) metrics: ProducerMetrics,
     pub(super) operations: BTreeMap<OperationId, Vec<oneshot::Sender<Result<(), TransactionCallError>>>>,
 }
 
@@ -83,11 +87,16 @@ pub(super) struct Sent {
     pub(super) fate: Arc<BatchFate>,
     pub(super) room: Room,
     pub(super) created_ms: i64,
+    pub(super) uncompressed: usize,
+    pub(super) largest_record: usize,
+    /// How often it has left.
+    pub(super) tries: u32,
 }
 
 impl Core {
-    pub(super) fn new(sender: Sender, transactions: Option<Coordinator>) -> Self {
+    pub(super) fn new(sender: Sender, transactions: Option<Coordinator>, metrics: ProducerMetrics) -> Self {
         Self {
+            metrics,
             sender,
             partitions: vec![],
             listed: vec![],
@@ -131,6 +140,7 @@ impl Shared {
             looks_at_ms: AtomicI64::new(i64::MAX),
             is_pressed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            waiting_sends: AtomicUsize::new(0),
         });
         let weak = Arc::downgrade(&shared);
         shared.metadata.on_update(move |_| {

@@ -37,6 +37,7 @@ impl Shared {
             core.sender.push_split(now_ms, slot, batch, &[]);
             return;
         };
+        core.metrics.split(now_ms);
         let mut parts: Vec<NewBatch> = vec![];
         let mut fates = vec![];
         let mut first = 0;
@@ -53,6 +54,9 @@ impl Shared {
                     fate,
                     room,
                     created_ms: sent.created_ms,
+                    uncompressed: sent.uncompressed / 2,
+                    largest_record: sent.largest_record,
+                    tries: 0,
                 },
             ));
         }

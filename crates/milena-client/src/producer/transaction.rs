@@ -1,6 +1,9 @@
 //! Transactions: records and offsets that count together, or not at all.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use milena_machines::{
     TopicPartition,
@@ -13,9 +16,10 @@ use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
     error::{SendError, TransactionCallError},
     fate::Outcome,
+    send::nanos,
     shared::{Core, Shared},
 };
-use crate::io;
+use crate::{io, metrics::ProducerCall};
 
 impl Producer {
     /// Makes this the only producer with its `transactional.id`: others are fenced, and a transaction that one of them
@@ -24,7 +28,9 @@ impl Producer {
     /// It waits up to `max.block.ms`; after that it may be called again.
     pub async fn init_transactions(&self) -> Result<(), TransactionCallError> {
         self.shared()
-            .operate(|core, now_ms| core.sender.init_transactions(now_ms))
+            .operate(ProducerCall::TransactionInit, |core, now_ms| {
+                core.sender.init_transactions(now_ms)
+            })
             .await
     }
 
@@ -34,7 +40,9 @@ impl Producer {
         let shared = self.shared();
         let begun = match shared.try_begin() {
             Err(TransactionError::UnderWay(Operation::Abort)) => {
-                shared.operate(|core, now_ms| core.sender.abort(now_ms)).await?;
+                shared
+                    .operate(ProducerCall::TransactionBegin, |core, now_ms| core.sender.abort(now_ms))
+                    .await?;
                 shared.try_begin()
             }
             begun => begun,
@@ -81,7 +89,9 @@ impl<'a> Transaction<'a> {
         let (group, offsets) = (group.clone(), offsets.into_iter().collect());
         self.producer
             .shared()
-            .operate(|core, now_ms| core.sender.send_offsets(now_ms, group, offsets))
+            .operate(ProducerCall::TransactionSendOffsets, |core, now_ms| {
+                core.sender.send_offsets(now_ms, group, offsets)
+            })
             .await
     }
 
@@ -94,7 +104,7 @@ impl<'a> Transaction<'a> {
     pub async fn commit(&mut self) -> Result<(), TransactionCallError> {
         let shared = self.producer.shared();
         let result = shared
-            .operate(|core, now_ms| {
+            .operate(ProducerCall::TransactionCommit, |core, now_ms| {
                 shared.hand_over(core);
                 core.sender.commit(now_ms)
             })
@@ -107,7 +117,7 @@ impl<'a> Transaction<'a> {
     pub async fn abort(&mut self) -> Result<(), TransactionCallError> {
         let shared = self.producer.shared();
         let result = shared
-            .operate(|core, now_ms| {
+            .operate(ProducerCall::TransactionAbort, |core, now_ms| {
                 shared.drop_unsent(core);
                 core.sender.abort(now_ms)
             })
@@ -140,8 +150,10 @@ impl Shared {
     /// Starts something and waits for its end, up to `max.block.ms`.
     async fn operate(
         self: &Arc<Self>,
+        call: ProducerCall,
         start: impl FnOnce(&mut Core, i64) -> Result<OperationId, TransactionError>,
     ) -> Result<(), TransactionCallError> {
+        let began = Instant::now();
         let (done, result) = oneshot::channel();
         let operation = {
             let mut core = self.core();
@@ -166,6 +178,7 @@ impl Shared {
             }),
         };
         drop(waiting);
+        self.core().metrics.spent(call, nanos(began));
         result
     }
 

@@ -307,3 +307,38 @@ async fn who_comes_later_with_the_same_id_fences() {
     let committed = values(&broker, "letters", 1, 1, "read_committed").await;
     assert_eq!(committed, [["new"]]);
 }
+
+#[tokio::test]
+async fn metrics_tell_what_was_sent_under_kafkas_names() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    let config = config(&broker)
+        .set("client.id", "writer")
+        .set("compression.type", "lz4");
+    let producer = Producer::new(config).unwrap();
+    let value = "x".repeat(1000);
+    for _ in 0..10 {
+        let _sent = producer
+            .enqueue(ProducerRecord::new("letters").value(&value))
+            .await
+            .unwrap();
+    }
+    producer.flush().await.unwrap();
+    let metrics = producer.metrics();
+    for (name, value) in [
+        ("record-send-total", 10.0),
+        ("record-retry-total", 0.0),
+        ("record-error-total", 0.0),
+        ("requests-in-flight", 0.0),
+        ("waiting-threads", 0.0),
+        ("buffer-total-bytes", 33_554_432.0),
+        ("buffer-available-bytes", 33_554_432.0),
+    ] {
+        assert_eq!(metrics.get(name), Some(value), "{name}");
+    }
+    assert!(metrics.get("compression-rate-avg").unwrap() < 0.5);
+    assert!(metrics.get("record-size-max").unwrap() > 1000.0);
+    assert!(metrics.get("flush-time-ns-total").unwrap() > 0.0);
+    let of_topic = metrics.iter().find(|metric| metric.tag("topic") == Some("letters"));
+    assert_eq!(of_topic.unwrap().group, "producer-topic-metrics");
+}
