@@ -154,7 +154,6 @@ impl Member {
                 assigned_partitions: vec![consumer_protocol_assignment::TopicPartition {
                     topic: self.topic.clone(),
                     partitions,
-                    ..Default::default()
                 }],
                 ..Default::default()
             };

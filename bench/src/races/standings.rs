@@ -32,6 +32,9 @@ pub enum Bar {
     BelowAllPeers,
 }
 
+/// Whether our figure, or its ratio to a peer's, is good enough beside the limit.
+type Check = fn(f64, f64) -> bool;
+
 /// The figures of all racers under one load.
 pub struct Standings<R> {
     figures: &'static [&'static str],
@@ -75,7 +78,7 @@ impl<R: Racer> Standings<R> {
 
     fn show_bar(&self, text: &mut String, place: usize, bar: Bar) {
         let ours = self.median(R::OURS, place);
-        let (beside, wanted, is_met): (Option<R>, String, fn(f64, f64) -> bool) = match bar {
+        let (beside, wanted, is_met): (Option<R>, String, Check) = match bar {
             Bar::AtLeast(limit) => (None, format!("≥ {limit}"), |ours, limit| ours >= limit),
             Bar::AtMost(limit) => (None, format!("≤ {limit}"), |ours, limit| ours <= limit),
             Bar::TimesFastestAtLeast(factor) => {

@@ -42,8 +42,8 @@ impl Racer for Writer {
     }
 }
 
-/// What is set where a writer is tuned: what was fastest among several sizes of batches. librdkafka and franz-go have
-/// batches of a megabyte by default and got slower with longer queues.
+/// What is set where a writer is tuned: the best of a few sizes of batches that were tried. librdkafka and franz-go have
+/// batches of a megabyte by default; longer queues, which were tried for them, were no clear gain.
 pub const TUNED: &str = "batch.size: ours and krafka 100 000, Java 1 000 000 with buffer.memory 128 MiB; \
                          librdkafka and franz-go have 1 000 000 by default";
 
@@ -59,7 +59,7 @@ pub struct Job {
     pub codec: String,
     /// 1 to give each record a key: its number, in 8 bytes.
     pub keyed: u8,
-    /// 1 for the settings with which a writer is fastest; 0 for its defaults.
+    /// 1 for the settings that were best of those tried; 0 for its defaults.
     pub tuned: u8,
     /// 1 to send one record at a time, each when the one before is acknowledged, and to tell how long each took.
     pub timed: u8,
