@@ -19,7 +19,7 @@ use super::{
     memory::{Memory, Room},
     record::SharedPlace,
 };
-use crate::consumer::TopicPartition;
+use crate::{consumer::TopicPartition, io};
 
 /// A partition that records are sent to.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct Appended {
     pub(super) delivery: Delivery,
-    /// It is the first of its batch.
-    pub(super) is_first: bool,
+    /// It is the first of its batch, which was opened then.
+    pub(super) opened_ms: Option<i64>,
     /// A batch before it is full.
     pub(super) has_closed: bool,
     /// The driver does not know of this partition yet.
@@ -118,7 +118,6 @@ impl Partition {
         &self,
         record: &NewRecord<'_>,
         limits: &Limits,
-        now_ms: i64,
         is_urgent: bool,
         room: &mut Option<Room>,
     ) -> Result<Appended, NoRoom> {
@@ -132,7 +131,7 @@ impl Partition {
                 open.largest_record = open.largest_record.max(after - before);
                 return Ok(Appended {
                     delivery: open.last_delivery(record.timestamp),
-                    is_first: false,
+                    opened_ms: None,
                     has_closed: false,
                     is_unlisted: false,
                 });
@@ -140,25 +139,20 @@ impl Partition {
             self.close_open(buffer, limits);
             has_closed = true;
         }
-        let mut open = self.open(record, limits, now_ms, room)?;
+        let mut open = self.open(record, limits, room)?;
         open.is_urgent = is_urgent;
+        let opened_ms = Some(open.created_ms);
         let delivery = open.last_delivery(record.timestamp);
         buffer.open = Some(open);
         Ok(Appended {
             delivery,
-            is_first: true,
+            opened_ms,
             has_closed,
             is_unlisted: !std::mem::replace(&mut buffer.is_listed, true),
         })
     }
 
-    fn open(
-        &self,
-        record: &NewRecord<'_>,
-        limits: &Limits,
-        now_ms: i64,
-        room: &mut Option<Room>,
-    ) -> Result<Open, NoRoom> {
+    fn open(&self, record: &NewRecord<'_>, limits: &Limits, room: &mut Option<Room>) -> Result<Open, NoRoom> {
         let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer());
         let (empty, size) = (builder.size(), builder.size_with(record));
         let needed = size.max(limits.batch_size);
@@ -173,7 +167,8 @@ impl Partition {
             builder,
             fate: Arc::new(BatchFate::new(Arc::clone(&self.place))),
             room,
-            created_ms: now_ms,
+            // Looking at the clock is not for every record.
+            created_ms: io::now_ms(),
             is_urgent: false,
             largest_record: size - empty,
         })

@@ -108,7 +108,10 @@ fn result(fate: &BatchFate, index: u32, timestamp: i64, outcome: &Outcome) -> Re
     }
 }
 
-/// Many records on their way, in little room: records of one batch that follow each other are kept as one.
+/// How many batches a record is looked for in: as many partitions are usually written to at once.
+const OPEN_BATCHES: usize = 16;
+
+/// Many records on their way, in little room: those of one batch are kept as one.
 ///
 /// ```no_run
 /// # async fn demo(producer: milena_client::producer::Producer) -> Result<(), Box<dyn std::error::Error>> {
@@ -132,13 +135,14 @@ pub struct Deliveries {
 
 impl Deliveries {
     pub fn push(&mut self, delivery: Delivery) {
-        match self.batches.last_mut() {
-            Some((last, count)) if Arc::ptr_eq(&last.fate, &delivery.fate) => {
+        let mut open = self.batches.iter_mut().rev().take(OPEN_BATCHES);
+        match open.find(|(last, _)| Arc::ptr_eq(&last.fate, &delivery.fate)) {
+            Some((last, count)) => {
                 *count += 1;
                 // What became of the last of a batch became of all, unless the batch was split: then the parts differ.
                 last.index = last.index.max(delivery.index);
             }
-            _ => self.batches.push((delivery, 1)),
+            None => self.batches.push((delivery, 1)),
         }
     }
 

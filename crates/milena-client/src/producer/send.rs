@@ -197,12 +197,11 @@ impl Shared {
             sticky.leave();
             return Err(NoRoom(0));
         };
-        let now_ms = io::now_ms();
-        let appended = partition.append(record, &self.limits, now_ms, is_urgent, room)?;
+        let appended = partition.append(record, &self.limits, is_urgent, room)?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD / 4;
         sticky.on_appended(bytes, appended.has_closed);
         drop(sticky);
-        Ok(self.note(topic, partition, appended, now_ms, is_urgent))
+        Ok(self.note(topic, partition, appended, is_urgent))
     }
 
     /// How much waits for each partition that has a leader, if that counts.
@@ -228,28 +227,28 @@ impl Shared {
         is_urgent: bool,
         room: &mut Option<Room>,
     ) -> Result<Delivery, NoRoom> {
-        let now_ms = io::now_ms();
-        let appended = partition.append(record, &self.limits, now_ms, is_urgent, room)?;
-        Ok(self.note(topic, partition, appended, now_ms, is_urgent))
+        let appended = partition.append(record, &self.limits, is_urgent, room)?;
+        Ok(self.note(topic, partition, appended, is_urgent))
     }
 
     /// Lets the driver know as much as it must.
     #[inline]
-    fn note(&self, topic: &Topic, partition: &Partition, appended: Appended, now_ms: i64, is_urgent: bool) -> Delivery {
+    fn note(&self, topic: &Topic, partition: &Partition, appended: Appended, is_urgent: bool) -> Delivery {
         let Appended {
             delivery,
-            is_first,
+            opened_ms,
             has_closed,
             is_unlisted,
         } = appended;
         if is_unlisted {
             self.list(partition.slot);
         }
+        if let Some(opened_ms) = opened_ms {
+            topic.used_ms.store(opened_ms, Relaxed);
+            self.wake_at(opened_ms.saturating_add(self.config.linger_ms));
+        }
         if has_closed || is_urgent {
             self.wake();
-        } else if is_first {
-            topic.used_ms.store(now_ms, Relaxed);
-            self.wake_at(now_ms.saturating_add(self.config.linger_ms));
         }
         delivery
     }
