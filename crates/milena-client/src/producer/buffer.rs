@@ -247,6 +247,11 @@ impl Buffer {
         }
     }
 
+    /// When the open batch was opened.
+    pub(super) fn opened_ms(&self) -> Option<i64> {
+        self.open.as_ref().map(|open| open.created_ms)
+    }
+
     /// The fates of all batches here.
     pub(super) fn fates(&self) -> impl Iterator<Item = &Arc<BatchFate>> {
         let open = self.open.as_ref().map(|open| &open.fate);

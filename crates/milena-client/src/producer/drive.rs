@@ -88,10 +88,15 @@ impl Shared {
                 }
                 Due::At { at_ms } => (is_pressed || at_ms <= now_ms, Some(at_ms)),
             };
-            if is_due && core.sender.wants_batch(slot) {
+            // One that cannot leave is left to the sender when its time is over, to be told so.
+            let expires_ms = buffer
+                .opened_ms()
+                .map(|opened_ms| opened_ms.saturating_add(i64::from(self.config.delivery_timeout_ms)));
+            let is_over = expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms);
+            if is_over || is_due && core.sender.wants_batch(slot) {
                 partition.close_open(&mut buffer, &self.limits);
                 self.push_closed(core, &partition, &mut buffer, now_ms);
-            } else if let Some(at_ms) = at_ms.filter(|at_ms| *at_ms > now_ms) {
+            } else if let Some(at_ms) = at_ms.filter(|at_ms| *at_ms > now_ms).or(expires_ms) {
                 next_ms = Some(next_ms.map_or(at_ms, |next_ms: i64| next_ms.min(at_ms)));
             }
             buffer.is_listed = !buffer.is_empty();

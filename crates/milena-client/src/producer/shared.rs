@@ -153,6 +153,8 @@ impl Shared {
             // A producer that is gone is not kept alive by having a driver.
             while let Some(shared) = weak.upgrade() {
                 shared.is_woken.store(false, Ordering::SeqCst);
+                // What comes while it looks may have come too late for this look.
+                shared.looks_at_ms.store(i64::MAX, Ordering::SeqCst);
                 let next_ms = shared.drive();
                 shared.looks_at_ms.store(next_ms, Ordering::SeqCst);
                 if shared.is_closed.load(Ordering::SeqCst) {

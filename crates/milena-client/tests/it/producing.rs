@@ -342,3 +342,38 @@ async fn metrics_tell_what_was_sent_under_kafkas_names() {
     let of_topic = metrics.iter().find(|metric| metric.tag("topic") == Some("letters"));
     assert_eq!(of_topic.unwrap().group, "producer-topic-metrics");
 }
+
+/// Some are in a batch that was sent and refused, some in one that never could be.
+#[tokio::test]
+async fn records_for_a_topic_that_is_gone_fail_in_time() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    let config = config(&broker)
+        .set("linger.ms", 0)
+        .set("request.timeout.ms", 500)
+        .set("delivery.timeout.ms", 1000)
+        .set("max.block.ms", 1000);
+    let producer = Producer::new(config).unwrap();
+    producer
+        .send(ProducerRecord::new("letters").value("there"))
+        .await
+        .unwrap();
+    broker.delete_topic("letters");
+    let mut sends = vec![];
+    for _ in 0..50 {
+        match producer.enqueue(ProducerRecord::new("letters").value("gone")).await {
+            Ok(delivery) => sends.push(delivery),
+            // It is known by now that there is no such topic.
+            Err(error) => {
+                assert_eq!(error.fate(), Fate::NotWritten);
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    assert!(!sends.is_empty());
+    for delivery in sends {
+        let outcome = tokio::time::timeout(60 * SECOND, delivery).await;
+        outcome.expect("it never ends").unwrap_err();
+    }
+}
