@@ -238,7 +238,9 @@ fn credentials(
     };
     let users = response.results.iter().map(|user| {
         let outcome = check(user.error_code, user.error_message.as_deref());
-        let credentials: Vec<ScramCredential> = user.credential_infos.iter().map(credential).collect();
+        let mut credentials: Vec<ScramCredential> = user.credential_infos.iter().map(credential).collect();
+        // Brokers name them in any order.
+        credentials.sort_by_key(|credential| credential.mechanism);
         (own(&user.user), outcome.map(|()| credentials))
     });
     users.collect()
