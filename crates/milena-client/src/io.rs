@@ -6,7 +6,7 @@
 use std::{
     future::Future,
     sync::{LazyLock, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{
@@ -27,6 +27,12 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub(crate) fn now_ms() -> i64 {
     let elapsed = Instant::now().saturating_duration_since(*START);
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since 1970, as this machine believes: what records have as their timestamps.
+pub(crate) fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// When the clock of [`now_ms`] shows `ms`.

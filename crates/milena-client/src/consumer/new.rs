@@ -28,7 +28,7 @@ use crate::{
     coordinator::{Coordinator, CoordinatorKind},
     io::Io,
     metadata::Metadata,
-    net::{ClientSettings, Connections, Endpoint, MetadataRecovery},
+    net::{Connections, client_settings},
 };
 
 /// Buffers that are kept for the next answers: as large as one answer of usual settings.
@@ -67,7 +67,14 @@ impl Consumer {
             tracing::warn!("{note}");
         }
         let io = Io::start().map_err(|error| NewConsumerError::Io(error.to_string()))?;
-        let connections = Connections::new(io.clone(), Arc::new(client_settings(&config)));
+        let connections = Connections::new(
+            io.clone(),
+            Arc::new(client_settings!(
+                &config,
+                config.allow_auto_create_topics,
+                IDLE_BUFFER_BYTES
+            )),
+        );
         let metadata = Metadata::start(connections.clone());
         let group = new_group(&config, &metadata, assignors)?;
         let coordinator = group.as_ref().map(|group| group.coordinator.clone());
@@ -163,36 +170,5 @@ fn reset_policy(config: &ConsumerConfig) -> ResetPolicy {
             millis: millis(duration),
         },
         AutoOffsetReset::None => ResetPolicy::None,
-    }
-}
-
-fn client_settings(config: &ConsumerConfig) -> ClientSettings {
-    let bytes = |bytes: Option<u32>| bytes.map_or(-1, |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
-    let bootstrap = config.bootstrap_servers.iter().map(|server| Endpoint {
-        host: server.host.as_str().into(),
-        port: server.port,
-    });
-    ClientSettings {
-        bootstrap: bootstrap.collect(),
-        client_id: config.client_id.as_str().into(),
-        request_timeout_ms: i64::from(config.request_timeout_ms),
-        retry_backoff_ms: config.retry_backoff_ms,
-        retry_backoff_max_ms: config.retry_backoff_max_ms,
-        reconnect_backoff_ms: config.reconnect_backoff_ms,
-        reconnect_backoff_max_ms: config.reconnect_backoff_max_ms,
-        connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,
-        connection_setup_timeout_max_ms: config.socket_connection_setup_timeout_max_ms,
-        connections_max_idle_ms: config.connections_max_idle_ms.unwrap_or(-1),
-        send_buffer_bytes: bytes(config.send_buffer_bytes),
-        receive_buffer_bytes: bytes(config.receive_buffer_bytes),
-        metadata_max_age_ms: config.metadata_max_age_ms,
-        allow_auto_create_topics: config.allow_auto_create_topics,
-        metadata_recovery: match config.metadata_recovery {
-            config::MetadataRecovery::Rebootstrap => MetadataRecovery::Rebootstrap,
-            config::MetadataRecovery::None => MetadataRecovery::None,
-        },
-        rebootstrap_trigger_ms: config.metadata_recovery_rebootstrap_trigger_ms,
-        idle_buffer_bytes_max: IDLE_BUFFER_BYTES,
-        ..ClientSettings::default()
     }
 }

@@ -1,10 +1,6 @@
 //! Asking leaders for offsets: the ends of partitions, and what was written when.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use milena_machines::{
     TopicPartition,
@@ -252,11 +248,7 @@ impl ResetTimestamp for ResetTo {
         match self {
             Self::Earliest => EARLIEST,
             Self::Latest => LATEST,
-            Self::Ago { millis } => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-                now_ms.saturating_sub(millis).max(0)
-            }
+            Self::Ago { millis } => io::wall_ms().saturating_sub(millis).max(0),
         }
     }
 }

@@ -12,7 +12,10 @@ use milena_wire::{
 };
 
 use super::{Broker, LeaderHint, MetadataCache};
-use crate::net::{Backoff, CallError, ClientSettings, MetadataRecovery};
+use crate::{
+    config::MetadataRecovery,
+    net::{Backoff, CallError, ClientSettings},
+};
 
 /// Older versions cannot say that a topic is not to be created.
 pub(crate) const VERSION_MIN: i16 = 4;

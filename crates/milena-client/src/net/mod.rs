@@ -31,6 +31,6 @@ pub(crate) use connection::{Connection, Role, Status};
 pub(crate) use connections::{Connections, NodeNumbers};
 pub(crate) use counters::Numbers;
 pub(crate) use error::CallError;
-pub(crate) use settings::{ClientSettings, Endpoint, MetadataRecovery};
+pub(crate) use settings::{ClientSettings, Endpoint, client_settings};
 pub(crate) use throttle::Throttled;
 pub(crate) use versions::BrokerVersions;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use bytestring::ByteString;
 
+use crate::config::MetadataRecovery;
+
 /// Settings that all clients share, with Kafka's defaults. The name of each in Kafka stands beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClientSettings {
@@ -70,14 +72,37 @@ impl Default for ClientSettings {
     }
 }
 
-/// What to do when no known broker can be reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetadataRecovery {
-    /// Go on trying the brokers that are known.
-    None,
-    /// Begin again with the bootstrap servers.
-    Rebootstrap,
+/// What connections and metadata need of a client's configuration: those of all clients have the same fields for it.
+macro_rules! client_settings {
+    ($config:expr, $allow_auto_create_topics:expr, $idle_buffer_bytes_max:expr) => {{
+        let config = $config;
+        let bytes = |bytes: Option<u32>| bytes.map_or(-1, |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
+        let bootstrap = config.bootstrap_servers.iter();
+        $crate::net::ClientSettings {
+            bootstrap: bootstrap
+                .map(|server| $crate::net::Endpoint::new(server.host.as_str(), server.port))
+                .collect(),
+            client_id: config.client_id.as_str().into(),
+            request_timeout_ms: i64::from(config.request_timeout_ms),
+            retry_backoff_ms: config.retry_backoff_ms,
+            retry_backoff_max_ms: config.retry_backoff_max_ms,
+            reconnect_backoff_ms: config.reconnect_backoff_ms,
+            reconnect_backoff_max_ms: config.reconnect_backoff_max_ms,
+            connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,
+            connection_setup_timeout_max_ms: config.socket_connection_setup_timeout_max_ms,
+            connections_max_idle_ms: config.connections_max_idle_ms.unwrap_or(-1),
+            send_buffer_bytes: bytes(config.send_buffer_bytes),
+            receive_buffer_bytes: bytes(config.receive_buffer_bytes),
+            metadata_max_age_ms: config.metadata_max_age_ms,
+            allow_auto_create_topics: $allow_auto_create_topics,
+            metadata_recovery: config.metadata_recovery,
+            rebootstrap_trigger_ms: config.metadata_recovery_rebootstrap_trigger_ms,
+            idle_buffer_bytes_max: $idle_buffer_bytes_max,
+            ..$crate::net::ClientSettings::default()
+        }
+    }};
 }
+pub(crate) use client_settings;
 
 /// Where a broker listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::{
-    Delivery, Producer,
+    Producer,
+    delivery::whole,
     error::{FlushError, SendError},
     fate::{BatchFate, Outcome},
     send::nanos,
@@ -34,7 +35,7 @@ impl Producer {
         let fates = self.shared().send_all();
         let (mut failed, mut first) = (0, None);
         for fate in fates {
-            if let Err(error) = decided(fate).await {
+            if let Err(error) = whole(fate, u32::MAX).await {
                 failed += 1;
                 first.get_or_insert(error);
             }
@@ -117,17 +118,4 @@ impl Shared {
         }
         self.wake();
     }
-}
-
-/// Waits for a whole batch, with all its parts if it was split.
-async fn decided(fate: Arc<BatchFate>) -> Result<(), SendError> {
-    let mut open = vec![fate];
-    while let Some(fate) = open.pop() {
-        let first = Delivery::new(Arc::clone(&fate), 0, -1).await;
-        match fate.outcome() {
-            Some(Outcome::Split(parts)) => open.extend(parts.iter().map(|(_, fate)| Arc::clone(fate))),
-            _ => first.map(drop)?,
-        }
-    }
-    Ok(())
 }

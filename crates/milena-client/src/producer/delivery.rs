@@ -150,24 +150,24 @@ impl Deliveries {
     pub async fn all(self) -> Result<u64, SendError> {
         let mut written = 0;
         for (delivery, count) in self.batches {
-            whole(delivery).await?;
+            whole(Arc::clone(&delivery.fate), delivery.index).await?;
             written += count;
         }
         Ok(written)
     }
 }
 
-/// Waits for the batch up to this record, with all its parts.
-async fn whole(delivery: Delivery) -> Result<(), SendError> {
-    let mut open = vec![(Arc::clone(&delivery.fate), delivery.index)];
-    drop(delivery);
+/// Waits for a batch up to the record at `last`, with all its parts if it was split.
+pub(super) async fn whole(fate: Arc<BatchFate>, last: u32) -> Result<(), SendError> {
+    let mut open = vec![(fate, last)];
     while let Some((fate, last)) = open.pop() {
         let first = Delivery::new(Arc::clone(&fate), 0, -1).await;
-        if let Some(Outcome::Split(parts)) = fate.outcome() {
-            let parts = parts.iter().filter(|(first, _)| *first <= last);
-            open.extend(parts.map(|(first, fate)| (Arc::clone(fate), last - first)));
-        } else {
-            first?;
+        match fate.outcome() {
+            Some(Outcome::Split(parts)) => {
+                let parts = parts.iter().filter(|(first, _)| *first <= last);
+                open.extend(parts.map(|(first, fate)| (Arc::clone(fate), last - first)));
+            }
+            _ => first.map(drop)?,
         }
     }
     Ok(())

@@ -193,8 +193,7 @@ impl Shared {
             };
             sent.tries += 1;
             if sent.tries > 1 {
-                let records = usize::try_from(sent.batch.record_count()).unwrap_or(0);
-                core.metrics.retried(now_ms, &sent.fate.place.topic, records);
+                core.metrics.retried(now_ms, &sent.fate.place.topic, sent.records());
             }
         }
         let batches = call.batches.iter().filter_map(|batch| core.batches.get(&batch.id));
@@ -202,7 +201,7 @@ impl Shared {
             now_ms,
             batches.map(|sent| SentBatch {
                 topic: &sent.fate.place.topic,
-                records: usize::try_from(sent.batch.record_count()).unwrap_or(0),
+                records: sent.records(),
                 bytes: sent.batch.size(),
                 uncompressed_bytes: sent.uncompressed,
                 largest_record_bytes: sent.largest_record,
@@ -307,8 +306,8 @@ impl Shared {
 
     fn fail(&self, core: &mut Core, batch: BatchId, error: BatchError) {
         if let Some(sent) = core.batches.get(&batch) {
-            let records = usize::try_from(sent.batch.record_count()).unwrap_or(0);
-            core.metrics.failed(io::now_ms(), &sent.fate.place.topic, records);
+            core.metrics
+                .failed(io::now_ms(), &sent.fate.place.topic, sent.records());
         }
         self.decide(core, batch, |sent| {
             let place = &sent.fate.place;

@@ -8,7 +8,7 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use milena_wire::records::{HEADER_SIZE, NewRecord};
@@ -134,7 +134,7 @@ impl Shared {
         let Some(topic) = self.topics.get(record.topic) else {
             return Ok(Err(Wait::Metadata));
         };
-        let timestamp = record.timestamp.unwrap_or_else(wall_ms);
+        let timestamp = record.timestamp.unwrap_or_else(io::wall_ms);
         let new = NewRecord {
             timestamp,
             key: record.key,
@@ -372,9 +372,4 @@ fn size_max(record: &ProducerRecord<'_>) -> usize {
         + record.key.map_or(0, <[u8]>::len)
         + record.value.map_or(0, <[u8]>::len)
         + headers.sum::<usize>()
-}
-
-fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

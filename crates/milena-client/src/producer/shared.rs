@@ -93,6 +93,12 @@ pub(super) struct Sent {
     pub(super) tries: u32,
 }
 
+impl Sent {
+    pub(super) fn records(&self) -> usize {
+        usize::try_from(self.batch.record_count()).unwrap_or(0)
+    }
+}
+
 impl Core {
     pub(super) fn new(sender: Sender, transactions: Option<Coordinator>, metrics: ProducerMetrics) -> Self {
         Self {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
+    config::MetadataRecovery,
     metadata::{MetadataError, Refresh},
-    net::{CallError, MetadataRecovery},
+    net::CallError,
 };
 
 fn orders_answer(epoch: i32) -> MetadataResponse {
