@@ -4,11 +4,21 @@
 //! begun; their answers wait their turn. After an answer that tells the client to pause, nothing is read, begun or sent
 //! until the pause is over.
 
-use std::{collections::VecDeque, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use tokio::net::{TcpStream, tcp::OwnedWriteHalf};
+use tokio::{
+    net::{TcpStream, tcp::OwnedWriteHalf},
+    time::Instant,
+};
 
 use super::{
     frames::{FrameReader, ReadFrameError},
@@ -61,6 +71,9 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
     let mut frames = FrameReader::new(reader, length_max, node.request_memory.clone());
     let mut waiting: VecDeque<Later> = VecDeque::new();
     let mut pause = Duration::ZERO;
+    // One timer for the whole connection. It is not set anew with each request, but when it rings: most never do.
+    let mut silence = pin!(tokio::time::sleep(idle));
+    let mut heard = Instant::now();
     loop {
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
@@ -68,14 +81,22 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
         pause = tokio::select! {
             frame = frames.next(), if waiting.len() < WAITING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
+                heard = Instant::now();
                 begin(node, peer, frame.bytes.clone(), &mut waiting, &mut writer).await?
             }
             answer = first(&mut waiting), if !waiting.is_empty() => {
                 waiting.pop_front();
                 let answer = answer.ok_or_else(|| Closed::Refused("a request could not be answered".to_owned()))?;
+                heard = Instant::now();
                 send(answer, &mut writer).await?
             }
-            () = tokio::time::sleep(idle), if waiting.is_empty() => return Err(Closed::Idle(idle)),
+            () = &mut silence, if waiting.is_empty() => {
+                if heard.elapsed() >= idle {
+                    return Err(Closed::Idle(idle));
+                }
+                silence.as_mut().reset(heard + idle);
+                Duration::ZERO
+            }
         };
     }
 }

@@ -1,7 +1,7 @@
 //! A broker in this process, and a client of it that knows nothing but frames.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::Duration,
 };
@@ -85,7 +85,14 @@ impl Client {
     /// The next answer as it came; `None` if the broker has closed the connection.
     pub fn receive_frame(&mut self) -> Option<Bytes> {
         let mut prefix = [0; frame::LENGTH_SIZE];
-        self.stream.read_exact(&mut prefix).ok()?;
+        if let Err(error) = self.stream.read_exact(&mut prefix) {
+            assert_ne!(
+                error.kind(),
+                ErrorKind::WouldBlock,
+                "the broker neither answers nor closes"
+            );
+            return None;
+        }
         let mut answer = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
         self.stream.read_exact(&mut answer).ok()?;
         Some(answer.into())

@@ -332,3 +332,16 @@ fn what_a_client_may_do_is_told_if_it_asks() {
     assert_eq!(described[0].topic_authorized_operations, 3576);
     broker.shutdown();
 }
+
+#[test]
+fn a_connection_that_says_nothing_is_closed_but_not_while_an_answer_is_due() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start(dir.path(), &[("connections.max.idle.ms", "50")]);
+    broker.client().create_topic("letters", 1, &[]);
+    let mut patient = broker.client();
+    let mut waits = fetch_request("letters", 0, 0);
+    (waits.min_bytes, waits.max_wait_ms) = (1, 500);
+    patient.send(&waits, 12);
+    assert_eq!(patient.receive::<FetchRequest>(12).error_code, ErrorCode::None.code());
+    assert_eq!(patient.receive_frame(), None, "closed, since nothing more was said");
+}
