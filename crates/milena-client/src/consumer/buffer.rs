@@ -97,6 +97,12 @@ impl Buffer {
         None
     }
 
+    /// The one that comes next, if it may be handed out and has more than `count` records decoded.
+    pub(crate) fn first_decoded(&mut self, positions: &Positions, count: usize) -> Option<&mut Fetched> {
+        let first = self.queue.front_mut().filter(|first| first.decoded() > count)?;
+        (positions.deliverable(&first.partition, first.turn) == Some(true)).then_some(first)
+    }
+
     fn release(&mut self, fetched: &Fetched) {
         self.held = self.held.saturating_sub(fetched.bytes);
         if let Some(bytes) = self.by_partition.get_mut(&fetched.partition) {

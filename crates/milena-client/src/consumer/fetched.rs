@@ -125,29 +125,39 @@ impl Fetched {
             if self.current.is_none() && !self.next_batch(reading)? {
                 return Ok(false);
             }
-            let Some(current) = &mut self.current else {
-                continue;
-            };
-            let len = current.batch.records.len();
-            let end = len.min(current.next + left);
-            if current.next < end {
-                into.push(&current.batch, current.next, end);
-                left -= end - current.next;
-                self.uncounted.0 += end - current.next;
-            }
-            if end == len {
-                self.position = current.after;
-                self.current = None;
-            } else {
-                current.next = end;
-                let offset = current.batch.records.known(end).offset();
-                self.position = Position {
-                    offset,
-                    epoch: current.batch.leader_epoch,
-                };
-            }
+            left -= self.take_decoded(left, into);
         }
         Ok(true)
+    }
+
+    /// Hands out up to `max` records of the batch in hand; says how many.
+    pub(crate) fn take_decoded(&mut self, max: usize, into: &mut ConsumerRecords) -> usize {
+        let Some(current) = &mut self.current else {
+            return 0;
+        };
+        let (first, len) = (current.next, current.batch.records.len());
+        let end = len.min(first + max);
+        if first < end {
+            into.push(&current.batch, first, end);
+            self.uncounted.0 += end - first;
+        }
+        if end == len {
+            self.position = current.after;
+            self.current = None;
+        } else {
+            current.next = end;
+            self.position = Position {
+                offset: current.batch.records.known(end).offset(),
+                epoch: current.batch.leader_epoch,
+            };
+        }
+        end - first
+    }
+
+    /// How many records of the batch in hand are left.
+    pub(crate) fn decoded(&self) -> usize {
+        let current = self.current.as_ref();
+        current.map_or(0, |current| current.batch.records.len() - current.next)
     }
 
     /// Looks into the next batch; says whether there was one. Afterwards there is none in hand if it holds nothing for the

@@ -39,30 +39,37 @@ impl Consumer {
 
     pub(super) async fn poll_up_to(&mut self, timeout: Duration, max: usize) -> Result<ConsumerRecords, PollError> {
         let _polling = self.parts.shared.enter_poll();
-        self.parts.shared.core().metrics.poll_began(io::now_ms());
-        let deadline = Instant::now().checked_add(timeout);
+        let mut look = Look {
+            max,
+            now_ms: io::now_ms(),
+            is_first: true,
+        };
+        // A clock costs as much as a record: one that comes at once needs no deadline.
+        let mut deadline = None;
         loop {
             if self.parts.shared.bell().take_wakeup() {
                 return Err(PollError::Wakeup);
             }
             self.tell_commits();
-            match self.step(max)? {
-                Step::Event(event) => {
-                    self.run_event(event).await?;
-                    continue;
-                }
+            match self.step(look)? {
+                Step::Event(event) => self.run_event(event).await?,
                 Step::Records(records) => return Ok(self.intercept(records)),
-                Step::Again => continue,
-                Step::Wait => {}
+                Step::Again => {}
+                Step::Wait => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now().checked_add(timeout));
+                    if !self.parts.rung_before(deadline).await {
+                        return Ok(ConsumerRecords::default());
+                    }
+                }
             }
-            if !self.parts.rung_before(deadline).await {
-                return Ok(ConsumerRecords::default());
-            }
+            look.is_first = false;
+            look.now_ms = io::now_ms();
         }
     }
 
     /// One look at everything; nothing is awaited.
-    pub(super) fn step(&mut self, max: usize) -> Result<Step, PollError> {
+    pub(super) fn step(&mut self, look: Look) -> Result<Step, PollError> {
+        let Look { max, now_ms, is_first } = look;
         let shared = &self.parts.shared;
         let mut guard = shared.core();
         let core = &mut *guard;
@@ -72,7 +79,9 @@ impl Consumer {
         if matches!(core.subscription, Subscription::None) {
             return Err(PollError::NotSubscribed);
         }
-        let now_ms = io::now_ms();
+        if is_first {
+            core.metrics.poll_began(now_ms);
+        }
         core.metrics.poll_ended(now_ms);
         if let Some(group) = &mut core.group {
             if !matches!(core.subscription, Subscription::Manual) {
@@ -87,10 +96,13 @@ impl Consumer {
         if let Some(event) = core.group.as_ref().and_then(|group| group.event.clone()) {
             return Ok(Step::Event(event));
         }
+        if let Some(records) = take_decoded(core, max) {
+            return Ok(Step::Records(records));
+        }
         let fetched = core.buffer.take(&core.positions);
         if let Some(fetched) = fetched {
             drop(guard);
-            return self.collect(fetched, max);
+            return self.collect(fetched, look);
         }
         if let Some(error) = core.positions.stuck() {
             return Err(PollError::Fetch(error.clone()));
@@ -103,7 +115,8 @@ impl Consumer {
 
     /// Hands out what was taken from the buffer, and then more, up to `max`. The lock is held only in
     /// between: decoding takes its time.
-    fn collect(&mut self, first: Fetched, max: usize) -> Result<Step, PollError> {
+    fn collect(&mut self, first: Fetched, look: Look) -> Result<Step, PollError> {
+        let Look { max, now_ms, .. } = look;
         let mut records = ConsumerRecords::default();
         let mut has_moved = false;
         let mut next = Some(first);
@@ -120,7 +133,7 @@ impl Consumer {
                 records.set_next(&fetched.partition, after);
             }
             if let Some(count) = fetched.take_count() {
-                count_delivered(core, &fetched.partition, count, reads_committed);
+                count_delivered(core, now_ms, &fetched.partition, count, reads_committed);
             }
             match outcome {
                 Ok(true) => core.buffer.put_back(fetched),
@@ -290,12 +303,51 @@ fn names(partitions: &[TopicPartition]) -> String {
     names.join(", ")
 }
 
-fn count_delivered(core: &mut Core, partition: &TopicPartition, count: (usize, usize), reads_committed: bool) {
-    let now_ms = io::now_ms();
+fn count_delivered(
+    core: &mut Core,
+    now_ms: i64,
+    partition: &TopicPartition,
+    count: (usize, usize),
+    reads_committed: bool,
+) {
     core.metrics.delivered(now_ms, partition, count.0, count.1);
     let lag = core.positions.lag(partition, reads_committed);
     core.metrics
         .placed(now_ms, partition, lag, core.positions.lead(partition));
+}
+
+/// Records of a batch that is decoded, if it has more than `max` left. That takes no time, so the lock is kept: it is
+/// what most calls find that ask for few at once.
+fn take_decoded(core: &mut Core, max: usize) -> Option<ConsumerRecords> {
+    let fetched = core.buffer.first_decoded(&core.positions, max)?;
+    let mut records = ConsumerRecords::default();
+    fetched.take_decoded(max, &mut records);
+    let position = fetched.position();
+    core.positions
+        .handle_delivered(&fetched.partition, fetched.turn, position);
+    records.set_next(&fetched.partition, position);
+    Some(records)
+}
+
+/// How one look at everything is meant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    /// How many records may be handed out.
+    pub(super) max: usize,
+    pub(super) now_ms: i64,
+    /// A call of `poll` begins with it.
+    pub(super) is_first: bool,
+}
+
+impl Look {
+    /// For one record, outside of `poll`.
+    pub(super) fn once() -> Self {
+        Self {
+            max: 1,
+            now_ms: io::now_ms(),
+            is_first: false,
+        }
+    }
 }
 
 pub(super) enum Step {

@@ -9,7 +9,10 @@ use std::{
 
 use futures_core::Stream;
 
-use super::{Consumer, ConsumerRecord, ConsumerRecords, PollError, poll::Step};
+use super::{
+    Consumer, ConsumerRecord, ConsumerRecords, PollError,
+    poll::{Look, Step},
+};
 
 /// The records of a consumer, one by one, without end. See [`Consumer::stream`].
 pub struct RecordStream<'a> {
@@ -62,7 +65,7 @@ impl Stream for RecordStream<'_> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             match std::mem::replace(&mut self.state, State::Between) {
-                State::Idle(consumer) => match consumer.step(1) {
+                State::Idle(consumer) => match consumer.step(Look::once()) {
                     Ok(Step::Records(records)) => {
                         let records = consumer.intercept(records);
                         self.state = State::Idle(consumer);
