@@ -35,6 +35,18 @@ pub(crate) fn wall_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// The same, up to one tick of the system's clock (1 to 10 ms) late. It costs a fifth.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn coarse_wall_ms() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn coarse_wall_ms() -> i64 {
+    wall_ms()
+}
+
 /// When the clock of [`now_ms`] shows `ms`.
 pub(crate) fn instant(ms: i64) -> Instant {
     *START + Duration::from_millis(u64::try_from(ms).unwrap_or(0).min(FAR_MS))

@@ -125,10 +125,9 @@ impl Partition {
         let buffer = &mut *guard;
         let mut has_closed = false;
         if let Some(open) = &mut buffer.open {
-            let (before, after) = (open.builder.size(), open.builder.size_with(record));
-            if after <= limits.batch_size && open.builder.append(record).is_ok() {
+            if let Ok(size) = open.builder.append_within(limits.batch_size, record) {
                 open.is_urgent |= is_urgent;
-                open.largest_record = open.largest_record.max(after - before);
+                open.largest_record = open.largest_record.max(size);
                 return Ok(Appended {
                     delivery: open.last_delivery(record.timestamp),
                     opened_ms: None,

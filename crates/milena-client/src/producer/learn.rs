@@ -24,7 +24,7 @@ impl Shared {
     /// Takes over what the metadata says of a topic: its partitions and who leads them.
     pub(super) fn learn_topic(&self, core: &mut Core, now_ms: i64, name: &ByteString) {
         let cluster = self.metadata.cache();
-        let old = self.topics.get(name);
+        let old = self.topics.read().get(name).cloned();
         let Some(known) = cluster.topic(name) else {
             // What waits for it waits on. Whoever comes next asks again.
             if let Some(old) = old {

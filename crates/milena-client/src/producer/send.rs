@@ -131,10 +131,14 @@ impl Shared {
         is_urgent: bool,
         room: &mut Option<Room>,
     ) -> Result<Result<Delivery, Wait>, SendError> {
-        let Some(topic) = self.topics.get(record.topic) else {
+        let topics = self.topics.read();
+        let Some(topic) = topics.get(record.topic) else {
             return Ok(Err(Wait::Metadata));
         };
-        let timestamp = record.timestamp.unwrap_or_else(io::wall_ms);
+        let timestamp = record.timestamp.unwrap_or_else(|| match is_urgent {
+            true => io::wall_ms(),
+            false => io::coarse_wall_ms(),
+        });
         let new = NewRecord {
             timestamp,
             key: record.key,
@@ -167,9 +171,9 @@ impl Shared {
                         count: topic.partition_count(),
                     });
                 };
-                self.append(&topic, partition, &new, is_urgent, room)
+                self.append(topic, partition, &new, is_urgent, room)
             }
-            Choice::Sticky => self.append_sticky(&topic, &new, is_urgent, room),
+            Choice::Sticky => self.append_sticky(topic, &new, is_urgent, room),
         };
         Ok(appended.map_err(|NoRoom(bytes)| Wait::Room(bytes)))
     }

@@ -1,9 +1,9 @@
 //! The topics that were sent to, with the partitions of each.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicI64, Ordering::Relaxed},
     },
 };
@@ -38,14 +38,15 @@ impl Topic {
 
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    by_name: RwLock<HashMap<ByteString, Arc<Topic>>>,
+    /// Few have more than a handful: to compare names costs less than to hash one.
+    by_name: RwLock<BTreeMap<ByteString, Arc<Topic>>>,
 }
 
 impl Topics {
+    /// All of them, as they are now. Nobody may wait for anything while holding this.
     #[inline]
-    pub(super) fn get(&self, name: &str) -> Option<Arc<Topic>> {
-        let topics = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        topics.get(name).map(Arc::clone)
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<ByteString, Arc<Topic>>> {
+        self.by_name.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn insert(&self, name: ByteString, topic: Arc<Topic>) {
@@ -60,7 +61,7 @@ impl Topics {
 
     /// Those that nothing was sent to since then.
     pub(super) fn idle_since(&self, ms: i64) -> Vec<ByteString> {
-        let topics = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let topics = self.read();
         let idle = topics.iter().filter(|(_, topic)| {
             let is_empty = |partition: &Arc<Partition>| partition.buffer().is_empty();
             topic.used_ms.load(Relaxed) < ms && topic.partitions.iter().all(is_empty)

@@ -12,6 +12,9 @@ use crate::{
     varint,
 };
 
+/// The length of a batch is a signed number of 32 bits.
+const SIZE_MAX: usize = i32::MAX as usize;
+
 /// Builds one batch of format 2. What is in it so far takes exactly [`BatchBuilder::size`] bytes, header included.
 #[derive(Debug)]
 pub struct BatchBuilder {
@@ -66,7 +69,7 @@ pub struct NewRecord<'a> {
 /// Why a record cannot join a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    #[error("a batch with this record would take {size} bytes, more than a batch can have")]
+    #[error("a batch with this record would take {size} bytes, more than it can have")]
     TooLarge { size: usize },
     #[error("offset delta {offset_delta} does not follow {last}")]
     OutOfOrder { offset_delta: i32, last: i32 },
@@ -96,26 +99,39 @@ impl BatchBuilder {
         self.append_at(self.last_offset_delta.wrapping_add(1), record)
     }
 
-    /// Adds a record at a given distance from the base offset: compaction leaves gaps.
+    /// Adds a record at the next offset if the batch then takes at most `size_max` bytes, uncompressed. Gives the bytes
+    /// that the record takes.
     #[inline]
+    pub fn append_within(&mut self, size_max: usize, record: &NewRecord<'_>) -> Result<usize, AppendError> {
+        self.write(self.last_offset_delta.wrapping_add(1), size_max, record)
+    }
+
+    /// Adds a record at a given distance from the base offset: compaction leaves gaps.
     pub fn append_at(&mut self, offset_delta: i32, record: &NewRecord<'_>) -> Result<(), AppendError> {
+        self.write(offset_delta, SIZE_MAX, record)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, offset_delta: i32, size_max: usize, record: &NewRecord<'_>) -> Result<usize, AppendError> {
         if offset_delta <= self.last_offset_delta {
             let last = self.last_offset_delta;
             return Err(AppendError::OutOfOrder { offset_delta, last });
         }
         let base_timestamp = self.base_timestamp.unwrap_or(record.timestamp);
         let shape = Shape::of(record, base_timestamp, offset_delta);
-        let size = self.buffer.len() + shape.total();
-        if size > i32::MAX as usize {
+        let (before, added) = (self.buffer.len(), shape.total());
+        let size = before + added;
+        if size > size_max.min(SIZE_MAX) {
             return Err(AppendError::TooLarge { size });
         }
-        self.buffer.reserve(shape.total());
+        self.buffer.reserve(added);
         shape.write(record, &mut self.buffer);
         self.base_timestamp = Some(base_timestamp);
         self.max_timestamp = self.max_timestamp.max(record.timestamp);
         self.last_offset_delta = offset_delta;
         self.count += 1;
-        Ok(())
+        Ok(added)
     }
 
     /// Makes the batch reach at least to this distance from its base offset, although there is no record: compaction
