@@ -21,7 +21,8 @@ pub struct ProducerRecord<'a> {
     /// `None` is a tombstone: compaction forgets the key.
     pub value: Option<&'a [u8]>,
     pub headers: &'a [Header<'a>],
-    /// Milliseconds since 1970; `None` is the time of sending.
+    /// Milliseconds since 1970; `None` is the time of sending. For records that nobody waits for it is taken from a cheaper
+    /// clock, which on Linux is behind by up to one tick of the kernel, 1 to 10 ms.
     pub timestamp: Option<i64>,
 }
 
