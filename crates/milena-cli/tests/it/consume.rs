@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read as _},
     net::TcpListener,
+    ops::RangeInclusive,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
@@ -207,6 +208,61 @@ fn ctrl_c_commits_and_ends_well() {
     wait_quietly(child);
     client.produce("letters", 0, batch(&["c"]));
     assert_eq!(output(&broker, &["-g", "readers", "--exit-at-end"]), "c\n");
+}
+
+/// The offsets that a reader printed, which must be without a hole.
+fn offsets(lines: impl Iterator<Item = String>) -> RangeInclusive<i64> {
+    let offsets: Vec<i64> = lines.map(|line| line.parse().unwrap()).collect();
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    assert!(offsets.iter().copied().eq(first..=last), "not in order: {offsets:?}");
+    first..=last
+}
+
+#[test]
+fn what_a_killed_reader_has_not_printed_is_for_the_next() {
+    const COUNT: i64 = 40_000;
+    const KILLED: usize = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &["-X", "group.min.session.timeout.ms=1"]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    for _ in 0..COUNT / 1_000 {
+        client.produce("letters", 0, batch(&["letter"; 1_000]));
+    }
+    // Many polls, and a commit with nearly each, so that it dies with one on its way.
+    let reader = [
+        ["-g", "readers"],
+        ["-f", "%o\\n"],
+        ["-X", "session.timeout.ms=300"],
+        ["-X", "heartbeat.interval.ms=100"],
+        ["-X", "max.poll.records=10"],
+        ["-X", "auto.commit.interval.ms=1"],
+    ]
+    .concat();
+    let mut printed = -1;
+    for _ in 0..KILLED {
+        let (mut child, mut lines) = start(&broker, &reader);
+        let first: Vec<String> = lines.by_ref().lines().take(2_000).map(Result::unwrap).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let rest: Vec<String> = lines.lines().map(Result::unwrap).collect();
+        let seen = offsets(first.into_iter().chain(rest));
+        assert!(
+            *seen.start() <= printed + 1,
+            "{} is lost, {seen:?} came next",
+            printed + 1
+        );
+        printed = printed.max(*seen.end());
+    }
+    assert!(printed < COUNT - 1, "there must be something left to read");
+    let last = output(&broker, &[&reader[..], &["--exit-at-end"]].concat());
+    let seen = offsets(last.lines().map(str::to_owned));
+    assert!(
+        *seen.start() <= printed + 1,
+        "{} is lost, {seen:?} came next",
+        printed + 1
+    );
+    assert_eq!(*seen.end(), COUNT - 1);
 }
 
 #[test]

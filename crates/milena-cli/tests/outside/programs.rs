@@ -47,10 +47,12 @@ pub fn kcat(address: &str, arguments: &[&str], input: &str) -> String {
     )
 }
 
+/// Everything that a record has, as kcat and `milena consume` print it.
+pub const FORMAT: &str = "%o %T key %K %k value %S %s headers %h\\n";
+
 /// All records of a partition, one line for each with everything that a record has.
 pub fn read_all(address: &str, topic: &str, partition: usize) -> Vec<String> {
     let partition = partition.to_string();
-    let format = "%o %T key %K %k value %S %s headers %h\n";
     let read = kcat(
         address,
         &[
@@ -66,7 +68,7 @@ pub fn read_all(address: &str, topic: &str, partition: usize) -> Vec<String> {
             "-e",
             "-q",
             "-f",
-            format,
+            FORMAT,
         ],
         "",
     );
