@@ -72,31 +72,64 @@ impl Producer {
     /// As [`enqueue`](Self::enqueue), for whoever cannot wait.
     pub fn try_enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         let shared = self.shared();
-        shared.check(&record)?;
-        match shared.try_place(&record, false, &mut None)? {
-            Ok(delivery) => Ok(delivery),
-            Err(Wait::Metadata) => {
-                shared.want_topic(record.topic);
-                Err(TrySendError::WouldBlock)
-            }
-            Err(Wait::Room(_)) => {
-                shared.press();
-                Err(TrySendError::WouldBlock)
-            }
+        if !shared.interceptors.are_there() {
+            return shared.place_now(&record);
         }
+        let record = shared.interceptors.on_send(record);
+        let placed = shared.place_now(&record.borrowed(&record.borrowed_headers()));
+        match &placed {
+            Ok(delivery) => shared.interceptors.follow(&shared.io, delivery),
+            Err(TrySendError::Refused(error)) => shared.interceptors.tell(&record.topic, Err(error)),
+            Err(TrySendError::WouldBlock) => {}
+        }
+        placed
     }
 
     async fn place(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         let shared = self.shared();
-        shared.check(&record)?;
-        match shared.try_place(&record, is_urgent, &mut None)? {
-            Ok(delivery) => Ok(delivery),
-            Err(wait) => shared.place_later(&record, is_urgent, wait).await,
+        if shared.interceptors.are_there() {
+            // In a box, so that others do not pay for its size.
+            return Box::pin(shared.place_intercepted(record, is_urgent)).await;
         }
+        shared.place(&record, is_urgent).await
     }
 }
 
 impl Shared {
+    async fn place(&self, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+        self.check(record)?;
+        match self.try_place(record, is_urgent, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(wait) => self.place_later(record, is_urgent, wait).await,
+        }
+    }
+
+    async fn place_intercepted(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+        let record = self.interceptors.on_send(record);
+        let headers = record.borrowed_headers();
+        let placed = self.place(&record.borrowed(&headers), is_urgent).await;
+        match &placed {
+            Ok(delivery) => self.interceptors.follow(&self.io, delivery),
+            Err(error) => self.interceptors.tell(&record.topic, Err(error)),
+        }
+        placed
+    }
+
+    fn place_now(&self, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
+        self.check(record)?;
+        match self.try_place(record, false, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(Wait::Metadata) => {
+                self.want_topic(record.topic);
+                Err(TrySendError::WouldBlock)
+            }
+            Err(Wait::Room(_)) => {
+                self.press();
+                Err(TrySendError::WouldBlock)
+            }
+        }
+    }
+
     fn check(&self, record: &ProducerRecord<'_>) -> Result<(), SendError> {
         if self.is_closed.load(Relaxed) {
             return Err(SendError::Closed);

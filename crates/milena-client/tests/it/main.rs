@@ -14,6 +14,7 @@ mod config_sources;
 mod consuming;
 mod deserialize;
 mod exactly_once;
+mod interceptors;
 mod partitioners;
 mod producer_config;
 mod producer_config_facts;
