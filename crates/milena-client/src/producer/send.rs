@@ -176,20 +176,7 @@ impl Shared {
         };
         let choice = match record.partition {
             Some(partition) => Choice::Partition(partition),
-            None => self.partitioner.partition(
-                &Unplaced {
-                    topic: record.topic,
-                    key: record.key,
-                    value: record.value,
-                    headers: record.headers,
-                    timestamp_ms: timestamp,
-                },
-                &Partitions {
-                    count: topic.partition_count(),
-                    available: &topic.available,
-                    loads: &[],
-                },
-            ),
+            None => self.choose(&topic, record, timestamp),
         };
         let appended = match choice {
             Choice::Partition(index) => {
@@ -205,6 +192,26 @@ impl Shared {
             Choice::Sticky => self.append_sticky(&topic, &new, is_urgent, room),
         };
         Ok(appended.map_err(|NoRoom(bytes)| Wait::Room(bytes)))
+    }
+
+    #[inline]
+    fn choose(&self, topic: &Topic, record: &ProducerRecord<'_>, timestamp_ms: i64) -> Choice {
+        if let (Some(keys), Some(key)) = (&topic.keys, record.key) {
+            keys.saw(record.topic, key);
+        }
+        let unplaced = Unplaced {
+            topic: record.topic,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+            timestamp_ms,
+        };
+        let partitions = Partitions {
+            count: topic.partition_count(),
+            available: &topic.available,
+            loads: &[],
+        };
+        self.partitioner.partition(&unplaced, &partitions)
     }
 
     fn append_sticky(

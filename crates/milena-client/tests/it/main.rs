@@ -14,6 +14,7 @@ mod config_sources;
 mod consuming;
 mod deserialize;
 mod exactly_once;
+mod few_keys;
 mod interceptors;
 mod partitioners;
 mod producer_config;
