@@ -212,7 +212,7 @@ impl ExactlyOnce {
     /// that is open when `stop` is ready is finished.
     ///
     /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
-    /// gives the error. The compiler does not see that the future of this is `Send` if the closure captures anything:
+    /// gives the error; unless the transaction had failed before it did: then it is made again. The compiler does not see that the future of this is `Send` if the closure captures anything:
     /// await it in `main`, in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
     ///
     /// # Cancel safety
@@ -298,8 +298,7 @@ impl ExactlyOnce {
             let records = last.as_ref().unwrap_or(first);
             for record in records {
                 if let Err(error) = transform.apply(record, &transaction).await {
-                    let error = ExactlyOnceError::Transform(error);
-                    return Ok(abort(&mut transaction, read, Some(error)).await);
+                    return Ok(abort_failed(&mut transaction, read, error).await);
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -352,6 +351,17 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
             tracing::debug!(%error, "a transaction does not count and is made again");
             abort(transaction, read, None).await
         }
+    }
+}
+
+/// The function failed. If that is because the transaction did before, such as one that took too long, it is made again.
+async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E) -> End<E> {
+    match transaction.error() {
+        Some(cause) if cause.remedy() == Remedy::Abort => {
+            tracing::debug!(%cause, "a transaction has failed and is made again");
+            abort(transaction, read, None).await
+        }
+        _ => abort(transaction, read, Some(ExactlyOnceError::Transform(error))).await,
     }
 }
 

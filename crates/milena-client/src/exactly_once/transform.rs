@@ -27,7 +27,8 @@ use crate::{consumer::RecordRef, producer::Transaction};
 pub trait Transform: Send {
     type Error: Send;
 
-    /// Writes to the transaction what follows from the record. If it fails, the transaction is aborted.
+    /// Writes to the transaction what follows from the record. If it fails, the transaction is aborted. What fails because
+    /// the transaction has failed should be handed on: it is called again then.
     fn transform(
         &mut self,
         record: RecordRef<'_>,

@@ -11,7 +11,8 @@ use std::{
 };
 
 use milena_client::{
-    config::{ConsumerConfig, ConsumerConfigBuilder, ProducerConfig},
+    admin::Admin,
+    config::{AdminConfig, ConsumerConfig, ConsumerConfigBuilder, ProducerConfig, ProducerConfigBuilder},
     consumer::{Consumer, RecordRef, TopicPartition},
     exactly_once::{ExactlyOnce, ExactlyOnceError, PairError, Transform},
     producer::{Producer, ProducerRecord, SendError, Transaction},
@@ -38,9 +39,13 @@ fn reader(broker: &TestBroker, protocol: &str) -> ConsumerConfigBuilder {
     }
 }
 
+fn producer(broker: &TestBroker, instance: &str) -> ProducerConfigBuilder {
+    ProducerConfig::builder(broker.address()).set("transactional.id", format!("copier-{instance}"))
+}
+
 fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
     let consumer = reader(broker, protocol);
-    let producer = ProducerConfig::builder(broker.address()).set("transactional.id", format!("copier-{instance}"));
+    let producer = producer(broker, instance);
     let (consumer, producer) = (Consumer::new(consumer).unwrap(), Producer::new(producer).unwrap());
     ExactlyOnce::new(consumer, producer, ["input"])
         .unwrap()
@@ -49,7 +54,7 @@ fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
 
 fn broker_with_input() -> TestBroker {
     let broker = TestBroker::start();
-    for topic in ["input", "output"] {
+    for topic in ["input", "output", "other"] {
         broker.create_topic(topic, PARTITIONS);
     }
     let values: Vec<String> = (0..RECORDS).map(|number| number.to_string()).collect();
@@ -193,6 +198,43 @@ async fn what_stays_is_read_again_when_a_rebalance_takes_the_rest() {
     let copied = tokio::time::timeout(Duration::from_secs(240), assert_each_once_in_order(&broker, total));
     copied.await.expect("not all of the input has had an effect");
     member.abort();
+}
+
+/// Returns when the broker has aborted the transaction that is open, because it took too long.
+async fn too_long(broker: &TestBroker) {
+    let admin = Admin::new(AdminConfig::builder(broker.address())).unwrap();
+    let id = "copier-1";
+    while &*admin.describe_transactions([id]).await[id].as_ref().unwrap().state != "CompleteAbort" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_took_too_long_is_made_again() {
+    // The function learns of it, or the commit does.
+    for learns in [true, false] {
+        let broker = broker_with_input();
+        let producer = producer(&broker, "1").set("transaction.timeout.ms", 1000);
+        let consumer = Consumer::new(reader(&broker, "classic")).unwrap();
+        let pair = ExactlyOnce::new(consumer, Producer::new(producer).unwrap(), ["input"]);
+        let mut pair = pair.unwrap().window(Duration::from_millis(10), 50);
+        let mut is_first = true;
+        let transform = async |record: RecordRef<'_>, transaction: &Transaction<'_>| {
+            copy(record, transaction).await?;
+            if std::mem::take(&mut is_first) {
+                let record = ProducerRecord::new("other").value("the transaction has begun");
+                transaction.send(record).await?;
+                too_long(&broker).await;
+                if learns {
+                    transaction.send(record).await?;
+                }
+            }
+            Ok::<(), SendError>(())
+        };
+        pair.run(transform, assert_each_once_in_order(&broker, RECORDS))
+            .await
+            .unwrap();
+    }
 }
 
 #[tokio::test]
