@@ -90,7 +90,9 @@ impl Checker {
             None => {
                 let protocols = PROTOCOLS.iter().zip(&self.progress.copied);
                 let copied = protocols.filter(|(protocol, _)| topics::output(protocol) == topic);
-                copied.for_each(|(_, count)| drop(count.fetch_add(1, Relaxed)));
+                for (_, count) in copied {
+                    count.fetch_add(1, Relaxed);
+                }
                 (self.next.entry((topic, record.partition())).or_default(), 1)
             }
             Some(key) => {

@@ -12,21 +12,28 @@ use tokio::sync::Notify;
 
 use crate::topics;
 
-/// The first argument of such a process. Address, protocol, place in the crew, window and whether it is a static member
-/// follow.
+/// The first argument of such a process. Address, protocol, place in the crew, whether it is a static member, how long its
+/// transactions may take, and how long they are follow.
 pub const WORD: &str = "copy";
 /// The exit code of one that cannot go on and says why, such as one that was fenced.
 pub const GAVE_UP: u8 = 3;
 
+/// What it says when it copies the first record: from then on it is who has its `transactional.id`.
+pub const AT_WORK: &str = "at work";
+
 struct Copy {
     output: String,
     by_key: String,
+    is_at_work: bool,
 }
 
 impl Transform for Copy {
     type Error = SendError;
 
     async fn transform(&mut self, record: RecordRef<'_>, transaction: &Transaction<'_>) -> Result<(), SendError> {
+        if !std::mem::replace(&mut self.is_at_work, true) {
+            eprintln!("{AT_WORK}");
+        }
         let value = record.value().unwrap_or_default();
         let number = String::from_utf8_lossy(value).parse().unwrap();
         let same = ProducerRecord::new(&self.output).partition(record.partition());
@@ -38,6 +45,13 @@ impl Transform for Copy {
 }
 
 pub fn main(words: &[String]) -> ExitCode {
+    // For whoever must find out what went wrong.
+    if std::env::var_os("RUST_LOG").is_some() {
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
+            .init();
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.unwrap().block_on(copy(words)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +63,7 @@ pub fn main(words: &[String]) -> ExitCode {
 }
 
 async fn copy(words: &[String]) -> Result<(), String> {
-    let [address, protocol, place, window_ms, is_static] = words else {
+    let [address, protocol, place, kind, timeout_ms, window_ms] = words else {
         return Err(format!("wrong arguments: {words:?}"));
     };
     let mut consumer = ConsumerConfig::builder(address)
@@ -64,13 +78,12 @@ async fn copy(words: &[String]) -> Result<(), String> {
             .set("session.timeout.ms", 4_000)
             .set("heartbeat.interval.ms", 300);
     }
-    if is_static == "static" {
+    if kind == "static" {
         consumer = consumer.set("group.instance.id", place);
     }
     let producer = ProducerConfig::builder(address)
         .set("transactional.id", format!("{protocol}-{place}"))
-        // What a killed process left open ends soon, also if it never comes back.
-        .set("transaction.timeout.ms", 10_000);
+        .set("transaction.timeout.ms", timeout_ms);
     let consumer = Consumer::new(consumer).map_err(|error| error.to_string())?;
     let producer = Producer::new(producer).map_err(|error| error.to_string())?;
     let copying = ExactlyOnce::new(consumer, producer, [topics::INPUT]).map_err(|error| error.to_string())?;
@@ -78,6 +91,7 @@ async fn copy(words: &[String]) -> Result<(), String> {
     let mut copy = Copy {
         output: topics::output(protocol),
         by_key: topics::by_key(protocol),
+        is_at_work: false,
     };
     copying
         .run_with(&mut copy, input_ends())

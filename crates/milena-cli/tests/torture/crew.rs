@@ -10,13 +10,15 @@ use std::{
 };
 
 use crate::{
-    copier::{GAVE_UP, WORD},
+    copier::{AT_WORK, GAVE_UP, WORD},
     dice::Dice,
     topics::PROTOCOLS,
 };
 
 /// Of each group.
 const PLACES: usize = 3;
+/// How long one may be paused.
+const PAUSE_MS_MAX: usize = 10_000;
 const TICK: Duration = Duration::from_millis(50);
 /// How long one may take that was asked to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,6 +40,8 @@ struct Place {
     protocol: &'static str,
     name: String,
     is_static: bool,
+    /// How long its transactions may take.
+    timeout_ms: usize,
     member: Option<Member>,
     back_at: Instant,
 }
@@ -46,6 +50,9 @@ struct Member {
     child: Child,
     log: PathBuf,
     state: State,
+    is_static: bool,
+    /// Its transaction may take too long, or another may have its place.
+    may_be_fenced: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,6 +80,11 @@ impl Crew {
                 protocol,
                 name: number.to_string(),
                 is_static: number == 0,
+                timeout_ms: if number == 1 {
+                    PAUSE_MS_MAX / 2
+                } else {
+                    4 * PAUSE_MS_MAX
+                },
                 member: None,
                 back_at: Instant::now(),
             }));
@@ -89,14 +101,14 @@ impl Crew {
 
     /// Strikes until `calm`, then only keeps all at work, until `end`; then lets all end.
     pub fn work(mut self, calm: &AtomicBool, end: &AtomicBool) -> Result<Blows, String> {
-        let mut next_blow = Instant::now() + Duration::from_secs(2);
+        let mut next_blow = Instant::now();
         while !end.load(Relaxed) {
             self.keep_up()?;
             if calm.load(Relaxed) {
-                self.wake_all()?;
+                self.wake_all();
             } else if Instant::now() >= next_blow {
                 self.strike();
-                next_blow = Instant::now() + self.dice.millis(100..1_500);
+                next_blow = Instant::now() + self.dice.millis(300..4_000);
             }
             std::thread::sleep(TICK);
         }
@@ -106,7 +118,13 @@ impl Crew {
     fn strike(&mut self) {
         let index = self.dice.number(0..self.places.len());
         let blow = self.dice.number(0..10);
-        let (gap, nap) = (self.dice.millis(0..3_000), self.dice.millis(500..9_000));
+        // Most are short: what is paused keeps others from seeing what was committed after it began.
+        let nap_ms_max = if self.dice.number(0..4) == 0 {
+            PAUSE_MS_MAX
+        } else {
+            2_000
+        };
+        let (gap, nap) = (self.dice.millis(0..3_000), self.dice.millis(200..nap_ms_max));
         let place = &mut self.places[index];
         let Some(member) = place.member.as_mut().filter(|member| member.state == State::Working) else {
             return;
@@ -118,7 +136,7 @@ impl Crew {
                 member.kill();
                 place.member = None;
             }
-            5..7 => {
+            5..8 => {
                 self.blows.stopped += 1;
                 drop(member.child.stdin.take());
                 member.state = State::Leaving;
@@ -127,8 +145,10 @@ impl Crew {
                 self.blows.paused += 1;
                 member.signal("STOP");
                 member.state = State::PausedUntil(Instant::now() + nap);
-                if blow == 9 {
+                // Who is only about to begin would take the place back when it wakes up.
+                if blow == 9 && member.said().contains(AT_WORK) {
                     self.blows.replaced += 1;
+                    member.may_be_fenced = true;
                     self.zombies.extend(place.member.take());
                 }
             }
@@ -154,14 +174,9 @@ impl Crew {
         }
         let mut left = vec![];
         for mut zombie in self.zombies.drain(..) {
-            let since = match zombie.state {
-                State::PausedUntil(until) => until,
-                State::Working | State::Leaving => now,
-            };
             zombie.wake(now);
             // One that has nothing to do does not learn that it is not wanted.
-            let is_over = zombie.has_ended(&mut self.blows)?;
-            if !is_over && now < since + PATIENCE {
+            if !zombie.has_ended(&mut self.blows)? {
                 left.push(zombie);
             }
         }
@@ -169,18 +184,17 @@ impl Crew {
         Ok(())
     }
 
-    fn wake_all(&mut self) -> Result<(), String> {
+    fn wake_all(&mut self) {
         let members = self.places.iter_mut().filter_map(|place| place.member.as_mut());
         for member in members.chain(&mut self.zombies) {
             if let State::PausedUntil(until) = member.state {
                 member.wake(until);
             }
         }
-        Ok(())
     }
 
     fn finish(mut self) -> Result<Blows, String> {
-        self.wake_all()?;
+        self.wake_all();
         self.zombies.clear();
         let deadline = Instant::now() + PATIENCE;
         for place in &mut self.places {
@@ -206,7 +220,8 @@ impl Place {
     fn start(&self, address: &str, window_ms: u32, log: PathBuf) -> Member {
         let kind = if self.is_static { "static" } else { "dynamic" };
         let child = Command::new(std::env::current_exe().unwrap())
-            .args([WORD, address, self.protocol, &self.name, &window_ms.to_string(), kind])
+            .args([WORD, address, self.protocol, &self.name, kind])
+            .args([self.timeout_ms.to_string(), window_ms.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap())
@@ -216,6 +231,8 @@ impl Place {
             child,
             log,
             state: State::Working,
+            is_static: self.is_static,
+            may_be_fenced: self.timeout_ms < PAUSE_MS_MAX,
         }
     }
 }
@@ -247,13 +264,20 @@ impl Member {
         let Some(status) = self.child.try_wait().unwrap() else {
             return Ok(false);
         };
+        let said = self.said();
+        let why = said.lines().last().unwrap_or_default();
+        let is_excused = self.is_static && why.contains("group.instance.id")
+            || self.may_be_fenced && why.contains("taken over the transactional.id");
         match status.code() {
             Some(0) if self.state == State::Leaving => Ok(true),
-            Some(code) if code == i32::from(GAVE_UP) => {
-                *blows.gave_up.entry(self.said().trim().to_owned()).or_default() += 1;
+            Some(code) if code == i32::from(GAVE_UP) && is_excused => {
+                *blows.gave_up.entry(why.to_owned()).or_default() += 1;
                 Ok(true)
             }
-            _ => Err(format!("a copier ended by itself, {status}; it said:\n{}", self.said())),
+            _ => Err(format!(
+                "{}: a copier ended by itself, {status}; it said:\n{why}",
+                self.log.display()
+            )),
         }
     }
 

@@ -83,8 +83,8 @@ pub fn run(kind: Kind, brokers: u16, time: Duration, seed: u64) -> Result<Figure
 }
 
 /// What everybody is told.
-#[derive(Default)]
 struct Flags {
+    /// No blows.
     calm: AtomicBool,
     end: AtomicBool,
 }
@@ -92,7 +92,10 @@ struct Flags {
 async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Result<Figures, String> {
     let address = world.address().to_owned();
     topics::create(&address).await;
-    let flags = Arc::new(Flags::default());
+    let flags = Arc::new(Flags {
+        calm: AtomicBool::new(true),
+        end: AtomicBool::new(false),
+    });
     let progress = Arc::new(Progress::default());
     let told = Arc::clone(&progress);
     let telling = tokio::spawn(async move { tell(&told).await });
@@ -108,12 +111,19 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
     let crew = Crew::new(&address, logs, seed + 1);
     let told = Arc::clone(&flags);
     let mut working = tokio::task::spawn_blocking(move || crew.work(&told.calm, &told.end));
-    let told = Arc::clone(&flags);
-    let striking = tokio::task::spawn_blocking(move || world_strikes(&world, seed + 2, &told.calm));
 
-    let began = Instant::now();
     let blows = async {
         // Each of these ends early only if something is wrong.
+        tokio::select! {
+            () = progress.all_copy() => {}
+            ended = &mut checking => return Err(ended.unwrap().err().unwrap_or_default()),
+            ended = &mut writing => return Err(ended.unwrap().err().unwrap_or_default()),
+            ended = &mut working => return Err(ended.unwrap().err().unwrap_or_default()),
+        }
+        flags.calm.store(false, Relaxed);
+        let told = Arc::clone(&flags);
+        let striking = tokio::task::spawn_blocking(move || world_strikes(&world, seed + 2, &told.calm));
+        let began = Instant::now();
         tokio::select! {
             () = tokio::time::sleep(time) => {}
             ended = &mut checking => return Err(ended.unwrap().err().unwrap_or_default()),

@@ -3,7 +3,10 @@
 //! The record `n` of a partition of the input has the value `n`. A copier writes it to the same partition of its output,
 //! and once more to a topic where its key decides on the partition.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::Duration,
+};
 
 use milena_client::{
     admin::{Admin, NewTopic},
@@ -45,6 +48,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Returns when copies of both groups were seen.
+    pub async fn all_copy(&self) {
+        while self.copied.iter().any(|copied| copied.load(Relaxed) == 0) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     pub fn line(&self) -> String {
         let copied = PROTOCOLS.iter().zip(&self.copied);
         let copied: Vec<String> = copied
