@@ -7,6 +7,7 @@ mod golden;
 mod kafka;
 mod simulate;
 mod tidy;
+mod torture;
 
 use std::{path::Path, process::ExitCode};
 
@@ -23,6 +24,7 @@ enum Chore {
     Simulate(simulate::Args),
     /// Check the rules of this repository that no compiler checks
     Tidy,
+    Torture(torture::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Chore::Kafka(args) => kafka::run(args),
         Chore::Simulate(args) => simulate::run(&args),
         Chore::Tidy => tidy::run(root()),
+        Chore::Torture(args) => torture::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,8 @@
 //! This holds for what is written through the [`Transaction`]. What the function does elsewhere, in a database or by mail,
 //! may happen again. And whoever reads the result must read with `isolation.level=read_committed`.
 
+mod transform;
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -18,6 +20,9 @@ use std::{
 
 use milena_machines::{member::GroupMetadata, produce::Remedy};
 use tokio::time::Instant;
+
+pub use transform::Transform;
+use transform::{Apply, Closure, Spawnable};
 
 use crate::{
     config::IsolationLevel,
@@ -207,7 +212,8 @@ impl ExactlyOnce {
     /// that is open when `stop` is ready is finished.
     ///
     /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
-    /// gives the error. The future of this is not `Send`: await it in `main`, in a `LocalSet` or on a thread of its own.
+    /// gives the error; unless the transaction had failed before it did: then it is made again. The compiler does not see that the future of this is `Send` if the closure captures anything:
+    /// await it in `main`, in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
     ///
     /// # Cancel safety
     ///
@@ -215,7 +221,24 @@ impl ExactlyOnce {
     /// make a new consumer.
     pub async fn run<E>(
         &mut self,
-        mut transform: impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
+        transform: impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ExactlyOnceError<E>> {
+        self.apply(&mut Closure(transform), stop).await
+    }
+
+    /// The same for a [`Transform`] of one's own; the future of this can be spawned.
+    pub fn run_with<T: Transform>(
+        &mut self,
+        transform: &mut T,
+        stop: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), ExactlyOnceError<T::Error>>> + Send {
+        async move { self.apply(&mut Spawnable(transform), stop).await }
+    }
+
+    async fn apply<E>(
+        &mut self,
+        transform: &mut impl Apply<E>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ExactlyOnceError<E>> {
         let mut stop = pin!(stop);
@@ -236,7 +259,7 @@ impl ExactlyOnce {
             if records.is_empty() {
                 continue;
             }
-            match self.transact(&records, &mut transform).await? {
+            match self.transact(&records, transform).await? {
                 End::Committed => {}
                 End::Aborted(read) => self.read_again(&read)?,
                 End::Failed(read, error) => {
@@ -256,7 +279,7 @@ impl ExactlyOnce {
     async fn transact<E>(
         &mut self,
         first: &ConsumerRecords,
-        transform: &mut impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
+        transform: &mut impl Apply<E>,
     ) -> Result<End<E>, ExactlyOnceError<E>> {
         let mut read = Read::default();
         read.add(first);
@@ -274,9 +297,8 @@ impl ExactlyOnce {
         loop {
             let records = last.as_ref().unwrap_or(first);
             for record in records {
-                if let Err(error) = transform(record, &transaction).await {
-                    let error = ExactlyOnceError::Transform(error);
-                    return Ok(abort(&mut transaction, read, Some(error)).await);
+                if let Err(error) = transform.apply(record, &transaction).await {
+                    return Ok(abort_failed(&mut transaction, read, error).await);
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -329,6 +351,17 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
             tracing::debug!(%error, "a transaction does not count and is made again");
             abort(transaction, read, None).await
         }
+    }
+}
+
+/// The function failed. If that is because the transaction did before, such as one that took too long, it is made again.
+async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E) -> End<E> {
+    match transaction.error() {
+        Some(cause) if cause.remedy() == Remedy::Abort => {
+            tracing::debug!(%cause, "a transaction has failed and is made again");
+            abort(transaction, read, None).await
+        }
+        _ => abort(transaction, read, Some(ExactlyOnceError::Transform(error))).await,
     }
 }
 

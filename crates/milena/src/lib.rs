@@ -86,9 +86,12 @@ pub use milena_client::{
     admin::{self, Admin},
     config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel, ProducerConfig},
     consumer::*,
-    exactly_once::{self, ExactlyOnce},
+    exactly_once::{self, ExactlyOnce, Transform},
     metrics::{self, Metric, Metrics},
-    producer::{self, Deliveries, Delivery, Producer, ProducerRecord, RecordMetadata, SendError, Transaction},
+    producer::{
+        self, Deliveries, Delivery, OutgoingRecord, Producer, ProducerInterceptor, ProducerRecord, RecordMetadata,
+        SendError, Transaction,
+    },
 };
 
 /// What most programs need, for `use milena::prelude::*`.

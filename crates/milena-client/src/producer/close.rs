@@ -57,13 +57,18 @@ impl Producer {
     pub async fn close_within(self, timeout: Duration) -> Result<(), FlushError> {
         let shared = Arc::clone(self.shared());
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let deadline = shared.io.sleep_until(io::now_ms().saturating_add(millis));
+        let mut deadline = std::pin::pin!(shared.io.sleep_until(io::now_ms().saturating_add(millis)));
         let outcome = tokio::select! {
             biased;
             outcome = self.flush() => outcome,
-            () = deadline => Err(FlushError::TimedOut { left: shared.core().batches.len() }),
+            () = &mut deadline => Err(FlushError::TimedOut { left: shared.core().batches.len() }),
         };
         shared.shut_down();
+        tokio::select! {
+            biased;
+            () = shared.interceptors.have_heard() => {}
+            () = &mut deadline => {}
+        }
         outcome
     }
 }

@@ -34,6 +34,10 @@ impl Delivery {
         }
     }
 
+    pub(super) fn parts(&self) -> (&Arc<BatchFate>, u32, i64) {
+        (&self.fate, self.index, self.timestamp)
+    }
+
     pub fn partition(&self) -> i32 {
         self.fate.place.partition
     }

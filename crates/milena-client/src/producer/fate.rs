@@ -25,6 +25,24 @@ pub(super) struct BatchFate {
     pub(super) place: SharedPlace,
     outcome: OnceLock<Outcome>,
     waiting: Mutex<Waiting>,
+    watched: Mutex<Watch>,
+}
+
+/// The records that interceptors are to hear of: their places in the batch, and their timestamps.
+#[derive(Debug, Default)]
+enum Watch {
+    #[default]
+    Nothing,
+    Records(Vec<(u32, i64)>),
+    /// They have heard.
+    Over,
+}
+
+/// How a record came to be watched.
+pub(super) enum Watched {
+    First,
+    WithOthers,
+    TooLate,
 }
 
 /// Those who wait. One that waits no more leaves its seat to the next.
@@ -40,6 +58,31 @@ impl BatchFate {
             place,
             outcome: OnceLock::new(),
             waiting: Mutex::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// Interceptors are to hear of this record.
+    pub(super) fn watch(&self, index: u32, timestamp: i64) -> Watched {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *watched {
+            Watch::Nothing => {
+                *watched = Watch::Records(vec![(index, timestamp)]);
+                Watched::First
+            }
+            Watch::Records(records) => {
+                records.push((index, timestamp));
+                Watched::WithOthers
+            }
+            Watch::Over => Watched::TooLate,
+        }
+    }
+
+    pub(super) fn take_watched(&self) -> Vec<(u32, i64)> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *watched, Watch::Over) {
+            Watch::Records(records) => records,
+            Watch::Nothing | Watch::Over => vec![],
         }
     }
 

@@ -10,7 +10,7 @@ use milena_machines::TopicPartition;
 
 use super::{
     buffer::Partition,
-    partition::Sticky,
+    partition::{Sticky, TopicKeys},
     record::Place,
     shared::{Core, Shared},
     topics::Topic,
@@ -61,9 +61,19 @@ impl Shared {
                 },
                 |old| Arc::clone(&old.sticky),
             ),
+            keys: self.keys_to_watch(old.as_deref(), known.partitions.len()),
             used_ms: old.map_or_else(|| Arc::new(AtomicI64::new(now_ms)), |old| Arc::clone(&old.used_ms)),
         };
         self.topics.insert(name.clone(), Arc::new(topic));
+    }
+
+    fn keys_to_watch(&self, old: Option<&Topic>, partitions: usize) -> Option<Arc<TopicKeys>> {
+        if !self.partitioner.goes_by_key() {
+            return None;
+        }
+        let same = old.filter(|old| old.partitions.len() == partitions);
+        same.and_then(|old| old.keys.clone())
+            .or_else(|| Some(Arc::new(TopicKeys::new(partitions))))
     }
 
     /// A partition is the same for ever, also while its topic is not there.

@@ -16,6 +16,7 @@ mod delivery;
 mod drive;
 mod error;
 mod fate;
+mod interceptor;
 mod learn;
 mod memory;
 mod new;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 pub use delivery::{Deliveries, Delivery};
 pub use error::{FlushError, NewProducerError, SendError, TransactionCallError};
+pub use interceptor::{OutgoingHeader, OutgoingRecord, ProducerInterceptor};
 pub use milena_machines::produce::{BatchCause, BatchError, Fate, Misuse, Remedy, TransactionCause, TransactionError};
 pub use milena_wire::records::Header;
 pub use record::{ProducerRecord, RecordMetadata};

@@ -72,31 +72,64 @@ impl Producer {
     /// As [`enqueue`](Self::enqueue), for whoever cannot wait.
     pub fn try_enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         let shared = self.shared();
-        shared.check(&record)?;
-        match shared.try_place(&record, false, &mut None)? {
-            Ok(delivery) => Ok(delivery),
-            Err(Wait::Metadata) => {
-                shared.want_topic(record.topic);
-                Err(TrySendError::WouldBlock)
-            }
-            Err(Wait::Room(_)) => {
-                shared.press();
-                Err(TrySendError::WouldBlock)
-            }
+        if !shared.interceptors.are_there() {
+            return shared.place_now(&record);
         }
+        let record = shared.interceptors.on_send(record);
+        let placed = shared.place_now(&record.borrowed(&record.borrowed_headers()));
+        match &placed {
+            Ok(delivery) => shared.interceptors.follow(&shared.io, delivery),
+            Err(TrySendError::Refused(error)) => shared.interceptors.tell(&record.topic, Err(error)),
+            Err(TrySendError::WouldBlock) => {}
+        }
+        placed
     }
 
     async fn place(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         let shared = self.shared();
-        shared.check(&record)?;
-        match shared.try_place(&record, is_urgent, &mut None)? {
-            Ok(delivery) => Ok(delivery),
-            Err(wait) => shared.place_later(&record, is_urgent, wait).await,
+        if shared.interceptors.are_there() {
+            // In a box, so that others do not pay for its size.
+            return Box::pin(shared.place_intercepted(record, is_urgent)).await;
         }
+        shared.place(&record, is_urgent).await
     }
 }
 
 impl Shared {
+    async fn place(&self, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+        self.check(record)?;
+        match self.try_place(record, is_urgent, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(wait) => self.place_later(record, is_urgent, wait).await,
+        }
+    }
+
+    async fn place_intercepted(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+        let record = self.interceptors.on_send(record);
+        let headers = record.borrowed_headers();
+        let placed = self.place(&record.borrowed(&headers), is_urgent).await;
+        match &placed {
+            Ok(delivery) => self.interceptors.follow(&self.io, delivery),
+            Err(error) => self.interceptors.tell(&record.topic, Err(error)),
+        }
+        placed
+    }
+
+    fn place_now(&self, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
+        self.check(record)?;
+        match self.try_place(record, false, &mut None)? {
+            Ok(delivery) => Ok(delivery),
+            Err(Wait::Metadata) => {
+                self.want_topic(record.topic);
+                Err(TrySendError::WouldBlock)
+            }
+            Err(Wait::Room(_)) => {
+                self.press();
+                Err(TrySendError::WouldBlock)
+            }
+        }
+    }
+
     fn check(&self, record: &ProducerRecord<'_>) -> Result<(), SendError> {
         if self.is_closed.load(Relaxed) {
             return Err(SendError::Closed);
@@ -147,20 +180,7 @@ impl Shared {
         };
         let choice = match record.partition {
             Some(partition) => Choice::Partition(partition),
-            None => self.partitioner.partition(
-                &Unplaced {
-                    topic: record.topic,
-                    key: record.key,
-                    value: record.value,
-                    headers: record.headers,
-                    timestamp_ms: timestamp,
-                },
-                &Partitions {
-                    count: topic.partition_count(),
-                    available: &topic.available,
-                    loads: &[],
-                },
-            ),
+            None => self.choose(&topic, record, timestamp),
         };
         let appended = match choice {
             Choice::Partition(index) => {
@@ -176,6 +196,26 @@ impl Shared {
             Choice::Sticky => self.append_sticky(topic, &new, is_urgent, room),
         };
         Ok(appended.map_err(|NoRoom(bytes)| Wait::Room(bytes)))
+    }
+
+    #[inline]
+    fn choose(&self, topic: &Topic, record: &ProducerRecord<'_>, timestamp_ms: i64) -> Choice {
+        if let (Some(keys), Some(key)) = (&topic.keys, record.key) {
+            keys.saw(record.topic, key);
+        }
+        let unplaced = Unplaced {
+            topic: record.topic,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+            timestamp_ms,
+        };
+        let partitions = Partitions {
+            count: topic.partition_count(),
+            available: &topic.available,
+            loads: &[],
+        };
+        self.partitioner.partition(&unplaced, &partitions)
     }
 
     fn append_sticky(

@@ -17,6 +17,7 @@ use super::{
     buffer::{Limits, Partition},
     error::TransactionCallError,
     fate::BatchFate,
+    interceptor::Interceptors,
     memory::Room,
     partition::Partitioner,
     topics::Topics,
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) topics: Topics,
     pub(super) limits: Limits,
     pub(super) partitioner: Arc<dyn Partitioner>,
+    pub(super) interceptors: Arc<Interceptors>,
     core: Mutex<Core>,
     /// Partitions whose buffers the driver has not seen yet.
     unlisted: Mutex<Vec<Slot>>,
@@ -139,6 +141,7 @@ impl Shared {
             topics: Topics::default(),
             limits,
             partitioner,
+            interceptors: Arc::new(Interceptors::new()),
             core: Mutex::new(core),
             unlisted: Mutex::default(),
             wake: Notify::new(),

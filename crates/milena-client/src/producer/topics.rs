@@ -10,7 +10,10 @@ use std::{
 
 use bytestring::ByteString;
 
-use super::{buffer::Partition, partition::Sticky};
+use super::{
+    buffer::Partition,
+    partition::{Sticky, TopicKeys},
+};
 
 /// A topic as it is now: when its partitions or leaders change, another takes its place.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub(super) struct Topic {
     pub(super) leaders: Vec<i32>,
     /// Where records without a key go at the moment.
     pub(super) sticky: Arc<Mutex<Sticky>>,
+    /// Watches the keys, if the partitioner goes by them.
+    pub(super) keys: Option<Arc<TopicKeys>>,
     /// When something was last sent to it.
     pub(super) used_ms: Arc<AtomicI64>,
 }

@@ -79,6 +79,11 @@ impl<'a> Transaction<'a> {
         self.producer.enqueue(record).await
     }
 
+    /// Why nothing can be sent in it any more, if it is so.
+    pub(crate) fn error(&self) -> Option<TransactionError> {
+        self.producer.shared().core().sender.check_send().err()
+    }
+
     /// Makes the offsets of a consumer part of the transaction: they are committed with it. `group` is that of
     /// `consumer.group_metadata()`, so that a member that has lost its partitions cannot commit.
     pub async fn send_offsets(

@@ -11,11 +11,12 @@ use crate::{
     running::{self, Running},
 };
 
-/// Members are to hear of each other at once.
+/// Members are to hear of each other at once; a transaction that takes too long is to end soon.
 const SETTINGS: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "false"),
     ("group.consumer.heartbeat.interval.ms", "50"),
     ("group.consumer.min.heartbeat.interval.ms", "50"),
+    ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "100"),
 ];
 
 pub(crate) struct TestBroker {

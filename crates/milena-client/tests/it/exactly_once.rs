@@ -11,19 +11,21 @@ use std::{
 };
 
 use milena_client::{
-    config::{ConsumerConfig, ProducerConfig},
+    admin::Admin,
+    config::{AdminConfig, ConsumerConfig, ConsumerConfigBuilder, ProducerConfig, ProducerConfigBuilder},
     consumer::{Consumer, RecordRef, TopicPartition},
-    exactly_once::{ExactlyOnce, ExactlyOnceError, PairError},
+    exactly_once::{ExactlyOnce, ExactlyOnceError, PairError, Transform},
     producer::{Producer, ProducerRecord, SendError, Transaction},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::broker::TestBroker;
 
 const PARTITIONS: i32 = 4;
 const RECORDS: usize = 2_000;
 
-fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
+/// A member of the group.
+fn reader(broker: &TestBroker, protocol: &str) -> ConsumerConfigBuilder {
     let consumer = ConsumerConfig::builder(broker.address())
         .group_id("copiers")
         .set("group.protocol", protocol)
@@ -31,11 +33,19 @@ fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
         .set("auto.offset.reset", "earliest")
         .set("max.poll.records", 7)
         .set("isolation.level", "read_committed");
-    let consumer = match protocol {
+    match protocol {
         "classic" => consumer.set("heartbeat.interval.ms", 50),
         _ => consumer,
-    };
-    let producer = ProducerConfig::builder(broker.address()).set("transactional.id", format!("copier-{instance}"));
+    }
+}
+
+fn producer(broker: &TestBroker, instance: &str) -> ProducerConfigBuilder {
+    ProducerConfig::builder(broker.address()).set("transactional.id", format!("copier-{instance}"))
+}
+
+fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
+    let consumer = reader(broker, protocol);
+    let producer = producer(broker, instance);
     let (consumer, producer) = (Consumer::new(consumer).unwrap(), Producer::new(producer).unwrap());
     ExactlyOnce::new(consumer, producer, ["input"])
         .unwrap()
@@ -44,7 +54,7 @@ fn pair(broker: &TestBroker, protocol: &str, instance: &str) -> ExactlyOnce {
 
 fn broker_with_input() -> TestBroker {
     let broker = TestBroker::start();
-    for topic in ["input", "output"] {
+    for topic in ["input", "output", "other"] {
         broker.create_topic(topic, PARTITIONS);
     }
     let values: Vec<String> = (0..RECORDS).map(|number| number.to_string()).collect();
@@ -80,9 +90,10 @@ async fn committed(broker: &TestBroker, topic: &str, partition: i32, count: usiz
     numbers
 }
 
-async fn assert_each_once_in_order(broker: &TestBroker) {
+/// The output has the numbers below `count`, each once and in order.
+async fn assert_each_once_in_order(broker: &TestBroker, count: usize) {
     for partition in 0..PARTITIONS {
-        let expected: Vec<usize> = (usize::try_from(partition).unwrap()..RECORDS).step_by(4).collect();
+        let expected: Vec<usize> = (usize::try_from(partition).unwrap()..count).step_by(4).collect();
         assert_eq!(committed(broker, "output", partition, expected.len()).await, expected);
     }
 }
@@ -137,12 +148,92 @@ async fn each_input_counts_once_while_members_come_and_go() {
                 })
             }));
         }
-        assert_each_once_in_order(&broker).await;
+        assert_each_once_in_order(&broker, RECORDS).await;
         done.store(true, Relaxed);
         for member in members {
             member.join().unwrap();
         }
-        assert_each_once_in_order(&broker).await;
+        assert_each_once_in_order(&broker, RECORDS).await;
+    }
+}
+
+/// Copies, and counts what it was given.
+struct Copying(watch::Sender<usize>);
+
+impl Transform for Copying {
+    type Error = SendError;
+
+    async fn transform(&mut self, record: RecordRef<'_>, transaction: &Transaction<'_>) -> Result<(), SendError> {
+        self.0.send_modify(|count| *count += 1);
+        copy(record, transaction).await
+    }
+}
+
+/// A member that only reads comes while a transaction is open, takes half of the partitions, and goes.
+async fn take_half_for_a_while(broker: &TestBroker) {
+    let config = reader(broker, "consumer");
+    let mut other = Consumer::new(config).unwrap();
+    other.subscribe(["input"]).unwrap();
+    while other.assignment().len() < 2 {
+        other.poll(Duration::from_millis(10)).await.unwrap();
+    }
+    // The transaction hears of it when there is more to read.
+    for partition in 0..PARTITIONS {
+        let number = RECORDS + usize::try_from(partition).unwrap();
+        broker.produce("input", partition, &[&number.to_string()]);
+    }
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stays_is_read_again_when_a_rebalance_takes_the_rest() {
+    let broker = broker_with_input();
+    let total = RECORDS + 4;
+    // Nothing but having read everything ends a transaction.
+    let mut pair = pair(&broker, "consumer", "1").window(Duration::from_secs(60), total);
+    let (copied, mut seen) = watch::channel(0);
+    let member = tokio::spawn(async move { pair.run_with(&mut Copying(copied), std::future::pending()).await });
+    seen.wait_for(|seen| *seen == RECORDS).await.unwrap();
+    take_half_for_a_while(&broker).await;
+    let copied = tokio::time::timeout(Duration::from_secs(240), assert_each_once_in_order(&broker, total));
+    copied.await.expect("not all of the input has had an effect");
+    member.abort();
+}
+
+/// Returns when the broker has aborted the transaction that is open, because it took too long.
+async fn too_long(broker: &TestBroker) {
+    let admin = Admin::new(AdminConfig::builder(broker.address())).unwrap();
+    let id = "copier-1";
+    while &*admin.describe_transactions([id]).await[id].as_ref().unwrap().state != "CompleteAbort" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_took_too_long_is_made_again() {
+    // The function learns of it, or the commit does.
+    for learns in [true, false] {
+        let broker = broker_with_input();
+        let producer = producer(&broker, "1").set("transaction.timeout.ms", 1000);
+        let consumer = Consumer::new(reader(&broker, "classic")).unwrap();
+        let pair = ExactlyOnce::new(consumer, Producer::new(producer).unwrap(), ["input"]);
+        let mut pair = pair.unwrap().window(Duration::from_millis(10), 50);
+        let mut is_first = true;
+        let transform = async |record: RecordRef<'_>, transaction: &Transaction<'_>| {
+            copy(record, transaction).await?;
+            if std::mem::take(&mut is_first) {
+                let record = ProducerRecord::new("other").value("the transaction has begun");
+                transaction.send(record).await?;
+                too_long(&broker).await;
+                if learns {
+                    transaction.send(record).await?;
+                }
+            }
+            Ok::<(), SendError>(())
+        };
+        pair.run(transform, assert_each_once_in_order(&broker, RECORDS))
+            .await
+            .unwrap();
     }
 }
 
@@ -161,7 +252,7 @@ async fn what_failed_is_made_again_and_counts_once() {
             }
             Ok(())
         };
-        match pair.run(transform, assert_each_once_in_order(&broker)).await {
+        match pair.run(transform, assert_each_once_in_order(&broker, RECORDS)).await {
             Ok(()) => break,
             Err(ExactlyOnceError::Transform(value)) => assert!(value.ends_with("77")),
             Err(error) => panic!("{error}"),

@@ -14,6 +14,8 @@ mod config_sources;
 mod consuming;
 mod deserialize;
 mod exactly_once;
+mod few_keys;
+mod interceptors;
 mod partitioners;
 mod producer_config;
 mod producer_config_facts;

@@ -38,6 +38,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(brokers: u16) -> Self {
+        Self::start_with(brokers, &[])
+    }
+
+    /// With settings that win over the others.
+    pub fn start_with(brokers: u16, settings: &[(&str, &str)]) -> Self {
         let port = free_ports(brokers);
         let dir = std::env::temp_dir().join(format!("milena-client-outside-{port}-{}", std::process::id()));
         let sweeper = sweep_after_us(&dir);
@@ -55,7 +60,7 @@ impl Cluster {
             ("broker.session.timeout.ms", "6000"),
             ("broker.heartbeat.interval.ms", "500"),
         ];
-        for (key, value) in SETTINGS.into_iter().chain(more) {
+        for (key, value) in SETTINGS.into_iter().chain(more).chain(settings.iter().copied()) {
             command.args(["--set", &format!("{key}={value}")]);
         }
         let address = run(&mut command, "").trim().to_owned();

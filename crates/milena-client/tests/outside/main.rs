@@ -17,6 +17,7 @@ mod cluster;
 mod committed_offsets;
 mod failing_brokers;
 mod groups;
+mod interop;
 mod ledger;
 mod members;
 mod offsets;

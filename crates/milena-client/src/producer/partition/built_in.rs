@@ -17,4 +17,8 @@ impl Partitioner for BuiltIn {
             _ => Choice::Sticky,
         }
     }
+
+    fn goes_by_key(&self) -> bool {
+        !self.ignore_keys
+    }
 }

@@ -51,6 +51,10 @@ impl Partitioner for Librdkafka {
             }
         })
     }
+
+    fn goes_by_key(&self) -> bool {
+        !matches!(self, Self::Random(_))
+    }
 }
 
 fn any(partitions: &Partitions<'_>, random: u64) -> i32 {

@@ -51,6 +51,7 @@ pub use round_robin::RoundRobin;
 pub use sticky::Sticky;
 pub use tenant::ByTenant;
 pub use time_bucket::TimeBucket;
+pub(super) use variety::TopicKeys;
 pub use variety::{FewKeys, KeyVariety};
 
 use crate::config::{PartitionerName, ProducerConfig};
@@ -61,6 +62,12 @@ use crate::config::{PartitionerName, ProducerConfig};
 /// record wherever order matters: records of one partition stay in order, others do not.
 pub trait Partitioner: Send + Sync + fmt::Debug {
     fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice;
+
+    /// Whether keys alone decide, where there are any. Then the producer warns of topics that have fewer keys than
+    /// partitions.
+    fn goes_by_key(&self) -> bool {
+        false
+    }
 
     /// What it has to tell for the metrics.
     fn numbers(&self) -> PartitionerNumbers {

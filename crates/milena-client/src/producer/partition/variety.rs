@@ -1,6 +1,14 @@
 //! Whether there are enough keys for the partitions.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use super::hash::of_bytes;
 
 /// There are fewer keys than partitions: some partitions get nothing, whatever the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +78,38 @@ impl KeyVariety {
             partitions: self.partitions,
             records: self.records,
         })
+    }
+}
+
+/// The same for a topic that many threads send to. When enough was seen it costs a look.
+#[derive(Debug)]
+pub(in crate::producer) struct TopicKeys {
+    is_over: AtomicBool,
+    variety: Mutex<KeyVariety>,
+}
+
+impl TopicKeys {
+    pub(in crate::producer) fn new(partitions: usize) -> Self {
+        let variety = KeyVariety::new(partitions);
+        Self {
+            is_over: AtomicBool::new(variety.is_done),
+            variety: Mutex::new(variety),
+        }
+    }
+
+    #[inline]
+    pub(in crate::producer) fn saw(&self, topic: &str, key: &[u8]) {
+        if !self.is_over.load(Relaxed) {
+            self.look_at(topic, key);
+        }
+    }
+
+    fn look_at(&self, topic: &str, key: &[u8]) {
+        let mut variety = self.variety.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(few) = variety.saw(of_bytes(key)) {
+            tracing::warn!(topic, "{few}");
+        }
+        self.is_over.store(variety.is_done, Relaxed);
     }
 }
 

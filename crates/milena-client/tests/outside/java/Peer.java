@@ -110,6 +110,15 @@ public class Peer {
                     producer(Map.of("compression.type", words[1], "linger.ms", "20")));
                 yield send(producer, partition(words[0]), Integer.parseInt(words[2]), Integer.parseInt(words[3]));
             }
+            case "keyed" -> {
+                KafkaProducer<byte[], byte[]> producer = producers.computeIfAbsent("keyed", any -> producer(Map.of()));
+                for (String key : Arrays.asList(words).subList(1, words.length)) {
+                    producer.send(new ProducerRecord<>(words[0], bytes(key), bytes("java")));
+                }
+                producer.flush();
+                yield "";
+            }
+            case "read" -> read(partition(words[0]), words[1]);
             case "begin" -> {
                 KafkaProducer<byte[], byte[]> producer = producers.computeIfAbsent("transactional-" + words[0], any -> {
                     KafkaProducer<byte[], byte[]> made = producer(Map.of("transactional.id", words[0]));
@@ -210,6 +219,25 @@ public class Peer {
             future.get();
         }
         return sent.get(0).get().offset() + " " + sent.get(count - 1).get().offset();
+    }
+
+    /** All records of a partition that this isolation level shows, as OFFSET=VALUE. */
+    private static String read(TopicPartition partition, String level) {
+        Properties settings = settings();
+        settings.put("isolation.level", level);
+        settings.put("auto.offset.reset", "earliest");
+        List<String> read = new ArrayList<>();
+        try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.assign(List.of(partition));
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            while (consumer.position(partition) < end) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                    String value = record.value() == null ? "" : new String(record.value(), StandardCharsets.UTF_8);
+                    read.add(record.offset() + "=" + value.replace(' ', '_'));
+                }
+            }
+        }
+        return String.join(" ", read);
     }
 
     /** Writes to all partitions of a topic until it is told to end. Each record's number is its offset. */

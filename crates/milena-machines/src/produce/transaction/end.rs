@@ -2,6 +2,7 @@
 
 use milena_wire::{
     api::ApiKey,
+    errors::ErrorCode,
     messages::{EndTxnRequest, EndTxnResponse},
 };
 
@@ -106,7 +107,12 @@ impl Sender {
             api: ApiKey::EndTxn,
             error: as_fenced(error),
         };
-        match verdict(error) {
+        let verdict = match error {
+            // It was aborted meanwhile, because it took too long; in version 1 that is called fencing.
+            ErrorCode::InvalidTxnState if transaction.version == Version::Two => Verdict::Abort,
+            error => verdict(error),
+        };
+        match verdict {
             Verdict::Done => {
                 if transaction.version == Version::Two && response.producer_id != NO_PRODUCER_ID {
                     transaction.needs_epoch = false;

@@ -201,6 +201,30 @@ fn only_offsets_that_were_not_taken_go_again() {
 }
 
 #[test]
+fn a_commit_that_came_too_late_can_be_aborted_in_version_2() {
+    for (version, remedy) in [(1, Remedy::GiveUp), (2, Remedy::Abort)] {
+        let mut rig = Rig::in_transaction(version);
+        rig.send_offsets();
+        while let Some(call) = rig.sender.poll_call(rig.now) {
+            rig.reply_error(&call, ErrorCode::None);
+        }
+        let _sent = rig.events();
+        let commit = rig.sender.commit(rig.now).unwrap();
+        let (end, _) = rig.end_call();
+        // So says a coordinator that has aborted it meanwhile, because it took too long.
+        rig.reply_error(&end, ErrorCode::InvalidTxnState);
+        assert_eq!(failure_of(&rig.events(), commit).remedy(), remedy);
+        if remedy == Remedy::Abort {
+            let abort = rig.sender.abort(rig.now).unwrap();
+            rig.answer_end(false, Some((PRODUCER_ID, 1)));
+            assert_eq!(rig.events(), [done(abort)]);
+            rig.assert_producer(PRODUCER_ID, 1);
+            rig.sender.begin().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_producer_that_the_coordinator_has_forgotten_asks_who_it_is() {
     let mut rig = Rig::in_transaction(2);
     rig.send_offsets();

@@ -1,0 +1,54 @@
+//! What feeds the input. What it had acknowledged is what must have its effect.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use milena_client::{
+    config::ProducerConfig,
+    producer::{Deliveries, Producer, ProducerRecord},
+};
+
+use crate::{
+    dice::Dice,
+    topics::{INPUT, PARTITIONS, Progress},
+};
+
+/// Writes until it is told to stop, and until everything is acknowledged. Gives how many records each partition has.
+pub async fn write(
+    address: String,
+    seed: u64,
+    progress: Arc<Progress>,
+    stop: Arc<AtomicBool>,
+) -> Result<Vec<usize>, String> {
+    // It is not the writer who is tested here: it waits for brokers as long as they need.
+    let config = ProducerConfig::builder(address)
+        .set("delivery.timeout.ms", 600_000)
+        .set("max.block.ms", 600_000);
+    let producer = Producer::new(config).map_err(|error| error.to_string())?;
+    let mut dice = Dice(seed);
+    let mut counts = vec![0_usize; usize::try_from(PARTITIONS).unwrap()];
+    let mut deliveries = Deliveries::default();
+    while !stop.load(Relaxed) {
+        for _ in 0..dice.number(0..30) {
+            let partition = dice.number(0..counts.len());
+            let value = counts[partition].to_string();
+            counts[partition] += 1;
+            progress.written.fetch_add(1, Relaxed);
+            let record = ProducerRecord::new(INPUT)
+                .partition(i32::try_from(partition).unwrap())
+                .value(&value);
+            let delivery = producer.enqueue(record).await;
+            deliveries.push(delivery.map_err(|error| format!("the writer: {error}"))?);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let written = deliveries.all().await;
+    written.map_err(|error| format!("the writer: {error}"))?;
+    producer.close().await.map_err(|error| format!("the writer: {error}"))?;
+    Ok(counts)
+}

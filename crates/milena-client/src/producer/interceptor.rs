@@ -1,0 +1,238 @@
+//! What sees records on their way out, and what becomes of them.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use milena_wire::records::Header;
+use tokio::sync::watch;
+
+use super::{
+    Delivery, Producer, ProducerRecord, RecordMetadata,
+    error::SendError,
+    fate::{BatchFate, Watched},
+};
+use crate::io::Io;
+
+/// Sees all records before they are sent, and hears what became of each. Interceptors run in the order in which they were
+/// added and should be quick. One that panics does not count: the record goes on as it was before it.
+pub trait ProducerInterceptor: Send + Sync {
+    /// A record is about to be sent; what comes back is sent in its place. Its partition is not chosen yet. This runs in
+    /// the caller's task, and again for a record that `try_enqueue` did not take.
+    fn on_send<'a>(&self, record: OutgoingRecord<'a>) -> OutgoingRecord<'a> {
+        record
+    }
+
+    /// A record for this topic was acknowledged, or has failed. This runs on the thread that serves all connections, a
+    /// moment after the outcome is known: it must not block. [`Producer::close`] waits for it.
+    fn on_acknowledgement(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
+        let _ = (topic, outcome);
+    }
+}
+
+/// A record that an interceptor may change.
+#[derive(Debug, Clone)]
+pub struct OutgoingRecord<'a> {
+    pub topic: Cow<'a, str>,
+    pub partition: Option<i32>,
+    pub key: Option<Cow<'a, [u8]>>,
+    pub value: Option<Cow<'a, [u8]>>,
+    pub headers: Vec<OutgoingHeader<'a>>,
+    pub timestamp: Option<i64>,
+}
+
+/// A header of a record that an interceptor may change.
+#[derive(Debug, Clone)]
+pub struct OutgoingHeader<'a> {
+    pub key: Cow<'a, [u8]>,
+    pub value: Option<Cow<'a, [u8]>>,
+}
+
+impl<'a> OutgoingRecord<'a> {
+    fn new(record: ProducerRecord<'a>) -> Self {
+        let header = |header: &Header<'a>| OutgoingHeader {
+            key: Cow::Borrowed(header.key),
+            value: header.value.map(Cow::Borrowed),
+        };
+        Self {
+            topic: Cow::Borrowed(record.topic),
+            partition: record.partition,
+            key: record.key.map(Cow::Borrowed),
+            value: record.value.map(Cow::Borrowed),
+            headers: record.headers.iter().map(header).collect(),
+            timestamp: record.timestamp,
+        }
+    }
+
+    /// Adds a header behind the others.
+    #[must_use]
+    pub fn header(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push(OutgoingHeader {
+            key: Cow::Owned(key.as_bytes().to_vec()),
+            value: Some(Cow::Owned(value.into())),
+        });
+        self
+    }
+
+    pub(super) fn borrowed_headers(&self) -> Vec<Header<'_>> {
+        let headers = self.headers.iter().map(|header| Header {
+            key: &header.key,
+            value: header.value.as_deref(),
+        });
+        headers.collect()
+    }
+
+    pub(super) fn borrowed<'b>(&'b self, headers: &'b [Header<'b>]) -> ProducerRecord<'b> {
+        ProducerRecord {
+            topic: &self.topic,
+            partition: self.partition,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
+impl Producer {
+    /// Lets an interceptor see all that is sent from now on, with this producer and its clones.
+    ///
+    /// ```no_run
+    /// # fn demo(producer: milena_client::producer::Producer) {
+    /// use milena_client::producer::{OutgoingRecord, ProducerInterceptor};
+    ///
+    /// struct Postmark;
+    ///
+    /// impl ProducerInterceptor for Postmark {
+    ///     fn on_send<'a>(&self, record: OutgoingRecord<'a>) -> OutgoingRecord<'a> {
+    ///         record.header("office", "Prague")
+    ///     }
+    /// }
+    ///
+    /// producer.add_interceptor(Postmark);
+    /// # }
+    /// ```
+    pub fn add_interceptor(&self, interceptor: impl ProducerInterceptor + 'static) {
+        let interceptors = &self.shared().interceptors;
+        let mut all = interceptors.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::new(interceptor));
+        interceptors.are_there.store(true, Relaxed);
+    }
+}
+
+/// Those of a producer.
+pub(super) struct Interceptors {
+    /// All that a record costs as long as there are none.
+    are_there: AtomicBool,
+    all: RwLock<Vec<Arc<dyn ProducerInterceptor>>>,
+    /// How many batches they are to hear of.
+    untold: watch::Sender<usize>,
+}
+
+impl Interceptors {
+    pub(super) fn new() -> Self {
+        Self {
+            are_there: AtomicBool::new(false),
+            all: RwLock::default(),
+            untold: watch::Sender::new(0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn are_there(&self) -> bool {
+        self.are_there.load(Relaxed)
+    }
+
+    /// They may add some more meanwhile.
+    fn all(&self) -> Vec<Arc<dyn ProducerInterceptor>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn on_send<'a>(&self, record: ProducerRecord<'a>) -> OutgoingRecord<'a> {
+        self.all()
+            .iter()
+            .fold(OutgoingRecord::new(record), |record, interceptor| {
+                let before = record.clone();
+                let changed = catch_unwind(AssertUnwindSafe(|| interceptor.on_send(record)));
+                changed.unwrap_or_else(|_| {
+                    tracing::error!(topic = %before.topic, "an interceptor panicked; the record goes on as it was");
+                    before
+                })
+            })
+    }
+
+    pub(super) fn tell(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
+        for interceptor in &self.all() {
+            let told = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
+            if told.is_err() {
+                tracing::error!(topic, "an interceptor panicked when it heard what became of a record");
+            }
+        }
+    }
+
+    /// Tells what becomes of a record when that is known. There is one task for the records of a batch.
+    pub(super) fn follow(self: &Arc<Self>, io: &Io, delivery: &Delivery) {
+        let (fate, index, timestamp) = delivery.parts();
+        let fate = Arc::clone(fate);
+        match fate.watch(index, timestamp) {
+            Watched::WithOthers => {}
+            Watched::First => {
+                let telling = Telling::new(self);
+                io.spawn(async move {
+                    // What became of it is told below, with all others.
+                    let _ = Delivery::new(Arc::clone(&fate), 0, -1).await;
+                    let records = fate.take_watched();
+                    telling.tell_all(&fate, records).await;
+                });
+            }
+            // The batch is over already.
+            Watched::TooLate => {
+                let telling = Telling::new(self);
+                io.spawn(async move { telling.tell_all(&fate, vec![(index, timestamp)]).await });
+            }
+        }
+    }
+
+    /// Returns when they have heard of everything that is decided.
+    pub(super) async fn have_heard(&self) {
+        // The other end is here, so this cannot fail.
+        let _ = self.untold.subscribe().wait_for(|untold| *untold == 0).await;
+    }
+}
+
+impl fmt::Debug for Interceptors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interceptors")
+            .field("count", &self.all().len())
+            .finish()
+    }
+}
+
+/// A batch that interceptors are to hear of, for as long as this lives.
+struct Telling(Arc<Interceptors>);
+
+impl Telling {
+    fn new(interceptors: &Arc<Interceptors>) -> Self {
+        interceptors.untold.send_modify(|untold| *untold += 1);
+        Self(Arc::clone(interceptors))
+    }
+
+    async fn tell_all(self, fate: &Arc<BatchFate>, records: Vec<(u32, i64)>) {
+        for (index, timestamp) in records {
+            let outcome = Delivery::new(Arc::clone(fate), index, timestamp).await;
+            self.0.tell(&fate.place.topic, outcome.as_ref());
+        }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.untold.send_modify(|untold| *untold -= 1);
+    }
+}
