@@ -212,8 +212,10 @@ impl ExactlyOnce {
     /// that is open when `stop` is ready is finished.
     ///
     /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
-    /// gives the error; unless the transaction had failed before it did: then it is made again. The compiler does not see that the future of this is `Send` if the closure captures anything:
-    /// await it in `main`, in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
+    /// gives the error; unless the transaction had failed before it did: then it is made again.
+    ///
+    /// The compiler does not see that the future of this is `Send` if the closure captures anything: await it in `main`,
+    /// in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
     ///
     /// # Cancel safety
     ///
