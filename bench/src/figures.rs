@@ -19,6 +19,7 @@ pub fn figure(name: &'static str, value: f64) -> Figure {
 #[derive(Debug, Clone, Copy)]
 pub enum Bar {
     AtMost(f64),
+    AtLeast(f64),
     TimesKafkaAtLeast(f64),
     TimesKafkaAtMost(f64),
     /// It is shown, and nothing is asked of it.
@@ -51,19 +52,20 @@ impl Table {
             let (median, kafka) = (median(&ours), median(&kafkas));
             let ratio = median / kafka;
             let best = match bar {
-                Bar::TimesKafkaAtLeast(_) => ours.last(),
+                Bar::TimesKafkaAtLeast(_) | Bar::AtLeast(_) => ours.last(),
                 _ => ours.first(),
             };
             let best = best.copied().unwrap_or(f64::NAN);
             let (wanted, met) = match *bar {
                 Bar::AtMost(limit) => (format!("≤ {limit}"), best <= limit),
+                Bar::AtLeast(limit) => (format!("≥ {limit}"), best >= limit),
                 Bar::TimesKafkaAtLeast(limit) => (format!("≥ {limit}× Kafka"), ratio >= limit),
                 Bar::TimesKafkaAtMost(limit) => (format!("≤ {limit}× Kafka"), ratio <= limit),
                 Bar::Shown => (String::new(), true),
             };
             let label = if *name == last { "" } else { name };
             last = name;
-            let alone = matches!(bar, Bar::AtMost(_));
+            let alone = matches!(bar, Bar::AtMost(_) | Bar::AtLeast(_));
             let verdict = match met {
                 _ if wanted.is_empty() || best.is_nan() || (!alone && ratio.is_nan()) => "",
                 true => "met",

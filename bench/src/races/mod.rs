@@ -11,7 +11,7 @@ mod standings;
 
 use anyhow::Result;
 
-pub use load::{Fill, fill};
+pub use load::{Fill, Load, fill};
 pub use standings::Racer;
 
 use crate::{Scale, peers::Peer, programs::Programs, readers::Reader, writers::Writer};

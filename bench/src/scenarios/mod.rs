@@ -2,6 +2,7 @@
 
 mod compaction;
 mod consume;
+mod copy;
 mod franz;
 mod fsync;
 mod groups;
@@ -46,6 +47,7 @@ pub const SCENARIOS: &[Scenario] = &[
     compaction::SCENARIO,
     groups::SCENARIO,
     transactions::SCENARIO,
+    copy::SCENARIO,
 ];
 
 /// What one load did to one broker.
