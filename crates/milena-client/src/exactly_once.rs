@@ -228,7 +228,10 @@ impl ExactlyOnce {
     }
 
     /// The same for a [`Transform`] of one's own; the future of this can be spawned.
-    #[allow(clippy::manual_async_fn, reason = "so that it is promised to be `Send`, whatever the function is")]
+    #[allow(
+        clippy::manual_async_fn,
+        reason = "so that it is promised to be `Send`, whatever the function is"
+    )]
     pub fn run_with<T: Transform>(
         &mut self,
         transform: &mut T,
