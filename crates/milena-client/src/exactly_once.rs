@@ -18,7 +18,10 @@ use std::{
     time::Duration,
 };
 
-use milena_machines::{member::GroupMetadata, produce::Remedy};
+use milena_machines::{
+    member::GroupMetadata,
+    produce::{Remedy, TransactionError},
+};
 use tokio::time::Instant;
 
 pub use transform::Transform;
@@ -212,7 +215,7 @@ impl ExactlyOnce {
     /// that is open when `stop` is ready is finished.
     ///
     /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
-    /// gives the error; unless the transaction had failed before it did: then it is made again.
+    /// gives the error; unless the transaction had failed before it did, and would not again: then it is made again.
     ///
     /// The compiler does not see that the future of this is `Send` if the closure captures anything: await it in `main`,
     /// in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
@@ -230,6 +233,10 @@ impl ExactlyOnce {
     }
 
     /// The same for a [`Transform`] of one's own; the future of this can be spawned.
+    #[allow(
+        clippy::manual_async_fn,
+        reason = "so that it is promised to be `Send`, whatever the function is"
+    )]
     pub fn run_with<T: Transform>(
         &mut self,
         transform: &mut T,
@@ -349,6 +356,7 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
     match committed {
         Ok(()) => End::Committed,
         Err(error) if error.remedy() == Remedy::GiveUp => End::Failed(read, error.into()),
+        Err(error) if would_fail_again(&error) => abort(transaction, read, Some(error.into())).await,
         Err(error) => {
             tracing::debug!(%error, "a transaction does not count and is made again");
             abort(transaction, read, None).await
@@ -356,10 +364,17 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
     }
 }
 
+fn would_fail_again(error: &TransactionCallError) -> bool {
+    match error {
+        TransactionCallError::Transaction(TransactionError::Abortable(cause)) => cause.is_lasting(),
+        _ => false,
+    }
+}
+
 /// The function failed. If that is because the transaction did before, such as one that took too long, it is made again.
 async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E) -> End<E> {
     match transaction.error() {
-        Some(cause) if cause.remedy() == Remedy::Abort => {
+        Some(TransactionError::Abortable(cause)) if !cause.is_lasting() => {
             tracing::debug!(%cause, "a transaction has failed and is made again");
             abort(transaction, read, None).await
         }

@@ -43,7 +43,7 @@ impl World {
             Kind::Kafka => {
                 let safe = if brokers > 2 { SAFE } else { &[] };
                 let settings = [QUICK, safe].concat();
-                World::Kafka {
+                Self::Kafka {
                     cluster: Cluster::start_with(brokers, &settings),
                     brokers,
                 }
@@ -51,7 +51,7 @@ impl World {
             Kind::Milena => {
                 let dir = tempfile::tempdir().unwrap();
                 let process = start_ours("127.0.0.1:0", &dir);
-                World::Milena {
+                Self::Milena {
                     address: process.address.clone(),
                     process: Mutex::new(Some(process)),
                     dir,
@@ -62,8 +62,8 @@ impl World {
 
     pub fn address(&self) -> &str {
         match self {
-            World::Kafka { cluster, .. } => &cluster.address,
-            World::Milena { address, .. } => address,
+            Self::Kafka { cluster, .. } => &cluster.address,
+            Self::Milena { address, .. } => address,
         }
     }
 
@@ -73,8 +73,8 @@ impl World {
         let mut kills = 0;
         loop {
             let (pause, gap) = match self {
-                World::Kafka { .. } => (dice.millis(2_000..8_000), dice.millis(0..4_000)),
-                World::Milena { .. } => (dice.millis(500..5_000), dice.millis(0..1_500)),
+                Self::Kafka { .. } => (dice.millis(2_000..8_000), dice.millis(0..4_000)),
+                Self::Milena { .. } => (dice.millis(500..5_000), dice.millis(0..1_500)),
             };
             crate::round::pause(pause, stop);
             if stop.load(Relaxed) {
@@ -82,13 +82,13 @@ impl World {
             }
             kills += 1;
             match self {
-                World::Kafka { cluster, brokers } => {
+                Self::Kafka { cluster, brokers } => {
                     let broker = u16::try_from(dice.number(0..usize::from(*brokers))).unwrap() + 1;
                     cluster.kill(broker);
                     std::thread::sleep(gap);
                     cluster.start_again(broker);
                 }
-                World::Milena { process, dir, address } => {
+                Self::Milena { process, dir, address } => {
                     let killed = process.lock().unwrap().take();
                     drop(killed);
                     std::thread::sleep(gap);

@@ -238,6 +238,33 @@ async fn a_transaction_that_took_too_long_is_made_again() {
 }
 
 #[tokio::test]
+async fn what_would_be_refused_again_ends_it() {
+    let broker = broker_with_input();
+    broker
+        .client()
+        .create_topic("small", 1, &[("max.message.bytes", "500")]);
+    let large = vec![0; 1000];
+    // The function learns of it, or the commit does.
+    for learns in [true, false] {
+        let mut pair = pair(&broker, "classic", "1");
+        let transform = async |_: RecordRef<'_>, transaction: &Transaction<'_>| {
+            let record = ProducerRecord::new("small").value(&large);
+            match learns {
+                true => transaction.send(record).await.map(drop),
+                false => transaction.enqueue(record).await.map(drop),
+            }
+        };
+        let ran = tokio::time::timeout(Duration::from_secs(120), pair.run(transform, std::future::pending()));
+        let error = ran.await.expect("it goes on for ever").unwrap_err();
+        assert!(error.to_string().contains("MESSAGE_TOO_LARGE"), "{error}");
+        assert_eq!(matches!(error, ExactlyOnceError::Transform(_)), learns, "{error}");
+        let (consumer, producer) = pair.into_parts();
+        consumer.close().await.unwrap();
+        producer.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_failed_is_made_again_and_counts_once() {
     let broker = broker_with_input();
     let mut pair = pair(&broker, "classic", "1");

@@ -69,8 +69,7 @@ async fn said(setting: (&str, &str), keys: usize, records: usize) -> String {
     }
     drop(listening);
     producer.close().await.unwrap();
-    let said = warnings.0.lock().unwrap().clone();
-    said
+    warnings.0.lock().unwrap().clone()
 }
 
 #[tokio::test]

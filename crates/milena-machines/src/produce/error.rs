@@ -109,6 +109,37 @@ pub enum TransactionCause {
     Aborted,
 }
 
+impl TransactionCause {
+    /// Whether the same transaction would most likely fail again, because of what is written in it or because of what this
+    /// producer may not do.
+    pub fn is_lasting(&self) -> bool {
+        let error = match self {
+            Self::Answered { error, .. } | Self::Lookup(error) => *error,
+            Self::Batch { cause, .. } => match **cause {
+                BatchCause::Refused(error) => error,
+                _ => return false,
+            },
+            Self::Unsupported { .. } => return true,
+            Self::Aborted => return false,
+        };
+        matches!(
+            error,
+            ErrorCode::TopicAuthorizationFailed
+                | ErrorCode::GroupAuthorizationFailed
+                | ErrorCode::OffsetMetadataTooLarge
+                | ErrorCode::MessageTooLarge
+                | ErrorCode::RecordListTooLarge
+                | ErrorCode::InvalidRecord
+                | ErrorCode::InvalidTimestamp
+                | ErrorCode::InvalidTopicException
+                | ErrorCode::InvalidRequest
+                | ErrorCode::PolicyViolation
+                | ErrorCode::UnsupportedForMessageFormat
+                | ErrorCode::UnsupportedCompressionType
+        )
+    }
+}
+
 fn answered(api: ApiKey, error: ErrorCode) -> String {
     match error {
         ErrorCode::ProducerFenced => "another producer has taken over the transactional.id".to_owned(),
