@@ -1,0 +1,24 @@
+//! The decisions of an application that reads records: which to hand to a handler when, what follows when that fails,
+//! and up to where a partition is done.
+//!
+//! [`Work`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
+//! [`tracker`] knows what is done, [`offset_map`] writes that into a commit, [`lanes`] keeps order and bounds, [`retry`]
+//! decides about failures, and the rest hold work back.
+
+pub mod breaker;
+mod config;
+mod event;
+mod names;
+mod work;
+
+pub use breaker::BreakerState;
+pub use config::{
+    BatchConfig, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig, HandlerConfig, Limits,
+    NullKey, Order, RateConfig, ReplayBound, RetryPolicy, WorkConfig, tier_suffix,
+};
+pub use event::{
+    Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,
+    Outcome, Publish, PublishResult, RetryInfo, Role, StallWhy, StopWhy,
+};
+pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
+pub use work::{Stage, Work};
