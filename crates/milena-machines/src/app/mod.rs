@@ -8,7 +8,10 @@
 pub mod breaker;
 mod config;
 mod event;
+mod hash;
 mod names;
+pub mod offset_map;
+pub mod tracker;
 mod work;
 
 pub use breaker::BreakerState;
