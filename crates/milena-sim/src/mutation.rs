@@ -37,10 +37,24 @@ pub enum Mutation {
     ReuseEpochAfterFencing,
     /// Whatever fails is said not to be written.
     DenyWhatIsInFlight,
+    /// What is committed is what was read, not what is done (Parallel Consumer, issue 826).
+    CommitHighestSeen,
+    /// The map of a commit is written for another offset (Parallel Consumer, issue 894).
+    MapOfOtherBase,
+    /// A record from before a rebalance hides the one that is read again (Parallel Consumer, issue 875).
+    StaleResident,
+    /// What is cancelled counts as in flight for ever (Parallel Consumer, issue 547).
+    LeakInFlight,
+    /// What is committed is the latest that is done (SmallRye's latest strategy with delayed retries).
+    CommitLatest,
+    /// The offset moves before the dead letter is acknowledged.
+    DeadLettersUnawaited,
+    /// Of two records of a partition that fail, the first is forgotten (Spring Kafka, issue 4504).
+    FirstFailureLost,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 24] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -58,6 +72,13 @@ impl Mutation {
         Self::LostEndIsAbort,
         Self::ReuseEpochAfterFencing,
         Self::DenyWhatIsInFlight,
+        Self::CommitHighestSeen,
+        Self::MapOfOtherBase,
+        Self::StaleResident,
+        Self::LeakInFlight,
+        Self::CommitLatest,
+        Self::DeadLettersUnawaited,
+        Self::FirstFailureLost,
     ];
 
     /// As it is named on the command line.
@@ -80,6 +101,13 @@ impl Mutation {
             Self::LostEndIsAbort => "lost-end-is-abort",
             Self::ReuseEpochAfterFencing => "reuse-epoch-after-fencing",
             Self::DenyWhatIsInFlight => "deny-what-is-in-flight",
+            Self::CommitHighestSeen => "commit-highest-seen",
+            Self::MapOfOtherBase => "map-of-other-base",
+            Self::StaleResident => "stale-resident",
+            Self::LeakInFlight => "leak-in-flight",
+            Self::CommitLatest => "commit-latest",
+            Self::DeadLettersUnawaited => "dead-letters-unawaited",
+            Self::FirstFailureLost => "first-failure-lost",
         }
     }
 

@@ -127,3 +127,38 @@ fn batches_in_flight_that_are_said_not_to_be_written() {
         "said not to be written",
     );
 }
+
+#[test]
+fn commits_of_what_was_read_and_not_done() {
+    finds(Mutation::CommitHighestSeen, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn maps_that_are_written_for_another_offset() {
+    finds(Mutation::MapOfOtherBase, Scenario::App, 100, "says that");
+}
+
+#[test]
+fn records_that_are_taken_for_those_of_an_earlier_assignment() {
+    finds(Mutation::StaleResident, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn counters_that_remember_what_was_cancelled() {
+    finds(Mutation::LeakInFlight, Scenario::App, 1_000, "still");
+}
+
+#[test]
+fn commits_of_the_latest_that_is_done() {
+    finds(Mutation::CommitLatest, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn dead_letters_that_nobody_waits_for() {
+    finds(Mutation::DeadLettersUnawaited, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn failures_that_hide_an_earlier_one() {
+    finds(Mutation::FirstFailureLost, Scenario::App, 100, "is not done");
+}

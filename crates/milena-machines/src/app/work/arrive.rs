@@ -58,6 +58,9 @@ impl<T: Keyed> Work<T> {
         }
         found.tracker.advance(next_offset);
         let source = found.source;
+        if self.config.delivery == Delivery::AtMostOnce {
+            return self.note_staged(now_ms, source);
+        }
         self.note_done(now_ms, source);
     }
 

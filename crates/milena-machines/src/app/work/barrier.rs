@@ -63,6 +63,11 @@ impl<T: Keyed> Work<T> {
         self.committed(now_ms, &snapshots);
     }
 
+    /// Whether a transaction would have offsets to tell.
+    pub fn has_uncommitted(&self) -> bool {
+        self.all().any(|partition| partition.is_dirty())
+    }
+
     /// The partitions of which records were handed out since the last transaction was committed.
     pub fn touched(&self) -> Vec<PartitionId> {
         self.all()
