@@ -57,7 +57,9 @@ fn complete(bencher: Bencher<'_, '_>, count: i64) {
 
 #[divan::bench(args = [1_000, 1_000_000])]
 fn deliver(bencher: Bencher<'_, '_>, count: i64) {
-    bencher.counter(ItemsCount::new(count as u64)).bench_local(|| delivered(count));
+    bencher
+        .counter(ItemsCount::new(count as u64))
+        .bench_local(|| delivered(count));
 }
 
 /// A million offsets above the commit, so many in a hundred unfinished.
@@ -124,7 +126,9 @@ fn work(order: Order) -> (Work<Record>, Vec<PartitionId>) {
         position: 0,
         committed: None,
     };
-    let ids = (0..PARTITIONS).map(|partition| work.handle_assigned(0, assign(partition))).collect();
+    let ids = (0..PARTITIONS)
+        .map(|partition| work.handle_assigned(0, assign(partition)))
+        .collect();
     (work, ids)
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Checks {
     pub(super) failure: Option<String>,
     /// What is done for good, by log and offset: handled, or acknowledged in another topic.
     settled: BTreeSet<(usize, i64)>,
+    /// What an assignment is done with, and be it in a transaction that has not ended.
+    over: BTreeSet<(u64, PartitionId, i64)>,
     /// How often the effect of a record was brought about, and how often it was given up.
     effects: BTreeMap<u64, u32>,
     dead: BTreeMap<u64, u32>,
@@ -45,6 +47,7 @@ impl Checks {
         Self {
             failure: None,
             settled: BTreeSet::new(),
+            over: BTreeSet::new(),
             effects: BTreeMap::new(),
             dead: BTreeMap::new(),
             lanes: BTreeMap::new(),
@@ -72,6 +75,11 @@ impl Checks {
 
     pub(super) fn settle(&mut self, partition: usize, offset: i64) {
         self.settled.insert((partition, offset));
+    }
+
+    /// Its assignment is done with a record.
+    pub(super) fn over(&mut self, run: &Run) {
+        self.over.insert((run.life.number, run.id, run.offset));
     }
 
     pub(super) fn is_settled(&self, partition: usize, offset: i64) -> bool {
@@ -114,10 +122,10 @@ impl Checks {
             (Order::Partition, ..) => None,
             (Order::Key, key, _) => Some(key),
         };
-        let settled = &self.settled;
+        let over = &self.over;
         let lane = self.lanes.entry((run.life.number, run.id, key)).or_default();
         lane.open
-            .retain(|offset, _| !settled.contains(&(run.partition, *offset)));
+            .retain(|offset, _| !over.contains(&(run.life.number, run.id, *offset)));
         let is_new = !lane.open.contains_key(&run.offset);
         let overtaken = lane
             .open

@@ -292,7 +292,15 @@ impl Instance {
         let emits = world.plan.emits;
         let outcome = run.data.outcome(run.attempt, calls, world.dependency_fails, emits);
         let outcome = self.mistakes.outcome(world.plan.mutation, &run, outcome);
-        world.note(|| format!("{} ended {} {}: {outcome:?}", run.life.tag(), run.partition, run.offset));
+        world.note(|| {
+            format!(
+                "{} ended {} {} #{}: {outcome:?}",
+                run.life.tag(),
+                run.partition,
+                run.offset,
+                run.data.id
+            )
+        });
         match outcome {
             Outcome::Done => {
                 world.checks.effect(run.data.id);
@@ -320,6 +328,7 @@ impl Instance {
     /// A record is done for good.
     fn settle(&mut self, world: &mut World, run: &Run) {
         world.checks.settle(run.partition, run.offset);
+        world.checks.over(run);
         if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
             held.done.insert(run.offset);
         }
@@ -495,7 +504,7 @@ impl Instance {
             if acked {
                 write(world, &run, what);
             }
-            self.settle_unchecked(&run);
+            self.settle_unchecked(world, &run);
             if let Some(work) = &mut self.work {
                 work.handle_published(world.queue.now(), record, PublishResult::Acked);
             }
@@ -512,7 +521,8 @@ impl Instance {
         world.queue.after(takes_ms, Event::Published(life, publishing));
     }
 
-    fn settle_unchecked(&mut self, run: &Run) {
+    fn settle_unchecked(&mut self, world: &mut World, run: &Run) {
+        world.checks.over(run);
         if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
             held.unclean = true;
         }
@@ -633,6 +643,8 @@ pub(super) fn commit_arrives(world: &mut World, life: Life, commit: Commit) {
     };
     if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
         apply(world, &commit.offsets);
+        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
+        world.checks.forced |= result != CommitResult::Ok;
     }
     let takes_ms = 1 + world.random.below(30) as i64;
     world

@@ -25,6 +25,7 @@ pub(super) struct Ending {
 impl Instance {
     pub(super) fn write_in_transaction(&mut self, world: &mut World, record: RecordId, what: Publish) {
         if let Some(run) = self.publishing.remove(&record) {
+            world.checks.over(&run);
             self.transaction.writes.push((run, what));
         }
         if let Some(work) = &mut self.work {
@@ -48,7 +49,11 @@ impl Instance {
     pub(super) fn end_transaction(&mut self, world: &mut World, life: Life) {
         let Some(work) = &mut self.work else { return };
         let mut offsets = vec![];
-        for offset in work.barrier_offsets(world.queue.now()) {
+        let Some(all) = work.barrier_offsets(world.queue.now()) else {
+            self.transaction.writes.clear();
+            return self.transaction_ended(world, life, false);
+        };
+        for offset in all {
             if let Some((partition, _)) = self.held.iter().find(|(_, held)| held.id == offset.id) {
                 offsets.push((*partition, offset));
             }
@@ -66,11 +71,7 @@ impl Instance {
     pub(super) fn transaction_ended(&mut self, world: &mut World, life: Life, committed: bool) {
         let now = world.queue.now();
         let Some(work) = &mut self.work else { return };
-        work.end_barrier(now, committed);
-        if committed {
-            return;
-        }
-        let touched = work.touched();
+        let touched = work.end_barrier(now, committed);
         let again: Vec<usize> = self
             .held
             .iter()

@@ -231,6 +231,7 @@ impl<T: Keyed> Work<T> {
     fn not_published(&mut self, now_ms: i64, index: u32, partition: u32, story: Story) {
         self.totals.publish_failures += 1;
         if self.gives_back(partition) {
+            self.tell_cancelled(index);
             return self.give_up(now_ms, index);
         }
         let doubled = 1_i64.checked_shl(story.publish_failures.min(20)).unwrap_or(1);
