@@ -51,10 +51,20 @@ pub enum Mutation {
     DeadLettersUnawaited,
     /// Of two records of a partition that fail, the first is forgotten (Spring Kafka, issue 4504).
     FirstFailureLost,
+    /// The driver is ahead of its time, and what failed is tried again early.
+    WakeEarly,
+    /// A commit that never left is said to have succeeded.
+    CommitUnsent,
+    /// What a commit says to be done above its offset is not looked at.
+    ForgetMap,
+    /// A partition that may be read again is not.
+    ForgetResume,
+    /// A transaction is committed although a partition is gone of which it has records.
+    CommitSpoiled,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -79,6 +89,11 @@ impl Mutation {
         Self::CommitLatest,
         Self::DeadLettersUnawaited,
         Self::FirstFailureLost,
+        Self::WakeEarly,
+        Self::CommitUnsent,
+        Self::ForgetMap,
+        Self::ForgetResume,
+        Self::CommitSpoiled,
     ];
 
     /// As it is named on the command line.
@@ -108,6 +123,11 @@ impl Mutation {
             Self::CommitLatest => "commit-latest",
             Self::DeadLettersUnawaited => "dead-letters-unawaited",
             Self::FirstFailureLost => "first-failure-lost",
+            Self::WakeEarly => "wake-early",
+            Self::CommitUnsent => "commit-unsent",
+            Self::ForgetMap => "forget-map",
+            Self::ForgetResume => "forget-resume",
+            Self::CommitSpoiled => "commit-spoiled",
         }
     }
 

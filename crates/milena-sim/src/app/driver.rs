@@ -18,9 +18,6 @@ use crate::Mutation;
 
 mod mistakes;
 
-/// So many records run at once at most.
-const IN_FLIGHT_MAX: usize = 24;
-
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     pub(super) life: Option<Life>,
@@ -127,9 +124,14 @@ impl Instance {
         let (Some(work), Some(life)) = (&mut self.work, self.life) else {
             return;
         };
-        let committed = world.cluster.committed[partition].clone();
+        let mut committed = world.cluster.committed[partition].clone();
         let position = committed.as_ref().map_or(0, |committed| committed.offset);
         let base = Base::new(committed.as_ref());
+        if let Some(committed) = &mut committed
+            && world.plan.mutation == Some(Mutation::ForgetMap)
+        {
+            committed.metadata.clear();
+        }
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
@@ -186,7 +188,12 @@ impl Instance {
         match event {
             Event::Wake(_) => {
                 self.wakes_at = None;
-                work.handle_timeout(now);
+                let ahead_ms = if world.plan.mutation == Some(Mutation::WakeEarly) {
+                    100
+                } else {
+                    0
+                };
+                work.handle_timeout(now + ahead_ms);
             }
             Event::Poll(_) => self.poll(world, life),
             Event::Arrive(_, fetched) => self.arrive(world, fetched),
@@ -221,13 +228,22 @@ impl Instance {
 
     /// Reads what is not paused.
     fn poll(&mut self, world: &mut World, life: Life) {
-        let wait_ms = 5 + world.random.below(40) as i64;
+        let is_quiet = world.is_quiet();
+        let wait_ms = if is_quiet {
+            300
+        } else {
+            5 + world.random.below(40) as i64
+        };
         world.queue.after(wait_ms, Event::Poll(life));
         for (&partition, held) in &mut self.held {
             if held.paused || held.fetching {
                 continue;
             }
-            let max = 1 + world.random.below(8) as usize;
+            let max = if is_quiet {
+                50
+            } else {
+                1 + world.random.below(8) as usize
+            };
             let (records, next) = world.cluster.read(partition, held.position, max);
             if next == held.position {
                 continue;
@@ -365,7 +381,7 @@ impl Instance {
                 self.act(world, life, action);
                 continue;
             }
-            let room = IN_FLIGHT_MAX.saturating_sub(self.in_flight);
+            let room = world.plan.in_flight_max.saturating_sub(self.in_flight);
             let max = room.min(1 + world.random.below(8) as usize);
             if work.poll_dispatch(now, max, &mut dispatched).is_none() {
                 break;
@@ -450,6 +466,7 @@ impl Instance {
         world.note(|| format!("{tag} {action:?}"));
         match action {
             Action::Pause(id) => self.set_paused(id, true),
+            Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
@@ -537,6 +554,11 @@ impl Instance {
             self.mistakes
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
             found.push((partition, offset));
+        }
+        if world.plan.mutation == Some(Mutation::CommitUnsent) && world.random.below(3) == 0 {
+            return world
+                .queue
+                .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
         }
         let takes_ms = 1 + world.random.below(60) as i64;
         let commit = Commit { source, offsets: found };

@@ -89,6 +89,11 @@ impl World {
     fn note(&mut self, line: impl FnOnce() -> String) {
         self.history.note(self.queue.now(), line);
     }
+
+    /// Nothing is written any more and nothing goes wrong: time may pass in larger steps.
+    fn is_quiet(&self) -> bool {
+        self.queue.now() > START_MS + self.plan.faults_ms + 2_000
+    }
 }
 
 #[derive(Debug)]

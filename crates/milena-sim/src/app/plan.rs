@@ -17,6 +17,8 @@ pub(super) struct Plan {
     pub(super) config: WorkConfig,
     pub(super) instances: usize,
     pub(super) partitions: usize,
+    /// So many records an instance runs at once at most.
+    pub(super) in_flight_max: usize,
     /// Whether handlers write something.
     pub(super) emits: bool,
     /// The longest that a handler takes, now and then.
@@ -41,11 +43,12 @@ impl Plan {
             config,
             instances: 1 + random.below(3) as usize,
             partitions: 1 + random.below(4) as usize,
+            in_flight_max: 1 + random.below(12) as usize,
             emits: delivery == Delivery::ExactlyOnce || random.below(3) == 0,
             slow_ms: if random.below(4) == 0 { 9_000 } else { 400 },
             produce_ms,
             faults_ms,
-            end_ms: faults_ms + 150_000,
+            end_ms: faults_ms + 120_000,
         }
     }
 
@@ -157,7 +160,7 @@ impl Apps {
             let at_ms = world.random.below(produce_ms as u64) as i64;
             world.queue.at(START_MS + at_ms, Event::Produce);
         }
-        for _ in 0..world.random.below(7) {
+        for _ in 0..world.random.below(12) {
             let at_ms = world.random.below(faults_ms as u64) as i64;
             let instance = world.random.below(instances as u64) as usize;
             let lasts_ms = 200 + world.random.below(5_000) as i64;

@@ -6,6 +6,7 @@ use super::{
     Event, Life, World,
     driver::{Instance, Run, apply, write},
 };
+use crate::Mutation;
 
 /// What is written and not committed.
 #[derive(Debug, Default)]
@@ -34,7 +35,8 @@ impl Instance {
     }
 
     pub(super) fn window(&mut self, world: &mut World, life: Life) {
-        world.queue.after(100, Event::Window(life));
+        let window_ms = if world.is_quiet() { 500 } else { 100 };
+        world.queue.after(window_ms, Event::Window(life));
         if self.work.as_ref().is_some_and(|work| work.has_uncommitted()) {
             self.begin_barrier(world);
         }
@@ -49,11 +51,12 @@ impl Instance {
     pub(super) fn end_transaction(&mut self, world: &mut World, life: Life) {
         let Some(work) = &mut self.work else { return };
         let mut offsets = vec![];
-        let Some(all) = work.barrier_offsets(world.queue.now()) else {
+        let all = work.barrier_offsets(world.queue.now());
+        if all.is_none() && world.plan.mutation != Some(Mutation::CommitSpoiled) {
             self.transaction.writes.clear();
             return self.transaction_ended(world, life, false);
-        };
-        for offset in all {
+        }
+        for offset in all.unwrap_or_default() {
             if let Some((partition, _)) = self.held.iter().find(|(_, held)| held.id == offset.id) {
                 offsets.push((*partition, offset));
             }

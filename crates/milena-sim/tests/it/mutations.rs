@@ -145,7 +145,7 @@ fn records_that_are_taken_for_those_of_an_earlier_assignment() {
 
 #[test]
 fn counters_that_remember_what_was_cancelled() {
-    finds(Mutation::LeakInFlight, Scenario::App, 1_000, "still");
+    finds(Mutation::LeakInFlight, Scenario::App, 500, "still");
 }
 
 #[test]
@@ -160,5 +160,30 @@ fn dead_letters_that_nobody_waits_for() {
 
 #[test]
 fn failures_that_hide_an_earlier_one() {
-    finds(Mutation::FirstFailureLost, Scenario::App, 100, "is not done");
+    finds(Mutation::FirstFailureLost, Scenario::App, 100, "done");
+}
+
+#[test]
+fn records_that_are_tried_again_early() {
+    finds(Mutation::WakeEarly, Scenario::App, 100, "early");
+}
+
+#[test]
+fn commits_that_were_never_sent() {
+    finds(Mutation::CommitUnsent, Scenario::App, 100, "without a word");
+}
+
+#[test]
+fn maps_that_are_not_looked_at() {
+    finds(Mutation::ForgetMap, Scenario::App, 100, "is repeated");
+}
+
+#[test]
+fn partitions_that_are_never_resumed() {
+    finds(Mutation::ForgetResume, Scenario::App, 100, "was never resumed");
+}
+
+#[test]
+fn transactions_with_records_of_partitions_that_are_gone() {
+    finds(Mutation::CommitSpoiled, Scenario::App, 500, "exactly once");
 }
