@@ -1,0 +1,420 @@
+//! What an application declares. Every default stands here.
+
+use super::{BreakerId, BulkheadId};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkConfig {
+    pub delivery: Delivery,
+    pub handlers: Vec<HandlerConfig>,
+    pub breakers: Vec<BreakerConfig>,
+    /// The permits of each bulkhead.
+    pub bulkheads: Vec<u32>,
+    /// For all handlers together.
+    pub limits: Limits,
+    /// The share of its handler's limits that one partition may fill, unless fewer partitions share them.
+    pub partition_percent: u8,
+    pub commit: CommitConfig,
+    /// How long handlers may still run when their partition is revoked, or the application ends.
+    pub drain_ms: i64,
+    /// How long the last commit of a partition is tried.
+    pub final_commit_ms: i64,
+    /// A partition with work that has not moved for so long is reported.
+    pub stall_ms: i64,
+}
+
+impl Default for WorkConfig {
+    fn default() -> Self {
+        Self {
+            delivery: Delivery::AtLeastOnce,
+            handlers: vec![],
+            breakers: vec![],
+            bulkheads: vec![],
+            limits: Limits::default(),
+            partition_percent: 25,
+            commit: CommitConfig::default(),
+            drain_ms: 15_000,
+            final_commit_ms: 5_000,
+            stall_ms: 60_000,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delivery {
+    /// A record is handed out when its offset is committed. A crash loses what was handed out and is not done.
+    AtMostOnce,
+    /// An offset is committed when all before it is done. A crash repeats what was done and not committed.
+    #[default]
+    AtLeastOnce,
+    /// Offsets go with a transaction, at a barrier: see [`Work::begin_barrier`](super::Work::begin_barrier).
+    ExactlyOnce,
+}
+
+/// How much may wait and run. Above `high` fetching pauses, at `low` it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub records_high: u64,
+    pub records_low: u64,
+    pub bytes_high: u64,
+    pub bytes_low: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            records_high: 10_000,
+            records_low: 7_000,
+            bytes_high: 64 << 20,
+            bytes_low: 48 << 20,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitConfig {
+    /// The longest that something done stays uncommitted.
+    pub interval_ms: i64,
+    /// Commit as soon as so many records are done; 1 is after each record.
+    pub every_records: Option<u64>,
+    /// Commit sooner if nothing has happened for so long.
+    pub idle_ms: i64,
+    /// The broker's `offset.metadata.max.bytes`, which Kafka counts in UTF-16 units.
+    pub metadata_chars: usize,
+    pub replay_bound: ReplayBound,
+}
+
+impl Default for CommitConfig {
+    fn default() -> Self {
+        Self {
+            interval_ms: 1_000,
+            every_records: None,
+            idle_ms: 100,
+            metadata_chars: 4_096,
+            replay_bound: ReplayBound::BestEffort,
+        }
+    }
+}
+
+/// What happens when so much is done out of order that a commit cannot tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplayBound {
+    /// The commit tells what fits. After a crash the rest is repeated. Nothing ever waits.
+    #[default]
+    BestEffort,
+    /// Records that lie too far above the lowest unfinished one wait for it.
+    Strict,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HandlerConfig {
+    pub order: Order,
+    pub null_key: NullKey,
+    pub limits: Limits,
+    /// How many records may be in the handler at once; none means as many as there are.
+    pub concurrency: Option<u32>,
+    /// Permits that it shares with other handlers.
+    pub bulkhead: Option<BulkheadId>,
+    pub rate: Option<RateConfig>,
+    /// The dependencies that it needs. While the breaker of one is open, nothing is handed out.
+    pub breakers: Vec<BreakerId>,
+    /// The handler takes many records in one call.
+    pub batch: Option<BatchConfig>,
+    pub retry: RetryPolicy,
+    /// The partition stops when too many of its records fail for good.
+    pub flood: Option<FloodConfig>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// One record of a partition after the other.
+    Partition,
+    /// One record of a key of a partition after the other.
+    #[default]
+    Key,
+    Unordered,
+}
+
+/// How records without a key are ordered by [`Order::Key`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NullKey {
+    #[default]
+    Unordered,
+    /// As if they had one key.
+    Serial,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchConfig {
+    pub size: usize,
+    /// How long a batch that is not full waits for more.
+    pub linger_ms: i64,
+}
+
+impl Default for BatchConfig {
+    fn default() -> Self {
+        Self {
+            size: 500,
+            linger_ms: 20,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateConfig {
+    pub per_second: u32,
+    /// How many may come at once after a quiet time.
+    pub burst: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// How often a record is tried in its place; the first time counts.
+    pub attempts: u32,
+    pub first_ms: i64,
+    /// Waits double up to this.
+    pub max_ms: i64,
+    /// Waits are shorter or longer by up to this.
+    pub jitter_percent: u8,
+    /// Since its first failure; after that it is tried no more in its place.
+    pub elapsed_ms_max: Option<i64>,
+    /// The delays of the retry topics that follow.
+    pub tiers: Vec<i64>,
+    /// How often a record from a retry topic is tried before it goes to the next.
+    pub tier_attempts: u32,
+    /// What follows when nothing is left to try.
+    pub exhausted: Exhausted,
+}
+
+impl RetryPolicy {
+    /// One, five and fifteen minutes.
+    pub fn default_tiers() -> Vec<i64> {
+        vec![60_000, 300_000, 900_000]
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            first_ms: 100,
+            max_ms: 10_000,
+            jitter_percent: 25,
+            elapsed_ms_max: None,
+            tiers: vec![],
+            tier_attempts: 1,
+            exhausted: Exhausted::Stop,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exhausted {
+    DeadLetter,
+    /// The record counts as done.
+    Skip,
+    /// The partition stands still until somebody looks. The safest, and so the default.
+    #[default]
+    Stop,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerConfig {
+    pub failure_percent: u8,
+    /// Over how many calls that is measured.
+    pub window: u32,
+    /// With fewer calls the breaker stays closed.
+    pub calls_min: u32,
+    pub open_ms: i64,
+    /// Each time that the probes fail it stays open twice as long, up to this.
+    pub open_ms_max: i64,
+    /// How many calls are tried before it closes again.
+    pub probes: u32,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self {
+            failure_percent: 50,
+            window: 100,
+            calls_min: 20,
+            open_ms: 30_000,
+            open_ms_max: 300_000,
+            probes: 3,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FloodConfig {
+    /// More than this share of the last `window` records failed for good.
+    pub percent: u8,
+    pub window: u32,
+    /// So many in a row did.
+    pub consecutive: u32,
+}
+
+impl Default for FloodConfig {
+    fn default() -> Self {
+        Self {
+            percent: 50,
+            window: 1_000,
+            consecutive: 100,
+        }
+    }
+}
+
+/// The end of a retry topic's name: `retry-5m`, `retry-90s`, `retry-250ms`.
+pub fn tier_suffix(delay_ms: i64) -> String {
+    const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let fitting = UNITS.iter().find(|(ms, _)| delay_ms >= *ms && delay_ms % ms == 0);
+    match fitting {
+        Some((ms, unit)) => format!("retry-{}{unit}", delay_ms / ms),
+        None => format!("retry-{delay_ms}ms"),
+    }
+}
+
+/// A contradiction in a configuration, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("handler {handler}: {what} is {index}, but there are only {count}")]
+    NoSuch {
+        handler: usize,
+        what: &'static str,
+        index: u16,
+        count: usize,
+    },
+    #[error("{place}: {what} is {value}; it must be {must}")]
+    Value {
+        place: String,
+        what: &'static str,
+        value: i64,
+        must: &'static str,
+    },
+    #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
+    AtMostOnceRetries { handler: usize, what: &'static str },
+}
+
+impl WorkConfig {
+    /// Finds what contradicts itself, before anything runs.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_limits("all handlers", &self.limits)?;
+        at_least(
+            "all handlers",
+            "partition_percent",
+            i64::from(self.partition_percent),
+            1,
+        )?;
+        at_least("commit", "interval_ms", self.commit.interval_ms, 1)?;
+        at_least("all handlers", "stall_ms", self.stall_ms, 1)?;
+        for (index, breaker) in self.breakers.iter().enumerate() {
+            let place = format!("breaker {index}");
+            at_least(&place, "failure_percent", i64::from(breaker.failure_percent), 1)?;
+            at_least(&place, "window", i64::from(breaker.window), 1)?;
+            at_least(&place, "probes", i64::from(breaker.probes), 1)?;
+            at_least(&place, "open_ms", breaker.open_ms, 1)?;
+            if breaker.calls_min > breaker.window {
+                let value = i64::from(breaker.calls_min);
+                return Err(value_error(&place, "calls_min", value, "at most window"));
+            }
+        }
+        for (index, permits) in self.bulkheads.iter().enumerate() {
+            at_least(&format!("bulkhead {index}"), "permits", i64::from(*permits), 1)?;
+        }
+        for (index, handler) in self.handlers.iter().enumerate() {
+            self.check_handler(index, handler)?;
+        }
+        Ok(())
+    }
+
+    fn check_handler(&self, index: usize, handler: &HandlerConfig) -> Result<(), ConfigError> {
+        let place = format!("handler {index}");
+        self.check_limits(&place, &handler.limits)?;
+        let bulkhead = handler.bulkhead.map(|id| (id.0, "its bulkhead", self.bulkheads.len()));
+        let breakers = handler
+            .breakers
+            .iter()
+            .map(|id| (id.0, "a breaker", self.breakers.len()));
+        for (id, what, count) in bulkhead.into_iter().chain(breakers) {
+            if usize::from(id) >= count {
+                return Err(ConfigError::NoSuch {
+                    handler: index,
+                    what,
+                    index: id,
+                    count,
+                });
+            }
+        }
+        let retry = &handler.retry;
+        at_least(&place, "concurrency", i64::from(handler.concurrency.unwrap_or(1)), 1)?;
+        at_least(&place, "attempts", i64::from(retry.attempts), 1)?;
+        at_least(&place, "tier_attempts", i64::from(retry.tier_attempts), 1)?;
+        for delay_ms in &retry.tiers {
+            at_least(&place, "the delay of a tier", *delay_ms, 1)?;
+        }
+        if let Some(rate) = handler.rate {
+            at_least(&place, "per_second", i64::from(rate.per_second), 1)?;
+            at_least(&place, "burst", i64::from(rate.burst), 1)?;
+        }
+        if let Some(batch) = handler.batch {
+            at_least(
+                &place,
+                "the size of batches",
+                i64::try_from(batch.size).unwrap_or(i64::MAX),
+                1,
+            )?;
+        }
+        if let Some(flood) = handler.flood {
+            at_least(&place, "the window of the flood guard", i64::from(flood.window), 1)?;
+            at_least(&place, "consecutive", i64::from(flood.consecutive), 1)?;
+        }
+        if self.delivery == Delivery::AtMostOnce {
+            let error = |what| Err(ConfigError::AtMostOnceRetries { handler: index, what });
+            if retry.attempts > 1 {
+                return error("attempts is more than 1");
+            }
+            if !retry.tiers.is_empty() {
+                return error("there are tiers");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self, place: &str, limits: &Limits) -> Result<(), ConfigError> {
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        at_least(place, "records_high", signed(limits.records_high), 1)?;
+        at_least(place, "bytes_high", signed(limits.bytes_high), 1)?;
+        if limits.records_low >= limits.records_high {
+            return Err(value_error(
+                place,
+                "records_low",
+                signed(limits.records_low),
+                "below records_high",
+            ));
+        }
+        if limits.bytes_low >= limits.bytes_high {
+            return Err(value_error(
+                place,
+                "bytes_low",
+                signed(limits.bytes_low),
+                "below bytes_high",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn at_least(place: &str, what: &'static str, value: i64, least: i64) -> Result<(), ConfigError> {
+    if value < least {
+        return Err(value_error(place, what, value, "at least 1"));
+    }
+    Ok(())
+}
+
+fn value_error(place: &str, what: &'static str, value: i64, must: &'static str) -> ConfigError {
+    ConfigError::Value {
+        place: place.to_owned(),
+        what,
+        value,
+        must,
+    }
+}
