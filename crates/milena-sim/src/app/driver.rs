@@ -555,7 +555,7 @@ impl Instance {
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
             found.push((partition, offset));
         }
-        if world.plan.mutation == Some(Mutation::CommitUnsent) && world.random.below(3) == 0 {
+        if world.plan.mutation == Some(Mutation::CommitUnsent) && !world.is_quiet() && world.random.below(3) == 0 {
             return world
                 .queue
                 .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
