@@ -571,7 +571,10 @@ impl Instance {
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
             found.push((partition, offset));
         }
-        if world.plan.mutation == Some(Mutation::CommitUnsent) && !world.is_quiet() && world.random.below(3) == 0 {
+        let gives_back = found
+            .iter()
+            .any(|(partition, _)| !world.cluster.keeps(life, *partition));
+        if world.plan.mutation == Some(Mutation::CommitUnsent) && gives_back {
             return world
                 .queue
                 .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
