@@ -53,7 +53,7 @@ pub enum Mutation {
     FirstFailureLost,
     /// The driver is ahead of its time, and what failed is tried again early.
     WakeEarly,
-    /// A commit that never left is said to have succeeded.
+    /// The last commit of a partition that is given back never leaves, and is said to have succeeded.
     CommitUnsent,
     /// What a commit says to be done above its offset is not looked at.
     ForgetMap,

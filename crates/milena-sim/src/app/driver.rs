@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
     Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Committed, Delivery, Dispatched,
-    Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, Work,
+    Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, StallWhy,
+    Work,
 };
 
 use super::{
@@ -475,9 +476,7 @@ impl Instance {
             Action::Barrier => self.end_transaction(world, life),
             Action::BarrierWanted => self.begin_barrier(world),
             Action::Stopped { .. } => world.queue.after(500, Event::Operator(life)),
-            Action::Stalled { why, .. } => {
-                let _named = why;
-            }
+            Action::Stalled { why, .. } => self.check_stall(world, why),
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
             Action::Closed => {
                 self.life = None;
@@ -485,6 +484,23 @@ impl Instance {
                 let again_ms = self.restart_ms.unwrap_or(0);
                 world.queue.after(again_ms, Event::Start(life.instance));
             }
+        }
+    }
+
+    /// What does not move has a cause that is one.
+    fn check_stall(&self, world: &mut World, why: StallWhy) {
+        let handler = world.plan.handler();
+        let has_limit = handler.concurrency.is_some() || handler.rate.is_some() || handler.batch.is_some();
+        let is_busy = has_limit || self.in_flight >= world.plan.in_flight_max;
+        let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
+        match why {
+            StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
+            StallWhy::WaitsForHandler if !is_busy && !barrier => {
+                world
+                    .checks
+                    .fail("a stall is put down to a handler that has nothing to do".to_owned());
+            }
+            _ => {}
         }
     }
 
@@ -555,7 +571,10 @@ impl Instance {
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
             found.push((partition, offset));
         }
-        if world.plan.mutation == Some(Mutation::CommitUnsent) && world.random.below(3) == 0 {
+        let gives_back = found
+            .iter()
+            .any(|(partition, _)| !world.cluster.keeps(life, *partition));
+        if world.plan.mutation == Some(Mutation::CommitUnsent) && gives_back {
             return world
                 .queue
                 .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));

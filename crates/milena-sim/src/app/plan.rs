@@ -126,7 +126,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         },
         drain_ms: 500 + random.below(4_000) as i64,
         final_commit_ms: 2_000,
-        stall_ms: 20_000,
+        stall_ms: 3_000,
         ..WorkConfig::default()
     }
 }
