@@ -82,6 +82,8 @@
 #![forbid(unsafe_code)]
 
 #[doc(inline)]
+pub use milena_app::{self as app, App};
+#[doc(inline)]
 pub use milena_client::{
     admin::{self, Admin},
     config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel, ProducerConfig},
