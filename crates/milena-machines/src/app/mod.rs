@@ -6,9 +6,19 @@
 //! decides about failures, and the rest hold work back.
 
 pub mod breaker;
+pub mod bulkhead;
 mod config;
 mod event;
+pub mod flood;
+mod hash;
+pub mod lanes;
 mod names;
+pub mod offset_map;
+pub mod pauses;
+pub mod rate;
+pub mod retry;
+pub mod tier;
+pub mod tracker;
 mod work;
 
 pub use breaker::BreakerState;
@@ -21,4 +31,6 @@ pub use event::{
     Outcome, Publish, PublishResult, RetryInfo, Role, StallWhy, StopWhy,
 };
 pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
+pub use offset_map::MapError;
+pub use pauses::{PauseReason, PauseSet};
 pub use work::{Stage, Work};

@@ -1,0 +1,84 @@
+//! A record that is kept until it is done.
+
+use super::{super::Publish, slab::NONE};
+
+#[derive(Debug)]
+pub struct Entry<T> {
+    pub payload: Option<T>,
+    pub offset: i64,
+    pub partition: u32,
+    /// Changes when the place is given to another record.
+    pub serial: u32,
+    pub bytes: u32,
+    pub state: State,
+    pub story: Story,
+    pub(super) queue: u32,
+    pub(super) prev: u32,
+    pub(super) next: u32,
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// There is no record.
+    Free,
+    /// Not in line yet.
+    Staged,
+    Waiting,
+    InHandler,
+    /// It failed, and waits until it is tried again.
+    Parked,
+    Publishing,
+    /// That failed, and waits until it is tried again.
+    Unpublished,
+}
+
+/// What has happened to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Story {
+    /// How often it was tried, in all topics.
+    pub attempts: u32,
+    /// And in this one, as far as that counts.
+    pub in_place: u32,
+    pub first_failed_ms: Option<i64>,
+    /// The number of its last call.
+    pub call: u64,
+    /// Since when it is where it is; for what is parked or staged, until when.
+    pub since_ms: i64,
+    pub publish: Option<Publish>,
+    /// How often that failed.
+    pub publish_failures: u32,
+}
+
+impl<T> Entry<T> {
+    pub(super) fn empty() -> Self {
+        Self {
+            payload: None,
+            offset: 0,
+            partition: NONE,
+            serial: 0,
+            bytes: 0,
+            state: State::Free,
+            story: Story::default(),
+            queue: NONE,
+            prev: NONE,
+            next: NONE,
+        }
+    }
+
+    pub(super) fn fill(&mut self, partition: u32, offset: i64, bytes: u32, payload: T) {
+        self.payload = Some(payload);
+        self.offset = offset;
+        self.partition = partition;
+        self.bytes = bytes;
+        self.state = State::Staged;
+        self.story = Story::default();
+    }
+
+    /// The links stay for the queue that it leaves.
+    pub(super) fn clear(&mut self) {
+        self.payload = None;
+        self.state = State::Free;
+        self.serial = self.serial.wrapping_add(1);
+    }
+}

@@ -1,0 +1,287 @@
+//! What is done above a committed offset, as text in the metadata of the commit.
+//!
+//! `M1:` and base64, or `M1;` and 15 bits a character where base64 does not fit: Kafka counts characters, not bytes. The
+//! bytes are a checksum, the kind, the offset that it was made for, and then either a bit for each offset or the lengths
+//! of unfinished and finished runs in turn; whichever is shorter.
+
+mod text;
+
+use super::{
+    hash::hash,
+    tracker::{Finished, Tracker},
+};
+use text::Alphabet;
+
+/// The checksum's, for ever.
+const SEED: u64 = 0x6d69_6c65_6e61_0001;
+const PREFIX_CHARS: usize = 3;
+/// Checksum, kind, and an offset at its longest.
+const HEADER_BYTES_MAX: usize = 4 + 1 + 10;
+const BITMAP: u8 = 0;
+const RUNS: u8 = 1;
+
+/// How a map may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    pub chars: usize,
+    /// Whether characters may be more than a byte: brokers that are not Kafka may count bytes.
+    pub wide: bool,
+}
+
+impl Room {
+    /// A map of so many offsets above the commit can be written, whatever is done of them.
+    pub fn offsets(self) -> u64 {
+        let bytes = Alphabet::choose(self.wide).bytes(self.chars.saturating_sub(PREFIX_CHARS));
+        bytes.saturating_sub(HEADER_BYTES_MAX) as u64 * 8
+    }
+}
+
+/// A map, ready to be committed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// Nothing if there is nothing to tell.
+    pub text: String,
+    /// How many finished offsets it tells.
+    pub told: u64,
+    /// Whether there are more, which would not fit.
+    pub cut: bool,
+}
+
+/// Why metadata is not a map for this offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    #[error("it was written by Kafka Streams")]
+    KafkaStreams,
+    #[error("it was written by Confluent's Parallel Consumer")]
+    ParallelConsumer,
+    #[error("it is not one of ours")]
+    Foreign,
+    #[error("it has version {0}, and we know 1")]
+    Version(char),
+    #[error("it is damaged")]
+    Damaged,
+    #[error("it was made for offset {made_for}, not for {committed}")]
+    OtherBase { made_for: i64, committed: i64 },
+}
+
+/// Writes what is done above the frontier of `tracker`.
+pub fn encode(tracker: &Tracker, room: Room) -> Encoded {
+    let base = tracker.frontier();
+    let plain = room.chars.saturating_sub(PREFIX_CHARS);
+    let bytes_max = Alphabet::choose(room.wide)
+        .bytes(plain)
+        .saturating_sub(HEADER_BYTES_MAX);
+    let mut body = Body::new(bytes_max);
+    tracker.runs(|unfinished, finished| body.push(unfinished, finished));
+    let Some((kind, bytes, told)) = body.choose() else {
+        return Encoded {
+            cut: body.pushed > 0,
+            ..Encoded::default()
+        };
+    };
+    let mut payload = Vec::with_capacity(HEADER_BYTES_MAX + bytes.len());
+    payload.extend_from_slice(&[0; 4]);
+    payload.push(kind);
+    write_varint(&mut payload, base as u64);
+    payload.extend_from_slice(bytes);
+    let (checksum, covered) = payload.split_at_mut(4);
+    checksum.copy_from_slice(&(hash(SEED, covered) as u32).to_le_bytes());
+    let narrow = payload.len() <= Alphabet::Base64.bytes(plain);
+    let alphabet = Alphabet::choose(room.wide && !narrow);
+    let mut text = String::with_capacity(PREFIX_CHARS + alphabet.text_bytes(payload.len()));
+    text.push_str(if alphabet == Alphabet::Base64 { "M1:" } else { "M1;" });
+    alphabet.write(&payload, &mut text);
+    Encoded {
+        text,
+        told,
+        cut: told < body.finished,
+    }
+}
+
+/// Reads what is done above `committed`. Without metadata that is nothing.
+pub fn decode(text: &str, committed: i64) -> Result<Vec<Finished>, MapError> {
+    if text.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut chars = text.chars();
+    let (Some('M'), Some(version), Some(mark)) = (chars.next(), chars.next(), chars.next()) else {
+        return Err(foreign(text));
+    };
+    let alphabet = match mark {
+        ':' => Alphabet::Base64,
+        ';' => Alphabet::Wide,
+        _ => return Err(foreign(text)),
+    };
+    if version != '1' {
+        return Err(MapError::Version(version));
+    }
+    let mut payload = alphabet.read(chars.as_str()).ok_or(MapError::Damaged)?;
+    // The last character may stand for more bits than were written. No map ends with a zero.
+    while payload.last() == Some(&0) {
+        payload.pop();
+    }
+    let (checksum, covered) = payload.split_first_chunk::<4>().ok_or(MapError::Damaged)?;
+    if u32::from_le_bytes(*checksum) != hash(SEED, covered) as u32 {
+        return Err(MapError::Damaged);
+    }
+    let (kind, mut body) = covered.split_first().ok_or(MapError::Damaged)?;
+    let made_for = read_varint(&mut body).ok_or(MapError::Damaged)? as i64;
+    if made_for != committed {
+        return Err(MapError::OtherBase { made_for, committed });
+    }
+    let ranges = match *kind {
+        BITMAP => read_bitmap(body, committed),
+        RUNS => read_runs(body, committed),
+        _ => None,
+    };
+    ranges.ok_or(MapError::Damaged)
+}
+
+/// Both ways to write the runs, each as long as it fits.
+struct Body {
+    bytes_max: usize,
+    /// What was pushed, and how much of that is finished.
+    pushed: u64,
+    finished: u64,
+    bitmap: Part,
+    runs: Part,
+}
+
+/// One way to write them.
+#[derive(Default)]
+struct Part {
+    bytes: Vec<u8>,
+    told: u64,
+    full: bool,
+}
+
+impl Body {
+    fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            pushed: 0,
+            finished: 0,
+            bitmap: Part::default(),
+            runs: Part::default(),
+        }
+    }
+
+    /// Whether there is room for more.
+    fn push(&mut self, unfinished: u64, finished: u64) -> bool {
+        self.push_bits(unfinished, finished);
+        self.push_run(unfinished, finished);
+        self.pushed += unfinished + finished;
+        self.finished += finished;
+        !(self.bitmap.full && self.runs.full)
+    }
+
+    fn push_bits(&mut self, unfinished: u64, finished: u64) {
+        let bits_max = self.bytes_max as u64 * 8;
+        let start = (self.pushed + unfinished).min(bits_max);
+        let end = (self.pushed + unfinished + finished).min(bits_max);
+        self.bitmap.full |= self.pushed + unfinished + finished > bits_max;
+        if start == end {
+            return;
+        }
+        self.bitmap.told += end - start;
+        self.bitmap.bytes.resize(end.div_ceil(8) as usize, 0);
+        let mut at = start;
+        while at < end {
+            let length = (8 - at % 8).min(end - at);
+            let mask = ((1_u16 << length) - 1) << (at % 8);
+            if let Some(byte) = self.bitmap.bytes.get_mut((at / 8) as usize) {
+                *byte |= mask as u8;
+            }
+            at += length;
+        }
+    }
+
+    fn push_run(&mut self, unfinished: u64, finished: u64) {
+        if self.runs.full {
+            return;
+        }
+        let before = self.runs.bytes.len();
+        write_varint(&mut self.runs.bytes, unfinished);
+        write_varint(&mut self.runs.bytes, finished);
+        if self.runs.bytes.len() > self.bytes_max {
+            self.runs.bytes.truncate(before);
+            self.runs.full = true;
+        } else {
+            self.runs.told += finished;
+        }
+    }
+
+    /// The one that tells more; of two that tell the same, the shorter.
+    fn choose(&self) -> Option<(u8, &[u8], u64)> {
+        let [bitmap, runs] = [(BITMAP, &self.bitmap), (RUNS, &self.runs)];
+        let more = |part: &Part| (part.told, std::cmp::Reverse(part.bytes.len()));
+        let (kind, best) = if more(bitmap.1) > more(runs.1) { bitmap } else { runs };
+        (best.told > 0).then_some((kind, best.bytes.as_slice(), best.told))
+    }
+}
+
+fn read_bitmap(bytes: &[u8], base: i64) -> Option<Vec<Finished>> {
+    let mut ranges: Vec<Finished> = vec![];
+    for (index, byte) in bytes.iter().enumerate() {
+        for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+            let start = base.checked_add(i64::try_from(index * 8 + bit).ok()?)?;
+            let end = start.checked_add(1)?;
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => ranges.push(Finished { start, end }),
+            }
+        }
+    }
+    Some(ranges)
+}
+
+fn read_runs(mut bytes: &[u8], base: i64) -> Option<Vec<Finished>> {
+    let mut ranges = vec![];
+    let mut at = base;
+    while !bytes.is_empty() {
+        let start = at.checked_add(i64::try_from(read_varint(&mut bytes)?).ok()?)?;
+        let end = start.checked_add(i64::try_from(read_varint(&mut bytes)?).ok()?)?;
+        let joins = start == at && !ranges.is_empty();
+        if end == start || joins {
+            return None;
+        }
+        ranges.push(Finished { start, end });
+        at = end;
+    }
+    Some(ranges)
+}
+
+fn write_varint(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+fn read_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first()?;
+        *from = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Whose metadata this is. Both write base64, and say in the first byte what follows.
+fn foreign(text: &str) -> MapError {
+    const PARALLEL_CONSUMER: &[u8] = b"L\xeelanJosep";
+    let bytes = Alphabet::Base64.read(text.trim_end_matches('=')).unwrap_or_default();
+    match bytes.first() {
+        Some(1 | 2) if bytes.len() >= 9 => MapError::KafkaStreams,
+        Some(magic) if bytes.len() > 1 && PARALLEL_CONSUMER.contains(magic) => MapError::ParallelConsumer,
+        _ => MapError::Foreign,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What follows when a record fails.
+
+use super::{DeadWhy, Exhausted, Failure, RetryPolicy, StopWhy};
+use crate::Random;
+
+/// How often a record was tried, this time counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tried {
+    /// In the topic that it is in.
+    pub in_place: u32,
+    /// The retry topic that it is in.
+    pub tier: Option<u8>,
+    pub first_failed_ms: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Once more, in its place.
+    Again {
+        due_ms: i64,
+    },
+    /// Into a retry topic.
+    Tier {
+        index: u8,
+        due_ms: i64,
+    },
+    DeadLetter(DeadWhy),
+    /// It counts as done.
+    Skip,
+    /// Its partition stands still.
+    Stop(StopWhy),
+}
+
+/// Decides about a failure that counts. Failures of a dependency whose breaker is open do not: they are no business of
+/// this.
+pub fn decide(policy: &RetryPolicy, tried: Tried, failure: Failure, now_ms: i64, random: &mut Random) -> Decision {
+    match failure {
+        Failure::Fatal => return Decision::Stop(StopWhy::Fatal),
+        Failure::Poison => return exhausted(policy, DeadWhy::Poison),
+        Failure::Retry | Failure::Dependency(_) => {}
+    }
+    let attempts = match tried.tier {
+        None => policy.attempts,
+        Some(_) => policy.tier_attempts,
+    };
+    let elapsed_ms = now_ms.saturating_sub(tried.first_failed_ms);
+    let too_late = policy.elapsed_ms_max.is_some_and(|most| elapsed_ms >= most);
+    if tried.in_place < attempts && !too_late {
+        let due_ms = now_ms.saturating_add(backoff_ms(policy, tried.in_place, random));
+        return Decision::Again { due_ms };
+    }
+    let index = tried.tier.map_or(0, |tier| tier.saturating_add(1));
+    match policy.tiers.get(usize::from(index)) {
+        Some(delay_ms) => Decision::Tier {
+            index,
+            due_ms: now_ms.saturating_add(*delay_ms),
+        },
+        None if too_late && tried.in_place < attempts => exhausted(policy, DeadWhy::Elapsed),
+        None => exhausted(policy, DeadWhy::Attempts),
+    }
+}
+
+/// Doubled with each try up to the longest, and spread, so that what failed together does not come back together.
+fn backoff_ms(policy: &RetryPolicy, tries: u32, random: &mut Random) -> i64 {
+    let doubled = 1_i64.checked_shl(tries.saturating_sub(1).min(40)).unwrap_or(1);
+    let plain = policy.first_ms.max(0).saturating_mul(doubled).min(policy.max_ms.max(0));
+    let spread = plain / 100 * i64::from(policy.jitter_percent.min(100))
+        + plain % 100 * i64::from(policy.jitter_percent.min(100)) / 100;
+    let width = u64::try_from(spread.saturating_mul(2).saturating_add(1)).unwrap_or(1);
+    let moved = plain - spread + i64::try_from(random.below(width)).unwrap_or(0);
+    moved.clamp(0, policy.max_ms.max(0))
+}
+
+fn exhausted(policy: &RetryPolicy, why: DeadWhy) -> Decision {
+    match policy.exhausted {
+        Exhausted::DeadLetter => Decision::DeadLetter(why),
+        Exhausted::Skip => Decision::Skip,
+        Exhausted::Stop => Decision::Stop(StopWhy::Exhausted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::BreakerId;
+
+    fn policy() -> RetryPolicy {
+        RetryPolicy {
+            tiers: RetryPolicy::default_tiers(),
+            exhausted: Exhausted::DeadLetter,
+            ..RetryPolicy::default()
+        }
+    }
+
+    fn tried(in_place: u32, tier: Option<u8>) -> Tried {
+        Tried {
+            in_place,
+            tier,
+            first_failed_ms: 0,
+        }
+    }
+
+    fn decided(policy: &RetryPolicy, tried: Tried, failure: Failure) -> Decision {
+        decide(policy, tried, failure, 1_000, &mut Random::new(1))
+    }
+
+    #[test]
+    fn the_first_attempt_counts() {
+        let policy = policy();
+        for in_place in 1..4 {
+            let decision = decided(&policy, tried(in_place, None), Failure::Retry);
+            assert!(matches!(decision, Decision::Again { .. }), "{decision:?}");
+        }
+        let decision = decided(&policy, tried(4, None), Failure::Dependency(BreakerId(0)));
+        let first = Decision::Tier {
+            index: 0,
+            due_ms: 61_000,
+        };
+        assert_eq!(decision, first);
+    }
+
+    #[test]
+    fn tiers_follow_each_other_and_then_come_the_dead_letters() {
+        let policy = policy();
+        for (tier, due_ms) in [(0, 301_000), (1, 901_000)] {
+            let index = tier + 1;
+            let decision = decided(&policy, tried(1, Some(tier)), Failure::Retry);
+            assert_eq!(decision, Decision::Tier { index, due_ms });
+        }
+        let last = decided(&policy, tried(1, Some(2)), Failure::Retry);
+        assert_eq!(last, Decision::DeadLetter(DeadWhy::Attempts));
+        // A header may claim any tier.
+        let claimed = decided(&policy, tried(1, Some(u8::MAX)), Failure::Retry);
+        assert_eq!(claimed, Decision::DeadLetter(DeadWhy::Attempts));
+    }
+
+    #[test]
+    fn poison_is_never_tried_again_and_fatal_stops() {
+        let policy = policy();
+        let poison = decided(&policy, tried(1, None), Failure::Poison);
+        assert_eq!(poison, Decision::DeadLetter(DeadWhy::Poison));
+        let fatal = decided(&policy, tried(1, None), Failure::Fatal);
+        assert_eq!(fatal, Decision::Stop(StopWhy::Fatal));
+    }
+
+    #[test]
+    fn without_dead_letters_the_partition_stops_or_the_record_is_skipped() {
+        let mut policy = RetryPolicy::default();
+        let stop = decided(&policy, tried(4, None), Failure::Retry);
+        assert_eq!(stop, Decision::Stop(StopWhy::Exhausted));
+        policy.exhausted = Exhausted::Skip;
+        assert_eq!(decided(&policy, tried(4, None), Failure::Retry), Decision::Skip);
+    }
+
+    #[test]
+    fn what_fails_for_too_long_is_not_tried_again_in_its_place() {
+        let policy = RetryPolicy {
+            elapsed_ms_max: Some(1_000),
+            tiers: vec![],
+            ..policy()
+        };
+        let decision = decided(&policy, tried(1, None), Failure::Retry);
+        assert_eq!(decision, Decision::DeadLetter(DeadWhy::Elapsed));
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_spread() {
+        let policy = policy();
+        let mut random = Random::new(5);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            for (tries, plain) in [
+                (1, 100),
+                (2, 200),
+                (3, 400),
+                (7, 6_400),
+                (9, 10_000),
+                (u32::MAX, 10_000),
+            ] {
+                let wait = backoff_ms(&policy, tries, &mut random);
+                assert!(
+                    wait * 4 >= plain * 3 && wait * 4 <= plain * 5 && wait <= 10_000,
+                    "{wait} for {plain}"
+                );
+                seen.insert(wait);
+            }
+        }
+        assert!(seen.len() > 100);
+    }
+}
