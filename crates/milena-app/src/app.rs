@@ -8,6 +8,7 @@ use crate::{
     clock::Clock,
     driver::{EngineParts, Setup, start},
     error::{AppError, StartError},
+    file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
     policy::{Breaker, Policy, Water},
     route::{AnyHandler, Delivery, Many, One, Route},
@@ -64,6 +65,8 @@ pub struct App {
     bulkheads: BTreeMap<String, u32>,
     may_topics_be_missing: bool,
     problems: Vec<TopicNameError>,
+    /// What a file has declared for topics whose handlers are not here yet.
+    declared: BTreeMap<String, (Policy, Option<Delivery>)>,
 }
 
 impl App {
@@ -91,6 +94,21 @@ impl App {
             bulkheads: BTreeMap::new(),
             may_topics_be_missing: false,
             problems: vec![],
+            declared: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn from_file(file: &AppFile) -> Self {
+        let handlers = file.handlers.iter();
+        let declared = handlers.map(|handler| (handler.topic.clone(), (handler.policy.clone(), handler.delivery)));
+        Self {
+            settings: file.settings.clone(),
+            limits: file.limits.clone(),
+            breakers: file.breakers.clone(),
+            bulkheads: file.bulkheads.clone(),
+            may_topics_be_missing: file.wait_for_topics,
+            declared: declared.collect(),
+            ..Self::with_settings(ConfigMap::new())
         }
     }
 
@@ -190,10 +208,14 @@ impl App {
         handler: Arc<dyn AnyHandler>,
         policy: impl FnOnce(Policy) -> Policy,
     ) -> Self {
+        let (declared, delivery) = match self.declared.remove(topics) {
+            Some((declared, stronger)) => (declared, stronger.unwrap_or(delivery)),
+            None => (Policy::default(), delivery),
+        };
         match TopicName::parse(topics) {
             Ok(topics) => self.routes.push(Route {
                 topics,
-                policy: policy(Policy::default()),
+                policy: policy(declared),
                 delivery,
                 handler,
             }),
@@ -292,6 +314,10 @@ impl App {
     pub fn check(&self) -> Result<(), StartError> {
         if let Some(problem) = self.problems.first() {
             return Err(problem.clone().into());
+        }
+        if let Some(topic) = self.declared.keys().next() {
+            let topic = topic.clone();
+            return Err(StartError::NoHandlerFor { topic });
         }
         if self.routes.is_empty() {
             return Err(StartError::NoHandler);

@@ -90,18 +90,24 @@ impl Clock {
     /// Waits for a future, but not longer than this. A future that is ready at once costs no timer.
     pub(crate) async fn within<F: Future>(&self, limit: Option<Duration>, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
-        let first = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        if let Poll::Ready(output) = first {
-            return Some(output);
-        }
-        let Some(limit) = limit else {
-            return Some(future.await);
-        };
-        tokio::select! {
-            biased;
-            output = future => Some(output),
-            () = self.sleep(limit) => None,
-        }
+        let mut sleep = pin!(None);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            let Some(limit) = limit else {
+                return Poll::Pending;
+            };
+            if sleep.is_none() {
+                sleep.set(Some(self.sleep(limit)));
+            }
+            let slept = sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx));
+            match slept {
+                Some(Poll::Ready(())) => Poll::Ready(None),
+                _ => Poll::Pending,
+            }
+        })
+        .await
     }
 }
 

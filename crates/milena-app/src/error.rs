@@ -16,6 +16,8 @@ use crate::{handler::MissingState, topics::TopicNameError};
 pub enum StartError {
     #[error("there is no handler: add one with App::on")]
     NoHandler,
+    #[error("the file declares a handler for {topic}, but the application has none: add App::on({topic:?}, …)")]
+    NoHandlerFor { topic: String },
     #[error("set a group with App::group: offsets are committed for it, and it names retry topics' readers")]
     NoGroup,
     #[error(transparent)]

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::status::{BreakerState, Status};
+
 /// What the handler of some topics has done.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerMetrics {
@@ -129,8 +131,8 @@ impl HandlerCounts {
     }
 }
 
-/// Counters of all handlers in the text format of Prometheus.
-pub(crate) fn to_prometheus(handlers: &[HandlerCounts]) -> String {
+/// All that is known in the text format of Prometheus.
+pub(crate) fn to_prometheus(handlers: &[HandlerCounts], status: &Status) -> String {
     let mut text = String::new();
     let all: Vec<_> = handlers.iter().map(HandlerCounts::numbers).collect();
     let names = HandlerCounts::default().numbers().map(|(name, _)| name);
@@ -143,14 +145,59 @@ pub(crate) fn to_prometheus(handlers: &[HandlerCounts]) -> String {
     }
     let _ = writeln!(text, "# TYPE consumer_handler_seconds counter");
     for handler in handlers {
-        let seconds = handler.handler_time.as_secs_f64();
-        let _ = writeln!(
-            text,
-            "consumer_handler_seconds{{handler=\"{}\"}} {seconds}",
-            label(&handler.topics)
-        );
+        let (handler, seconds) = (label(&handler.topics), handler.handler_time.as_secs_f64());
+        let _ = writeln!(text, "consumer_handler_seconds{{handler=\"{handler}\"}} {seconds}");
     }
+    write_status(&mut text, status);
     text
+}
+
+fn write_status(text: &mut String, status: &Status) {
+    let gauges = [
+        ("milena_app_records", status.records),
+        ("milena_app_bytes", status.bytes),
+        ("milena_app_in_handlers", status.in_handlers),
+        ("milena_app_publishing", status.publishing),
+        ("milena_app_parked", status.parked),
+        ("milena_app_replay_if_crashed_now", status.replay_if_crashed_now),
+        ("milena_app_healthy", u64::from(status.is_healthy())),
+    ];
+    for (name, value) in gauges {
+        let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+    }
+    let _ = writeln!(text, "# TYPE milena_app_paused gauge");
+    for partition in &status.partitions {
+        let (topic, number) = (label(&partition.partition.topic), partition.partition.partition);
+        for (reason, _) in &partition.paused {
+            let _ = writeln!(
+                text,
+                "milena_app_paused{{topic=\"{topic}\",partition=\"{number}\",reason=\"{reason:?}\"}} 1"
+            );
+        }
+    }
+    for (name, kind) in [
+        ("state", "gauge"),
+        ("failure_percent", "gauge"),
+        ("not_permitted", "counter"),
+    ] {
+        let _ = writeln!(text, "# TYPE milena_breaker_{name} {kind}");
+        for breaker in &status.breakers {
+            let value = match name {
+                "state" => match breaker.state {
+                    BreakerState::Closed => 0,
+                    BreakerState::HalfOpen => 1,
+                    BreakerState::Open => 2,
+                },
+                "failure_percent" => u64::from(breaker.failure_percent.unwrap_or(0)),
+                _ => breaker.not_permitted,
+            };
+            let _ = writeln!(
+                text,
+                "milena_breaker_{name}{{breaker=\"{}\"}} {value}",
+                label(&breaker.name)
+            );
+        }
+    }
 }
 
 pub(crate) fn label(text: &str) -> String {

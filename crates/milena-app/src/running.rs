@@ -2,11 +2,14 @@
 
 use std::{fmt, time::Duration};
 
+use milena_client::consumer::TopicPartition;
+
 use crate::{
     driver::Started,
     error::AppError,
     metrics::{self, HandlerCounts},
     settings::Limits,
+    status::Status,
 };
 
 /// An application that runs in the background. Dropping it ends it at once, as [`kill`](Self::kill) does.
@@ -84,9 +87,33 @@ impl Running {
             .collect()
     }
 
+    /// How it stands at this moment.
+    pub fn status(&self) -> Status {
+        let mut status = Status::default();
+        for started in &self.engines {
+            started.engine.add_status(&mut status);
+        }
+        status
+    }
+
     /// All metrics in the text format of Prometheus.
     pub fn to_prometheus(&self) -> String {
-        metrics::to_prometheus(&self.counts())
+        metrics::to_prometheus(&self.counts(), &self.status())
+    }
+
+    /// Fetches nothing of a partition any more until [`resume`](Self::resume). It stays so through rebalances.
+    pub fn pause(&self, partition: &TopicPartition) {
+        self.engines.iter().for_each(|started| started.engine.pause(partition));
+    }
+
+    pub fn resume(&self, partition: &TopicPartition) {
+        self.engines.iter().for_each(|started| started.engine.resume(partition));
+    }
+
+    /// Goes on with a partition that has stopped, beginning with the record that stopped it. `false` if it is not ours.
+    pub fn restart_partition(&self, partition: &TopicPartition) -> bool {
+        let mut engines = self.engines.iter();
+        engines.any(|started| started.engine.restart(partition))
     }
 
     /// How long the end may take.
