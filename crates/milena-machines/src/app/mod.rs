@@ -33,4 +33,4 @@ pub use event::{
 pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
 pub use offset_map::MapError;
 pub use pauses::{PauseReason, PauseSet};
-pub use work::{Stage, Work};
+pub use work::{MapVerdict, PartitionStatus, Stage, Totals, Work, WorkStatus};

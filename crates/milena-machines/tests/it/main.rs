@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
+mod app;
 mod assign;
 mod classic_heartbeat;
 mod classic_join;

@@ -1,10 +1,37 @@
-//! The composition that a driver runs.
+//! The machine that an application's driver runs.
+//!
+//! After every call the driver takes [`Work::poll_action`] until there is none, then [`Work::poll_dispatch`] until there
+//! is none, and comes back with [`Work::handle_timeout`] when [`Work::poll_timeout`] says.
+
+mod arrive;
+mod assign;
+mod barrier;
+mod commit;
+mod dispatch;
+mod finish;
+mod handler;
+mod partition;
+mod pause;
+mod release;
+mod watch;
+
+use std::collections::{BTreeSet, VecDeque};
+
+pub use partition::MapVerdict;
+pub use watch::{PartitionStatus, Totals, WorkStatus};
 
 use super::{
-    Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, ConfigError, Dispatched, HandlerId, Keyed,
-    Outcome, PartitionId, PublishResult, RecordId, SourceId, WorkConfig,
+    Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, WorkConfig,
+    breaker::Breaker,
+    bulkhead::Bulkhead,
+    lanes::{Gauge, Lanes, Slab},
+    offset_map::Room,
 };
-use crate::TopicPartition;
+use crate::{Random, TopicPartition, timers::Timers};
+use barrier::Barrier;
+use commit::Source;
+use handler::Handler;
+use partition::Partition;
 
 /// How far a shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,82 +44,173 @@ pub enum Stage {
     Closed,
 }
 
+/// What happens later by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The first record of a retry topic's partition is due.
+    Due(u32),
+    /// A partition has waited long enough for its handlers, or for its last commit.
+    Deadline(u32),
+    /// A source looks whether to commit.
+    Commit(u16),
+    /// A breaker is tried again.
+    Breaker(u16),
+    /// A handler's rate or the patience of its batch allows more.
+    Handler(u16),
+    /// Somebody looks for what does not move.
+    Watch,
+}
+
 #[derive(Debug)]
 pub struct Work<T> {
     config: WorkConfig,
-    payloads: Vec<T>,
+    random: Random,
+    lanes: Lanes<T>,
+    partitions: Slab<Option<Partition>>,
+    last_epoch: u32,
+    handlers: Vec<Handler>,
+    breakers: Vec<Breaker>,
+    bulkheads: Vec<Bulkhead>,
+    sources: Vec<Source>,
+    global: Gauge,
+    /// The user's wishes, also for partitions that are not ours.
+    user_paused: BTreeSet<TopicPartition>,
+    timers: Timers<Timer>,
+    actions: VecDeque<Action>,
+    /// How large the map of a commit may be.
+    room: Room,
+    shutting_down: bool,
+    closed: bool,
+    barrier: Barrier,
+    last_call: u64,
+    /// The handler whose turn it is.
+    turn: usize,
+    totals: Totals,
+    taken: Vec<u32>,
 }
 
 impl<T: Keyed> Work<T> {
-    pub fn new(config: WorkConfig, _seed: u64) -> Result<Self, ConfigError> {
+    /// The seed decides how waits are spread, and how keys are hashed.
+    pub fn new(config: WorkConfig, seed: u64) -> Result<Self, ConfigError> {
         config.check()?;
+        let mut random = Random::new(seed);
         Ok(Self {
+            lanes: Lanes::new(config.handlers.len(), random.next_u64()),
+            random,
+            partitions: Slab::default(),
+            last_epoch: 0,
+            handlers: config.handlers.iter().map(Handler::new).collect(),
+            breakers: config.breakers.iter().copied().map(Breaker::new).collect(),
+            bulkheads: config.bulkheads.iter().copied().map(Bulkhead::new).collect(),
+            sources: vec![],
+            global: Gauge::default(),
+            user_paused: BTreeSet::new(),
+            timers: Timers::default(),
+            actions: VecDeque::new(),
+            room: Room {
+                chars: config.commit.metadata_chars,
+                wide: true,
+            },
+            shutting_down: false,
+            closed: false,
+            barrier: Barrier::Open,
+            last_call: 0,
+            turn: 0,
+            totals: Totals::default(),
+            taken: vec![],
             config,
-            payloads: vec![],
         })
     }
 
-    pub fn handle_assigned(&mut self, _now_ms: i64, _assignment: Assignment) -> PartitionId {
-        PartitionId { index: 0, epoch: 0 }
-    }
-
-    pub fn accept(&mut self, _now_ms: i64, _partition: PartitionId, arrival: Arrival<T>) -> Accepted {
-        self.payloads.push(arrival.payload);
-        Accepted::Stale
-    }
-
-    pub fn handle_position(&mut self, _now_ms: i64, _partition: PartitionId, _next_offset: i64) {}
-
-    pub fn handle_finished(&mut self, _now_ms: i64, _record: RecordId, _outcome: Outcome) {}
-
-    pub fn handle_published(&mut self, _now_ms: i64, _record: RecordId, _result: PublishResult) {}
-
-    pub fn handle_committed(&mut self, _now_ms: i64, _source: SourceId, _result: CommitResult) {}
-
-    pub fn handle_revoking(&mut self, _now_ms: i64, _partitions: &[PartitionId]) {}
-
-    pub fn handle_lost(&mut self, _now_ms: i64, _partitions: &[PartitionId]) {}
-
-    pub fn handle_shutdown(&mut self, _now_ms: i64) {}
-
-    pub fn handle_timeout(&mut self, _now_ms: i64) {}
-
-    pub fn pause(&mut self, _now_ms: i64, _partition: &TopicPartition) {}
-
-    pub fn resume(&mut self, _now_ms: i64, _partition: &TopicPartition) {}
-
-    pub fn restart_partition(&mut self, _now_ms: i64, _partition: PartitionId) {}
-
-    pub fn begin_barrier(&mut self, _now_ms: i64) {}
-
-    pub fn barrier_offsets(&mut self, _now_ms: i64) -> Vec<CommitOffset> {
-        vec![]
-    }
-
-    pub fn end_barrier(&mut self, _now_ms: i64, _committed: bool) {}
-
-    pub fn poll_dispatch(&mut self, _now_ms: i64, _max: usize, _out: &mut Vec<Dispatched>) -> Option<HandlerId> {
-        let _ = &self.config;
-        None
-    }
-
+    /// What to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
-        None
+        self.actions.pop_front()
     }
 
+    /// When to come back.
     pub fn poll_timeout(&self) -> Option<i64> {
-        None
+        let parked = self.lanes.next_due();
+        self.timers.next_deadline().into_iter().chain(parked).min()
     }
 
-    pub fn payload(&self, _record: RecordId) -> Option<&T> {
-        None
+    pub fn handle_timeout(&mut self, now_ms: i64) {
+        while let Some(index) = self.lanes.pop_due(now_ms) {
+            self.unparked(now_ms, index);
+        }
+        while let Some(timer) = self.timers.pop_due(now_ms) {
+            match timer {
+                Timer::Due(partition) => self.admit(now_ms, partition),
+                Timer::Deadline(partition) => self.deadline_passed(now_ms, partition),
+                Timer::Commit(source) => self.commit_if_due(now_ms, source),
+                Timer::Breaker(breaker) => self.try_breaker(now_ms, BreakerId(breaker)),
+                // That it is time is all there is to it.
+                Timer::Handler(_) => {}
+                Timer::Watch => self.watch(now_ms),
+            }
+        }
     }
 
-    pub fn partition(&self, _partition: PartitionId) -> Option<&TopicPartition> {
-        None
+    /// What was given to [`Self::accept`], as long as the record is not done.
+    pub fn payload(&self, record: RecordId) -> Option<&T> {
+        self.lanes.find(record)?.payload.as_ref()
     }
 
+    pub fn partition(&self, partition: PartitionId) -> Option<&TopicPartition> {
+        self.find(partition).map(|partition| &partition.name)
+    }
+
+    /// The partitions that are ours, those that are being given back counted.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        self.all().map(|partition| partition.id)
+    }
+
+    pub fn breaker(&self, breaker: BreakerId) -> Option<&Breaker> {
+        self.breakers.get(usize::from(breaker.0))
+    }
+
+    pub fn config(&self) -> &WorkConfig {
+        &self.config
+    }
+
+    /// How far a shutdown is.
     pub fn stage(&self) -> Stage {
-        Stage::Running
+        if self.closed {
+            Stage::Closed
+        } else if !self.shutting_down {
+            Stage::Running
+        } else if self.all().any(Partition::is_draining) {
+            Stage::Draining
+        } else {
+            Stage::Committing
+        }
+    }
+
+    /// Whether records must not lie further above the frontier than a commit can tell.
+    fn is_strict(&self) -> bool {
+        self.config.commit.replay_bound == ReplayBound::Strict || self.config.delivery == Delivery::ExactlyOnce
+    }
+
+    fn find(&self, id: PartitionId) -> Option<&Partition> {
+        self.at(id.index).filter(|partition| partition.id == id)
+    }
+
+    fn at(&self, index: u32) -> Option<&Partition> {
+        self.partitions.get(index)?.as_ref()
+    }
+
+    fn at_mut(&mut self, index: u32) -> Option<&mut Partition> {
+        self.partitions.get_mut(index)?.as_mut()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Partition> {
+        (0..self.partitions.len()).filter_map(|index| self.at(index))
+    }
+
+    fn handler(&self, id: HandlerId) -> Option<&Handler> {
+        self.handlers.get(usize::from(id.0))
+    }
+
+    fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
+        self.handlers.get_mut(usize::from(id.0))
     }
 }

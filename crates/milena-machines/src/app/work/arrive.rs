@@ -1,0 +1,111 @@
+//! Records come, and get in line when they may.
+
+use super::{
+    super::{
+        Accepted, Arrival, Delivery, Keyed, PartitionId, RetryInfo, Role, lanes::State, pauses::PauseReason, tier,
+        tracker::Delivered,
+    },
+    Timer, Work,
+};
+
+impl<T: Keyed> Work<T> {
+    /// A record was read. Those of a partition come in the order of their offsets.
+    pub fn accept(&mut self, now_ms: i64, partition: PartitionId, arrival: Arrival<T>) -> Accepted {
+        let Some(found) = self.partitions.get_mut(partition.index).and_then(Option::as_mut) else {
+            return Accepted::Stale;
+        };
+        if found.id != partition || !found.is_active() {
+            return Accepted::Stale;
+        }
+        if found.tracker.pending() == 0 {
+            found.progress.moved_ms = now_ms;
+        }
+        let Arrival {
+            offset,
+            leader_epoch,
+            bytes,
+            retry,
+            payload,
+        } = arrival;
+        match found.tracker.deliver(offset, leader_epoch, u64::from(bytes)) {
+            Delivered::Twice => return Accepted::Stale,
+            Delivered::Finished => {
+                let source = found.source;
+                self.totals.finished_before += 1;
+                self.note_done(now_ms, source);
+                return Accepted::Finished;
+            }
+            Delivered::Pending => {}
+        }
+        let (handler, role) = (found.handler, found.role);
+        let record = self.lanes.insert(partition.index, offset, bytes, payload);
+        self.count_in(now_ms, partition.index, handler, bytes);
+        if role == Role::Main && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
+            self.lanes.enqueue(record.index);
+        } else {
+            self.stage_record(now_ms, partition.index, record.index, retry);
+        }
+        Accepted::Taken(record)
+    }
+
+    /// The consumer goes on at `next_offset`: what lies below and was not delivered does not exist.
+    pub fn handle_position(&mut self, now_ms: i64, partition: PartitionId, next_offset: i64) {
+        let Some(found) = self.at_mut(partition.index) else {
+            return;
+        };
+        if found.id != partition || !found.is_active() || next_offset <= found.tracker.end() {
+            return;
+        }
+        found.tracker.advance(next_offset);
+        let source = found.source;
+        self.note_done(now_ms, source);
+    }
+
+    fn stage_record(&mut self, now_ms: i64, partition: u32, index: u32, retry: Option<RetryInfo>) {
+        let Some(found) = self.at_mut(partition) else { return };
+        found.staged.push_back(index);
+        let (role, source, is_first) = (found.role, found.source, found.staged.len() == 1);
+        if let Role::Tier { delay_ms, .. } = role
+            && let Some(entry) = self.lanes.entry_mut(index)
+        {
+            let (attempts, first_failed_ms) = tier::history(now_ms, retry);
+            entry.story.attempts = attempts;
+            entry.story.first_failed_ms = first_failed_ms;
+            entry.story.since_ms = tier::due_ms(now_ms, delay_ms, retry);
+        }
+        if self.config.delivery == Delivery::AtMostOnce {
+            return self.note_staged(now_ms, source);
+        }
+        if is_first {
+            self.admit(now_ms, partition);
+        }
+    }
+
+    /// Lets the staged records of a partition in line, up to the first that may not yet.
+    pub(super) fn admit(&mut self, now_ms: i64, partition: u32) {
+        let mut waits_for_map = false;
+        let mut due_ms = None;
+        while let Some(found) = self.at(partition)
+            && let Some(index) = found.staged.front().copied()
+            && let Some(entry) = self.lanes.entry(index)
+        {
+            let is_tier = matches!(found.role, Role::Tier { .. });
+            due_ms = Some(entry.story.since_ms).filter(|due_ms| is_tier && *due_ms > now_ms);
+            let room = i64::try_from(self.room.offsets()).unwrap_or(i64::MAX).max(1);
+            waits_for_map = self.is_strict() && entry.offset >= found.tracker.frontier().saturating_add(room);
+            let uncommitted = self.config.delivery == Delivery::AtMostOnce && entry.offset >= found.commit.cleared;
+            if due_ms.is_some() || waits_for_map || uncommitted || entry.state != State::Staged {
+                break;
+            }
+            if let Some(found) = self.at_mut(partition) {
+                found.staged.pop_front();
+            }
+            self.lanes.enqueue(index);
+        }
+        self.set_pause(now_ms, partition, PauseReason::NotDue, due_ms.is_some());
+        self.set_pause(now_ms, partition, PauseReason::Map, waits_for_map);
+        if let Some(due_ms) = due_ms {
+            self.timers.set(Timer::Due(partition), due_ms);
+        }
+    }
+}

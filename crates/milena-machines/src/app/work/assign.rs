@@ -1,0 +1,126 @@
+//! A partition comes.
+
+use std::collections::VecDeque;
+
+use super::{
+    super::{
+        Assignment, Keyed, MapError, PartitionId,
+        flood::Flood,
+        lanes::Gauge,
+        offset_map,
+        pauses::{PauseReason, PauseSet},
+        tracker::{Finished, Tracker},
+    },
+    Source, Work,
+    partition::{CommitState, MapVerdict, Partition, Phase, Progress},
+};
+
+impl<T: Keyed> Work<T> {
+    /// A partition is ours. The consumer begins at `position` and has it not paused.
+    pub fn handle_assigned(&mut self, now_ms: i64, assignment: Assignment) -> PartitionId {
+        let index = self.partitions.take(|| None);
+        self.last_epoch = self.last_epoch.wrapping_add(1);
+        let epoch = self.last_epoch;
+        let id = PartitionId { index, epoch };
+        let (restored, verdict) = restore(&assignment);
+        let percent = self.config.partition_percent;
+        let handler = self.handler_mut(assignment.handler).map(|handler| {
+            handler.change_partitions(true, percent);
+            (handler.config.order, handler.config.null_key, handler.config.flood)
+        });
+        let (order, null_key, flood) = handler.unwrap_or_default();
+        self.lanes.add_partition(index, assignment.handler, order, null_key);
+        let partition = Partition {
+            id,
+            name: assignment.partition,
+            source: assignment.source,
+            handler: assignment.handler,
+            role: assignment.role,
+            tracker: Tracker::new(epoch, assignment.position, restored),
+            verdict,
+            gauge: Gauge::default(),
+            pauses: PauseSet::default(),
+            staged: VecDeque::new(),
+            flood: flood.map(Flood::new),
+            phase: Phase::Active,
+            stopped: None,
+            unpublished: 0,
+            parked: 0,
+            commit: CommitState {
+                version: 0,
+                offset: assignment.committed.map(|committed| committed.offset),
+                cleared: assignment.position,
+                done_since: 0,
+                cut: false,
+                touched: false,
+            },
+            progress: Progress {
+                frontier: assignment.position,
+                moved_ms: now_ms,
+                reported_ms: now_ms,
+            },
+        };
+        let source = usize::from(assignment.source.0);
+        while self.sources.len() <= source {
+            self.sources.push(Source::default());
+        }
+        if let Some(place) = self.partitions.get_mut(index) {
+            *place = Some(partition);
+        }
+        self.pause_new(now_ms, index);
+        self.timers
+            .set_no_later(super::Timer::Watch, now_ms.saturating_add(self.config.stall_ms));
+        id
+    }
+
+    /// What became of the metadata of the commit that it began from.
+    pub fn map_verdict(&self, partition: PartitionId) -> Option<MapVerdict> {
+        self.find(partition).map(|partition| partition.verdict)
+    }
+
+    /// The reasons to pause that hold already.
+    fn pause_new(&mut self, now_ms: i64, index: u32) {
+        let Some(partition) = self.at(index) else { return };
+        let handler = partition.handler;
+        let reasons = [
+            (PauseReason::Global, self.global.is_over()),
+            (
+                PauseReason::Handler,
+                self.handler(handler).is_some_and(|handler| handler.gauge.is_over()),
+            ),
+            (PauseReason::Breaker, self.open_breaker(handler).is_some()),
+            (PauseReason::User, self.user_paused.contains(&partition.name)),
+            (PauseReason::Shutdown, self.shutting_down),
+        ];
+        for (reason, holds) in reasons {
+            self.set_pause(now_ms, index, reason, holds);
+        }
+    }
+}
+
+/// What was done in an earlier life, if the consumer begins where that was committed.
+fn restore(assignment: &Assignment) -> (Vec<Finished>, MapVerdict) {
+    let Some(committed) = &assignment.committed else {
+        return (vec![], MapVerdict::None);
+    };
+    if committed.metadata.is_empty() {
+        return (vec![], MapVerdict::None);
+    }
+    let decoded = offset_map::decode(&committed.metadata, committed.offset).and_then(|finished| {
+        if assignment.position == committed.offset {
+            Ok(finished)
+        } else {
+            Err(MapError::OtherBase {
+                made_for: committed.offset,
+                committed: assignment.position,
+            })
+        }
+    });
+    match decoded {
+        Ok(finished) => {
+            let count = finished.iter().map(|range| range.end.abs_diff(range.start)).sum();
+            (finished, MapVerdict::Restored { finished: count })
+        }
+        Err(error) => (vec![], MapVerdict::Ignored(error)),
+    }
+}

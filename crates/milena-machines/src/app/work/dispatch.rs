@@ -1,0 +1,138 @@
+//! Records go to their handlers.
+
+use super::{
+    super::{BreakerState, Dispatched, HandlerId, Keyed, PartitionId, RecordId},
+    Timer, Work,
+};
+
+impl<T: Keyed> Work<T> {
+    /// Fills `out` with records for one handler: up to `max`, or as many as a batch of it has. Those of one key or
+    /// partition that must follow each other come one at a time, or as a run if the handler takes batches.
+    pub fn poll_dispatch(&mut self, now_ms: i64, max: usize, out: &mut Vec<Dispatched>) -> Option<HandlerId> {
+        out.clear();
+        if !self.barrier.lets_through() || max == 0 {
+            return None;
+        }
+        for _ in 0..self.handlers.len() {
+            let id = HandlerId(self.turn as u16);
+            self.turn = (self.turn + 1) % self.handlers.len();
+            if !self.lanes.has_ready(id) {
+                continue;
+            }
+            let (most, run_max) = self.how_many(now_ms, id, max);
+            if most == 0 {
+                continue;
+            }
+            let mut taken = std::mem::take(&mut self.taken);
+            taken.clear();
+            self.lanes.take(id, most, run_max, &mut taken);
+            for index in &taken {
+                self.hand_out(now_ms, *index, out);
+            }
+            self.taken = taken;
+            self.handed_out(now_ms, id, out.len() as u32);
+            if !out.is_empty() {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// How many records a handler may get now, and how long runs may be.
+    fn how_many(&mut self, now_ms: i64, id: HandlerId, max: usize) -> (usize, usize) {
+        let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
+            return (0, 0);
+        };
+        let mut most = handler.concurrency.available();
+        if let Some(bulkhead) = handler.config.bulkhead {
+            let available = self
+                .bulkheads
+                .get(usize::from(bulkhead.0))
+                .map_or(0, |it| it.available());
+            most = most.min(available);
+        }
+        for breaker in &handler.config.breakers {
+            let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) else {
+                continue;
+            };
+            if breaker.available() == 0 && breaker.state() == BreakerState::Open {
+                breaker.note_not_permitted();
+            }
+            most = most.min(breaker.available());
+        }
+        if most > 0
+            && let Some(rate) = &handler.rate
+        {
+            let available = rate.available(now_ms);
+            if available == 0 {
+                self.timers.set(Timer::Handler(id.0), rate.next_ms());
+            }
+            most = most.min(available);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let Some(batch) = handler.config.batch else {
+            return (most.min(max), 1);
+        };
+        let waiting = handler
+            .gauge
+            .records
+            .saturating_sub(u64::from(handler.concurrency.taken()));
+        let since_ms = *handler.ready_since_ms.get_or_insert(now_ms);
+        let full_ms = since_ms.saturating_add(batch.linger_ms);
+        if most > 0 && waiting < batch.size as u64 && now_ms < full_ms {
+            self.timers.set(Timer::Handler(id.0), full_ms);
+            return (0, 0);
+        }
+        (most.min(batch.size), batch.size)
+    }
+
+    fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatched>) {
+        self.last_call += 1;
+        let Some(entry) = self.lanes.entry_mut(index) else {
+            return;
+        };
+        entry.story.call = self.last_call;
+        entry.story.since_ms = now_ms;
+        entry.story.attempts = entry.story.attempts.saturating_add(1);
+        let record = RecordId {
+            index,
+            serial: entry.serial,
+        };
+        let (offset, attempt, partition) = (entry.offset, entry.story.attempts, entry.partition);
+        let Some(partition) = self.at_mut(partition) else {
+            return;
+        };
+        partition.commit.touched = true;
+        let partition: PartitionId = partition.id;
+        out.push(Dispatched {
+            record,
+            partition,
+            offset,
+            attempt,
+        });
+    }
+
+    fn handed_out(&mut self, now_ms: i64, id: HandlerId, count: u32) {
+        let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        handler.ready_since_ms = None;
+        handler.concurrency.take(count);
+        if let Some(rate) = &mut handler.rate {
+            rate.take(now_ms, count);
+        }
+        if let Some(bulkhead) = handler.config.bulkhead
+            && let Some(bulkhead) = self.bulkheads.get_mut(usize::from(bulkhead.0))
+        {
+            bulkhead.take(count);
+        }
+        let first_call = self.last_call + 1 - u64::from(count);
+        for breaker in &handler.config.breakers {
+            if let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) {
+                for call in first_call..=self.last_call {
+                    breaker.permit(call);
+                }
+            }
+        }
+    }
+}

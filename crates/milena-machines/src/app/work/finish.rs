@@ -1,0 +1,362 @@
+//! Handlers end, and what follows.
+
+use super::{
+    super::{
+        Action, BreakerId, BreakerState, Failure, HandlerId, Keyed, Order, Outcome, Publish, PublishResult, RecordId,
+        Role, StopWhy,
+        breaker::CallResult,
+        lanes::{State, Story},
+        pauses::PauseReason,
+        retry::{self, Decision, Tried},
+        tracker::Completed,
+    },
+    Work,
+};
+use crate::app::{DeadWhy, Delivery};
+
+/// The waits before something is published again.
+const PUBLISH_FIRST_MS: i64 = 100;
+const PUBLISH_MAX_MS: i64 = 10_000;
+
+impl<T: Keyed> Work<T> {
+    /// A handler has ended with a record.
+    pub fn handle_finished(&mut self, now_ms: i64, record: RecordId, outcome: Outcome) {
+        let Some(entry) = self.lanes.find(record) else { return };
+        if entry.state != State::InHandler {
+            return;
+        }
+        let (index, partition, call) = (record.index, entry.partition, entry.story.call);
+        let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
+            return;
+        };
+        self.call_ended(now_ms, handler, call, Some(outcome));
+        match outcome {
+            Outcome::Done => self.totals.done += 1,
+            Outcome::Skipped => self.totals.skipped += 1,
+            Outcome::Duplicate => self.totals.duplicates += 1,
+            Outcome::Emit => self.totals.emitted += 1,
+            Outcome::RetryAfter { .. } | Outcome::Failed(_) => {}
+        }
+        match outcome {
+            Outcome::Done | Outcome::Skipped | Outcome::Duplicate => self.complete(now_ms, index),
+            Outcome::Emit => self.publish(index, Publish::Emitted),
+            Outcome::RetryAfter { ms } => {
+                self.forget_attempt(index);
+                self.park(now_ms, index, now_ms.saturating_add(ms.max(1)));
+            }
+            Outcome::Failed(failure) => self.failed(now_ms, index, handler, failure),
+        }
+        self.check_barrier();
+    }
+
+    /// Something that was to be published is, or could not be.
+    pub fn handle_published(&mut self, now_ms: i64, record: RecordId, result: PublishResult) {
+        let Some(entry) = self.lanes.find(record) else { return };
+        if entry.state != State::Publishing {
+            return;
+        }
+        let (index, partition, story) = (record.index, entry.partition, entry.story);
+        match result {
+            PublishResult::Acked => {
+                if story.publish_failures > 0 {
+                    self.published_again(now_ms, partition);
+                }
+                self.complete(now_ms, index);
+            }
+            PublishResult::Failed => self.not_published(now_ms, index, partition, story),
+        }
+        self.check_barrier();
+    }
+
+    /// The wait of a record that was parked is over.
+    pub(super) fn unparked(&mut self, now_ms: i64, index: u32) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let partition = entry.partition;
+        let story = entry.story;
+        let serial = entry.serial;
+        if entry.state == State::Unpublished {
+            self.lanes.set_out(index, State::Publishing);
+            if let Some(what) = story.publish {
+                let record = RecordId { index, serial };
+                self.actions.push_back(Action::Publish { record, what });
+            }
+            return;
+        }
+        if let Some(found) = self.at_mut(partition) {
+            found.parked = found.parked.saturating_sub(1);
+        }
+        self.check_retry_pause(now_ms, partition);
+    }
+
+    /// Gives back what a call held. Without an outcome it was cancelled.
+    pub(super) fn call_ended(&mut self, now_ms: i64, id: HandlerId, call: u64, outcome: Option<Outcome>) {
+        let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        handler.concurrency.give_back();
+        if let Some(bulkhead) = handler.config.bulkhead
+            && let Some(bulkhead) = self.bulkheads.get_mut(usize::from(bulkhead.0))
+        {
+            bulkhead.give_back();
+        }
+        for at in 0..handler.config.breakers.len() {
+            let breaker = self
+                .handler(id)
+                .and_then(|handler| handler.config.breakers.get(at).copied());
+            if let Some(breaker) = breaker {
+                self.record_call(now_ms, breaker, call, outcome);
+            }
+        }
+    }
+
+    fn record_call(&mut self, now_ms: i64, id: BreakerId, call: u64, outcome: Option<Outcome>) {
+        let result = match outcome {
+            Some(Outcome::Done | Outcome::Skipped | Outcome::Duplicate | Outcome::Emit) => CallResult::Success,
+            Some(Outcome::Failed(Failure::Dependency(failed))) if failed == id => CallResult::Failure,
+            _ => CallResult::Unknown,
+        };
+        let Some(breaker) = self.breakers.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        let before = breaker.state();
+        breaker.record(now_ms, call, result);
+        if breaker.state() != before {
+            self.breaker_changed(now_ms, id, before);
+        }
+    }
+
+    fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
+        if let Failure::Dependency(breaker) = failure
+            && self.holds_back(handler, breaker)
+        {
+            // Not its fault: it waits for the breaker, and that was no attempt.
+            self.forget_attempt(index);
+            return self.put_back(now_ms, index);
+        }
+        let Some(config) = self.handlers.get(usize::from(handler.0)).map(|handler| &handler.config) else {
+            return;
+        };
+        let Some(entry) = self.lanes.entry_mut(index) else {
+            return;
+        };
+        entry.story.in_place = entry.story.in_place.saturating_add(1);
+        let first_failed_ms = *entry.story.first_failed_ms.get_or_insert(now_ms);
+        let partition = entry.partition;
+        let role = self
+            .partitions
+            .get(partition)
+            .and_then(Option::as_ref)
+            .map(|partition| partition.role);
+        let tried = Tried {
+            in_place: entry.story.in_place,
+            tier: match role {
+                Some(Role::Tier { index, .. }) => Some(index),
+                _ => None,
+            },
+            first_failed_ms,
+        };
+        let attempts = entry.story.attempts;
+        match retry::decide(&config.retry, tried, failure, now_ms, &mut self.random) {
+            Decision::Again { due_ms } => {
+                self.totals.retries += 1;
+                self.park(now_ms, index, due_ms);
+            }
+            Decision::Tier { index: tier, due_ms } => {
+                self.totals.to_tiers += 1;
+                let what = Publish::Tier {
+                    index: tier,
+                    due_ms,
+                    attempts,
+                    first_failed_ms,
+                };
+                self.publish(index, what);
+            }
+            Decision::DeadLetter(why) => self.dead_letter(now_ms, index, why),
+            Decision::Skip => {
+                self.totals.given_up += 1;
+                self.complete(now_ms, index);
+            }
+            Decision::Stop(why) => self.stop(now_ms, index, why),
+        }
+    }
+
+    fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadWhy) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let (story, partition) = (entry.story, entry.partition);
+        let flood = self.at_mut(partition).and_then(|partition| partition.flood.as_mut());
+        if flood.is_some_and(|flood| flood.record(true)) {
+            return self.stop(now_ms, index, StopWhy::Flood);
+        }
+        self.totals.dead_letters += 1;
+        let what = Publish::DeadLetter {
+            why,
+            attempts: story.attempts,
+            first_failed_ms: story.first_failed_ms.unwrap_or(now_ms),
+        };
+        self.publish(index, what);
+    }
+
+    /// The partition stands still, and its record stays first in line.
+    fn stop(&mut self, now_ms: i64, index: u32, why: StopWhy) {
+        let Some(entry) = self.lanes.entry_mut(index) else {
+            return;
+        };
+        entry.story.in_place = 0;
+        let (partition, offset) = (entry.partition, entry.offset);
+        let Some(found) = self.at_mut(partition) else { return };
+        let (id, first) = (found.id, found.stopped.is_none());
+        found.stopped = found.stopped.or(Some(why));
+        if first {
+            let partition = id;
+            self.actions.push_back(Action::Stopped { partition, offset, why });
+        }
+        self.set_pause(now_ms, partition, PauseReason::Stopped, true);
+        self.update_block(partition);
+        self.put_back(now_ms, index);
+    }
+
+    fn publish(&mut self, index: u32, what: Publish) {
+        let Some(entry) = self.lanes.entry_mut(index) else {
+            return;
+        };
+        entry.story.publish = Some(what);
+        let record = RecordId {
+            index,
+            serial: entry.serial,
+        };
+        self.lanes.set_out(index, State::Publishing);
+        self.actions.push_back(Action::Publish { record, what });
+    }
+
+    fn not_published(&mut self, now_ms: i64, index: u32, partition: u32, story: Story) {
+        self.totals.publish_failures += 1;
+        if self.gives_back(partition) {
+            return self.give_up(now_ms, index);
+        }
+        let doubled = 1_i64.checked_shl(story.publish_failures.min(20)).unwrap_or(1);
+        let wait_ms = PUBLISH_FIRST_MS.saturating_mul(doubled).min(PUBLISH_MAX_MS);
+        let spread = self.random.below(wait_ms.unsigned_abs() / 4 + 1) as i64;
+        if let Some(entry) = self.lanes.entry_mut(index) {
+            entry.story.publish_failures = story.publish_failures.saturating_add(1);
+        }
+        self.lanes
+            .park_publish(index, now_ms.saturating_add(wait_ms).saturating_add(spread));
+        if story.publish_failures == 0 {
+            if let Some(found) = self.at_mut(partition) {
+                found.unpublished += 1;
+            }
+            self.set_pause(now_ms, partition, PauseReason::Publish, true);
+            self.update_block(partition);
+        }
+    }
+
+    /// One less that could not be published.
+    pub(super) fn published_again(&mut self, now_ms: i64, partition: u32) {
+        let Some(found) = self.at_mut(partition) else { return };
+        found.unpublished = found.unpublished.saturating_sub(1);
+        if found.unpublished == 0 {
+            self.set_pause(now_ms, partition, PauseReason::Publish, false);
+            self.update_block(partition);
+        }
+    }
+
+    fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
+        let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
+            return;
+        };
+        if self.gives_back(partition) {
+            return self.give_up(now_ms, index);
+        }
+        self.lanes.park(index, due_ms);
+        if let Some(found) = self.at_mut(partition) {
+            found.parked += 1;
+        }
+        self.check_retry_pause(now_ms, partition);
+    }
+
+    fn put_back(&mut self, now_ms: i64, index: u32) {
+        let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
+            return;
+        };
+        if self.gives_back(partition) {
+            return self.give_up(now_ms, index);
+        }
+        self.lanes.put_back(index);
+    }
+
+    /// Whether records that are not done at once are left to the next owner.
+    fn gives_back(&self, partition: u32) -> bool {
+        let is_active = self.at(partition).is_some_and(|partition| partition.is_active());
+        !is_active && self.config.delivery != Delivery::AtMostOnce
+    }
+
+    fn forget_attempt(&mut self, index: u32) {
+        if let Some(entry) = self.lanes.entry_mut(index) {
+            entry.story.attempts = entry.story.attempts.saturating_sub(1);
+        }
+    }
+
+    /// In the order of the partition nothing comes before what is parked is done.
+    pub(super) fn check_retry_pause(&mut self, now_ms: i64, partition: u32) {
+        let Some(found) = self.at(partition) else { return };
+        let order = self.handler(found.handler).map(|handler| handler.config.order);
+        let holds = order == Some(Order::Partition) && found.parked > 0;
+        self.set_pause(now_ms, partition, PauseReason::Retry, holds);
+    }
+
+    fn holds_back(&self, handler: HandlerId, breaker: BreakerId) -> bool {
+        let needs_it = self
+            .handler(handler)
+            .is_some_and(|handler| handler.config.breakers.contains(&breaker));
+        let state = self.breaker(breaker).map(|breaker| breaker.state());
+        needs_it && state.is_some_and(|state| state != BreakerState::Closed)
+    }
+
+    /// A record is done for good.
+    fn complete(&mut self, now_ms: i64, index: u32) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let (partition, offset, bytes) = (entry.partition, entry.offset, entry.bytes);
+        let died = matches!(entry.story.publish, Some(Publish::DeadLetter { .. }));
+        let strict = self.is_strict();
+        let Some(found) = self.at_mut(partition) else { return };
+        let completed = found.tracker.complete(found.id.epoch, offset, u64::from(bytes));
+        if completed == Completed::Done {
+            found.commit.done_since += 1;
+        }
+        if !died && let Some(flood) = &mut found.flood {
+            flood.record(false);
+        }
+        let frontier = found.tracker.frontier();
+        if frontier != found.progress.frontier {
+            found.progress.frontier = frontier;
+            found.progress.moved_ms = now_ms;
+        }
+        let (source, staged) = (found.source, !found.staged.is_empty());
+        self.forget(now_ms, index);
+        if strict && staged {
+            self.admit(now_ms, partition);
+        }
+        self.note_done(now_ms, source);
+        self.check_drained(now_ms, partition);
+    }
+
+    /// A record is left undone, for whoever reads it next.
+    pub(super) fn give_up(&mut self, now_ms: i64, index: u32) {
+        let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
+            return;
+        };
+        self.forget(now_ms, index);
+        self.check_drained(now_ms, partition);
+    }
+
+    /// A record is not kept any longer.
+    pub(super) fn forget(&mut self, now_ms: i64, index: u32) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let (partition, bytes) = (entry.partition, entry.bytes);
+        let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
+            return;
+        };
+        self.lanes.remove(index);
+        self.count_out(now_ms, partition, handler, bytes);
+    }
+}

@@ -1,0 +1,43 @@
+//! A handler, as far as it holds records back.
+
+use super::super::{HandlerConfig, Limits, bulkhead::Bulkhead, lanes::Gauge, rate::Rate};
+
+#[derive(Debug)]
+pub(super) struct Handler {
+    pub(super) config: HandlerConfig,
+    pub(super) gauge: Gauge,
+    /// What may be in it at once.
+    pub(super) concurrency: Bulkhead,
+    pub(super) rate: Option<Rate>,
+    /// How many partitions it has.
+    partitions: u64,
+    /// What each of them may keep.
+    pub(super) partition_limits: Limits,
+    /// Since when a batch waits to be full.
+    pub(super) ready_since_ms: Option<i64>,
+}
+
+impl Handler {
+    pub(super) fn new(config: &HandlerConfig) -> Self {
+        Self {
+            config: config.clone(),
+            gauge: Gauge::default(),
+            concurrency: Bulkhead::new(config.concurrency.unwrap_or(u32::MAX)),
+            rate: config.rate.map(Rate::new),
+            partitions: 0,
+            partition_limits: config.limits,
+            ready_since_ms: None,
+        }
+    }
+
+    /// A partition comes or goes. Each may keep its share, and one that is alone all there is.
+    pub(super) fn change_partitions(&mut self, comes: bool, percent: u8) {
+        self.partitions = if comes {
+            self.partitions + 1
+        } else {
+            self.partitions.saturating_sub(1)
+        };
+        let share = u64::from(percent).max(100 / self.partitions.max(1)).min(100);
+        self.partition_limits = self.config.limits.percent(share);
+    }
+}

@@ -1,0 +1,159 @@
+//! What holds partitions back: bounds, breakers, users.
+
+use super::{
+    super::{Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, PauseSet, pauses::Change},
+    Timer, Work,
+    partition::Phase,
+};
+use crate::{TopicPartition, app::Delivery};
+
+impl<T: Keyed> Work<T> {
+    /// The user wants nothing more of a partition, until [`Self::resume`]; also if it is taken away and comes back.
+    pub fn pause(&mut self, now_ms: i64, partition: &TopicPartition) {
+        self.user_paused.insert(partition.clone());
+        self.set_user_pause(now_ms, partition, true);
+    }
+
+    pub fn resume(&mut self, now_ms: i64, partition: &TopicPartition) {
+        self.user_paused.remove(partition);
+        self.set_user_pause(now_ms, partition, false);
+    }
+
+    /// Why it is not fetched.
+    pub fn pauses(&self, partition: PartitionId) -> Option<&PauseSet> {
+        self.find(partition).map(|partition| &partition.pauses)
+    }
+
+    /// Somebody has looked at a partition that stood still: its record is tried again.
+    pub fn restart_partition(&mut self, now_ms: i64, partition: PartitionId) {
+        let Some(found) = self.at_mut(partition.index).filter(|found| found.id == partition) else {
+            return;
+        };
+        found.stopped = None;
+        found.progress.moved_ms = now_ms;
+        if let Some(flood) = &mut found.flood {
+            flood.reset();
+        }
+        self.set_pause(now_ms, partition.index, PauseReason::Stopped, false);
+        self.update_block(partition.index);
+    }
+
+    fn set_user_pause(&mut self, now_ms: i64, name: &TopicPartition, holds: bool) {
+        let found = self
+            .all()
+            .find(|partition| partition.name == *name)
+            .map(|found| found.id.index);
+        if let Some(index) = found {
+            self.set_pause(now_ms, index, PauseReason::User, holds);
+        }
+    }
+
+    pub(super) fn set_pause(&mut self, now_ms: i64, index: u32, reason: PauseReason, holds: bool) {
+        let Some(partition) = self.at_mut(index) else { return };
+        let id = partition.id;
+        match partition.pauses.set(now_ms, reason, holds) {
+            Change::None => {}
+            Change::Pause => self.actions.push_back(Action::Pause(id)),
+            Change::Resume => self.actions.push_back(Action::Resume(id)),
+        }
+    }
+
+    /// Whether anything of a partition may be handed out.
+    pub(super) fn update_block(&mut self, index: u32) {
+        let Some(partition) = self.at(index) else { return };
+        // What is committed before it is handled is lost if it is not handled.
+        let gives_back = partition.phase != Phase::Active && self.config.delivery != Delivery::AtMostOnce;
+        let blocked = gives_back || partition.stopped.is_some() || partition.unpublished > 0;
+        self.lanes.block(index, blocked);
+    }
+
+    /// A record is kept from now on.
+    pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, bytes: u32) {
+        self.global.add(bytes);
+        if let Some(handler) = self.handler_mut(handler) {
+            handler.gauge.add(bytes);
+        }
+        if let Some(partition) = self.at_mut(index) {
+            partition.gauge.add(bytes);
+        }
+        self.check_bounds(now_ms, index, handler);
+    }
+
+    /// A record is kept no longer.
+    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, handler: HandlerId, bytes: u32) {
+        self.global.remove(bytes);
+        if let Some(handler) = self.handler_mut(handler) {
+            handler.gauge.remove(bytes);
+        }
+        if let Some(partition) = self.at_mut(index) {
+            partition.gauge.remove(bytes);
+        }
+        self.check_bounds(now_ms, index, handler);
+    }
+
+    fn check_bounds(&mut self, now_ms: i64, index: u32, handler: HandlerId) {
+        if let Some(over) = self.global.check(&self.config.limits) {
+            self.set_pause_where(now_ms, PauseReason::Global, over, |_| true);
+        }
+        let Some(found) = self.handlers.get_mut(usize::from(handler.0)) else {
+            return;
+        };
+        let partition_limits = found.partition_limits;
+        if let Some(over) = found.gauge.check(&found.config.limits) {
+            self.set_pause_where(now_ms, PauseReason::Handler, over, |id| id == handler);
+        }
+        let partition = self.at_mut(index);
+        if let Some(over) = partition.and_then(|partition| partition.gauge.check(&partition_limits)) {
+            self.set_pause(now_ms, index, PauseReason::Partition, over);
+        }
+    }
+
+    fn set_pause_where(
+        &mut self,
+        now_ms: i64,
+        reason: PauseReason,
+        holds: bool,
+        is_concerned: impl Fn(HandlerId) -> bool,
+    ) {
+        for index in 0..self.partitions.len() {
+            if self.at(index).is_some_and(|partition| is_concerned(partition.handler)) {
+                self.set_pause(now_ms, index, reason, holds);
+            }
+        }
+    }
+
+    /// A breaker of the handler that is open.
+    pub(super) fn open_breaker(&self, handler: HandlerId) -> Option<BreakerId> {
+        let breakers = &self.handler(handler)?.config.breakers;
+        let is_open = |id: &&BreakerId| self.breaker(**id).is_some_and(|it| it.state() == BreakerState::Open);
+        breakers.iter().find(is_open).copied()
+    }
+
+    pub(super) fn try_breaker(&mut self, now_ms: i64, id: BreakerId) {
+        let Some(breaker) = self.breakers.get_mut(usize::from(id.0)) else {
+            return;
+        };
+        let before = breaker.state();
+        breaker.handle_timeout(now_ms);
+        self.breaker_changed(now_ms, id, before);
+    }
+
+    /// Follows a breaker that may have changed.
+    pub(super) fn breaker_changed(&mut self, now_ms: i64, id: BreakerId, before: BreakerState) {
+        let Some(breaker) = self.breaker(id) else { return };
+        let state = breaker.state();
+        match breaker.poll_timeout() {
+            Some(until_ms) => self.timers.set(Timer::Breaker(id.0), until_ms),
+            None => self.timers.cancel(&Timer::Breaker(id.0)),
+        }
+        if state == before {
+            return;
+        }
+        self.actions.push_back(Action::BreakerChanged { breaker: id, state });
+        for number in 0..self.handlers.len() {
+            let handler = HandlerId(number as u16);
+            let open = self.open_breaker(handler).is_some();
+            self.set_pause_where(now_ms, PauseReason::Breaker, open, |id| id == handler);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Who does not move, and why; and how much of everything there is.
+
+use super::{
+    super::{
+        Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, Role, StallWhy,
+        lanes::{Entry, State},
+    },
+    Timer, Work,
+    partition::{Partition, Phase},
+};
+use crate::app::Delivery;
+
+/// What has happened since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    pub done: u64,
+    pub skipped: u64,
+    pub duplicates: u64,
+    pub emitted: u64,
+    /// Tried again in their place.
+    pub retries: u64,
+    pub to_tiers: u64,
+    pub dead_letters: u64,
+    /// Nothing was left to try, and the policy skips.
+    pub given_up: u64,
+    pub publish_failures: u64,
+    pub cancelled: u64,
+    /// Read again, but the commit said that they are done.
+    pub finished_before: u64,
+    pub commits: u64,
+    pub commit_failures: u64,
+}
+
+/// How much there is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkStatus {
+    pub records: u64,
+    pub bytes: u64,
+    pub in_handlers: u64,
+    pub publishing: u64,
+    /// Waiting to be tried or published again.
+    pub parked: u64,
+    /// Keys that have records.
+    pub keys: usize,
+    pub totals: Totals,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionStatus {
+    pub committed: Option<i64>,
+    /// The lowest unfinished offset.
+    pub frontier: i64,
+    /// The next offset that can come.
+    pub end: i64,
+    pub records: u64,
+    pub bytes: u64,
+    /// So many done records would be done again after a crash, or more if `map_cut`.
+    pub replay_if_crashed_now: u64,
+    /// The last commit could not tell all that is done.
+    pub map_cut: bool,
+    /// When the frontier last moved.
+    pub moved_ms: i64,
+}
+
+impl<T: Keyed> Work<T> {
+    pub fn status(&self) -> WorkStatus {
+        let counts = self.lanes.counts();
+        WorkStatus {
+            records: self.global.records,
+            bytes: self.global.bytes,
+            in_handlers: counts.in_handler,
+            publishing: counts.publishing,
+            parked: counts.parked,
+            keys: self.lanes.keys(),
+            totals: self.totals,
+        }
+    }
+
+    pub fn partition_status(&self, partition: PartitionId) -> Option<PartitionStatus> {
+        let partition = self.find(partition)?;
+        Some(PartitionStatus {
+            committed: partition.commit.offset,
+            frontier: partition.tracker.frontier(),
+            end: partition.tracker.end(),
+            records: partition.gauge.records,
+            bytes: partition.gauge.bytes,
+            replay_if_crashed_now: partition.commit.done_since,
+            map_cut: partition.commit.cut,
+            moved_ms: partition.progress.moved_ms,
+        })
+    }
+
+    /// Why a partition is not moving.
+    pub fn why(&self, now_ms: i64, partition: PartitionId) -> Option<StallWhy> {
+        let partition = self.find(partition)?;
+        if let Some(why) = partition.stopped {
+            return Some(StallWhy::Stopped(why));
+        }
+        let frontier = partition.tracker.frontier();
+        let entries = self
+            .lanes
+            .of_partition(partition.id.index)
+            .filter_map(|index| self.lanes.entry(index));
+        let first = entries.filter(|entry| entry.offset == frontier).last();
+        Some(match first {
+            Some(entry) => self.why_entry(now_ms, partition, entry),
+            None if partition.phase != Phase::Active => StallWhy::Revoking,
+            None if partition.pauses.contains(PauseReason::User) => StallWhy::User,
+            None => self
+                .unclosed_breaker(partition.handler)
+                .map_or(StallWhy::Idle, StallWhy::Breaker),
+        })
+    }
+
+    fn why_entry(&self, now_ms: i64, partition: &Partition, entry: &Entry<T>) -> StallWhy {
+        let story = &entry.story;
+        match entry.state {
+            State::InHandler => StallWhy::InHandler {
+                for_ms: now_ms.saturating_sub(story.since_ms),
+                attempt: story.attempts,
+            },
+            State::Parked => StallWhy::WaitsForRetry {
+                until_ms: story.since_ms,
+                attempt: story.attempts,
+            },
+            State::Publishing => StallWhy::Publishing {
+                failing: story.publish_failures > 0,
+            },
+            State::Unpublished => StallWhy::Publishing { failing: true },
+            State::Staged if self.config.delivery == Delivery::AtMostOnce => StallWhy::WaitsForCommit,
+            State::Staged => match partition.role {
+                Role::Tier { .. } if story.since_ms > now_ms => StallWhy::NotDue {
+                    until_ms: story.since_ms,
+                },
+                _ => StallWhy::WaitsForMap,
+            },
+            State::Waiting | State::Free if partition.unpublished > 0 => StallWhy::Publishing { failing: true },
+            State::Waiting | State::Free => {
+                let breaker = self.unclosed_breaker(partition.handler);
+                breaker.map_or(StallWhy::WaitsForHandler, StallWhy::Breaker)
+            }
+        }
+    }
+
+    fn unclosed_breaker(&self, handler: HandlerId) -> Option<BreakerId> {
+        let breakers = &self.handler(handler)?.config.breakers;
+        let is_open = |id: &&BreakerId| self.breaker(**id).is_some_and(|it| it.state() != BreakerState::Closed);
+        breakers.iter().find(is_open).copied()
+    }
+
+    /// Reports every partition that has had work for long and not moved.
+    pub(super) fn watch(&mut self, now_ms: i64) {
+        let stall_ms = self.config.stall_ms;
+        for index in 0..self.partitions.len() {
+            let Some(partition) = self.at(index) else { continue };
+            let progress = partition.progress;
+            let stands = partition.gauge.records > 0 && now_ms.saturating_sub(progress.moved_ms) >= stall_ms;
+            if !stands || now_ms.saturating_sub(progress.reported_ms) < stall_ms {
+                continue;
+            }
+            let Some(why) = self.why(now_ms, partition.id) else {
+                continue;
+            };
+            if matches!(why, StallWhy::NotDue { .. } | StallWhy::Idle) {
+                continue;
+            }
+            self.actions.push_back(Action::Stalled {
+                partition: partition.id,
+                offset: partition.tracker.frontier(),
+                why,
+                since_ms: progress.moved_ms,
+            });
+            if let Some(partition) = self.at_mut(index) {
+                partition.progress.reported_ms = now_ms;
+            }
+        }
+        if self.all().next().is_some() {
+            self.timers
+                .set(Timer::Watch, now_ms.saturating_add((stall_ms / 4).max(1)));
+        }
+    }
+}

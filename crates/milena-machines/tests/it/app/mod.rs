@@ -1,0 +1,9 @@
+//! The machine of an application, rule by rule.
+
+mod barrier;
+mod breaker;
+mod commit;
+mod failures;
+mod release;
+mod rig;
+mod waiting;

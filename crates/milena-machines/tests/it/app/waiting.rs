@@ -1,0 +1,177 @@
+use milena_machines::app::{
+    Action, BatchConfig, BulkheadId, Failure, HandlerConfig, Limits, Order, Outcome, PauseReason, RateConfig, StallWhy,
+    WorkConfig,
+};
+
+use super::rig::{Rig, config, handler};
+
+fn unordered() -> HandlerConfig {
+    HandlerConfig {
+        order: Order::Unordered,
+        ..handler()
+    }
+}
+
+#[test]
+fn a_full_partition_pauses_and_goes_on_at_the_low_mark() {
+    let limits = Limits {
+        records_high: 40,
+        records_low: 28,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(WorkConfig {
+        ..config(HandlerConfig { limits, ..unordered() })
+    });
+    let ids: Vec<_> = (0..5).map(|partition| rig.assign(partition)).collect();
+    for offset in 0..9 {
+        rig.read(ids[0], offset, "");
+    }
+    assert_eq!(rig.said(), []);
+    rig.read(ids[0], 9, "");
+    assert_eq!(rig.said(), [Action::Pause(ids[0])]);
+    assert!(rig.work.pauses(ids[0]).unwrap().contains(PauseReason::Partition));
+    let all = rig.dispatch();
+    for dispatched in &all[..2] {
+        rig.finish(dispatched.record, Outcome::Done);
+    }
+    assert_eq!(rig.said(), []);
+    rig.finish(all[2].record, Outcome::Done);
+    assert_eq!(rig.said(), [Action::Resume(ids[0])]);
+}
+
+#[test]
+fn all_partitions_pause_when_there_is_too_much_in_all() {
+    let mut rig = Rig::new(WorkConfig {
+        limits: Limits {
+            bytes_high: 1_000,
+            bytes_low: 500,
+            ..Limits::default()
+        },
+        ..config(unordered())
+    });
+    let [first, second] = [rig.assign(0), rig.assign(1)];
+    for offset in 0..10 {
+        rig.read(first, offset, "");
+    }
+    assert_eq!(rig.said(), [Action::Pause(first), Action::Pause(second)]);
+    for dispatched in rig.dispatch() {
+        rig.finish(dispatched.record, Outcome::Done);
+    }
+    assert_eq!(rig.said(), [Action::Resume(first), Action::Resume(second)]);
+}
+
+/// PC#547: what was counted for a partition that is gone must not count for ever.
+#[test]
+fn a_lost_partition_takes_its_share_of_the_bounds_along() {
+    let limits = Limits {
+        records_high: 5,
+        records_low: 2,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(config(HandlerConfig {
+        limits,
+        concurrency: Some(3),
+        ..unordered()
+    }));
+    let [first, second] = [rig.assign(0), rig.assign(1)];
+    for offset in 0..5 {
+        rig.read(first, offset, "");
+    }
+    assert_eq!(rig.dispatch().len(), 3);
+    rig.said();
+    rig.work.handle_lost(rig.now, &[first]);
+    rig.advance(0);
+    assert!(rig.said().contains(&Action::Resume(second)));
+    for offset in 0..3 {
+        rig.read(second, offset, "");
+    }
+    assert_eq!(rig.dispatch().len(), 3);
+}
+
+#[test]
+fn concurrency_and_bulkheads_bound_what_runs() {
+    let one = HandlerConfig {
+        concurrency: Some(2),
+        bulkhead: Some(BulkheadId(0)),
+        ..unordered()
+    };
+    let mut rig = Rig::new(WorkConfig {
+        bulkheads: vec![3],
+        ..config(one)
+    });
+    let partition = rig.assign(0);
+    for offset in 0..5 {
+        rig.read(partition, offset, "");
+    }
+    let running = rig.dispatch();
+    assert_eq!(running.len(), 2);
+    rig.finish(running[0].record, Outcome::Failed(Failure::Retry));
+    assert_eq!(rig.dispatch().len(), 1);
+    rig.advance(59_000);
+    assert_eq!(rig.dispatch().len(), 0);
+}
+
+#[test]
+fn the_rate_spreads_what_begins() {
+    let rate = RateConfig {
+        per_second: 100,
+        burst: 2,
+    };
+    let mut rig = Rig::new(config(HandlerConfig {
+        rate: Some(rate),
+        ..unordered()
+    }));
+    let partition = rig.assign(0);
+    for offset in 0..5 {
+        rig.read(partition, offset, "");
+    }
+    assert_eq!(rig.dispatch().len(), 2);
+    assert_eq!(rig.work.poll_timeout(), Some(rig.now + 10));
+    rig.advance(10);
+    assert_eq!(rig.dispatch().len(), 1);
+}
+
+#[test]
+fn batches_wait_until_they_are_full_or_patience_ends() {
+    let batch = BatchConfig { size: 3, linger_ms: 20 };
+    let mut rig = Rig::new(config(HandlerConfig {
+        batch: Some(batch),
+        ..handler()
+    }));
+    let partition = rig.assign(0);
+    rig.read(partition, 0, "a");
+    rig.read(partition, 1, "a");
+    assert_eq!(rig.offsets(), []);
+    rig.read(partition, 2, "b");
+    assert_eq!(rig.offsets(), [0, 1, 2]);
+    rig.read(partition, 3, "c");
+    assert_eq!(rig.offsets(), []);
+    rig.advance(20);
+    assert_eq!(rig.offsets(), [3]);
+}
+
+#[test]
+fn what_does_not_move_is_reported_with_its_cause() {
+    let mut rig = Rig::new(config(handler()));
+    let partition = rig.assign(0);
+    rig.advance(30_000);
+    rig.read(partition, 7, "a");
+    rig.dispatch();
+    rig.said();
+    rig.advance(59_999);
+    assert_eq!(rig.said(), []);
+    rig.advance(15_001);
+    let said = rig.said();
+    let [
+        Action::Stalled {
+            offset: 7,
+            why: StallWhy::InHandler { attempt: 1, for_ms },
+            since_ms: 1_030_000,
+            ..
+        },
+    ] = said[..]
+    else {
+        panic!("{said:?}")
+    };
+    assert!(for_ms >= 60_000);
+}
