@@ -54,6 +54,7 @@ pub enum Unknown {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 #[must_use = "an application does nothing until it is started"]
 pub struct App {
     settings: Settings,
@@ -110,6 +111,17 @@ impl App {
             declared: declared.collect(),
             ..Self::with_settings(ConfigMap::new())
         }
+    }
+
+    /// The same application on another cluster.
+    pub fn bootstrap_servers(mut self, bootstrap_servers: impl Into<String>) -> Self {
+        self.settings.common.set("bootstrap.servers", bootstrap_servers.into());
+        self
+    }
+
+    /// The names and patterns of the topics that its handlers read.
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().map(|route| route.topics.text())
     }
 
     /// The group that reads. Its retry topics are read by groups of their own: `<group>.retry-1m` and so on.

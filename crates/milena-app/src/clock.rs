@@ -67,6 +67,12 @@ impl Clock {
         due.into_values().for_each(Waker::wake);
     }
 
+    /// When the next of those who wait for a standing clock wants to be woken.
+    pub fn next_ms(&self) -> Option<i64> {
+        let Kind::Virtual(hands) = &self.kind else { return None };
+        lock(hands).sleepers.keys().next().map(|(at_ms, _)| *at_ms)
+    }
+
     /// Returns when it is so late.
     pub async fn sleep_until(&self, at_ms: i64) {
         match &self.kind {

@@ -1,6 +1,6 @@
 //! What an application can tell about itself: how much there is, how it goes, and why a partition is not moving.
 
-use std::fmt;
+use std::{fmt, ops::AddAssign};
 
 use milena_client::consumer::TopicPartition;
 pub use milena_machines::app::{BreakerState, PauseReason, StallWhy, StopWhy};
@@ -77,6 +77,21 @@ impl Status {
     /// Whether nothing more happens unless something comes, or time passes.
     pub fn is_idle(&self) -> bool {
         self.in_handlers == 0 && self.publishing == 0
+    }
+}
+
+/// Several instances together.
+impl AddAssign for Status {
+    fn add_assign(&mut self, other: Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.in_handlers += other.in_handlers;
+        self.publishing += other.publishing;
+        self.parked += other.parked;
+        self.replay_if_crashed_now += other.replay_if_crashed_now;
+        self.partitions.extend(other.partitions);
+        self.breakers.extend(other.breakers);
+        self.failure = self.failure.take().or(other.failure);
     }
 }
 

@@ -141,7 +141,13 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-test",
-        rooms: &["milena-broker", "milena-client", "milena-machines", "milena-wire"],
+        rooms: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-machines",
+            "milena-wire",
+        ],
         outside: &["bytes", "bytestring", "tempfile", "tokio"],
         never: &[],
         seam: "",

@@ -141,11 +141,12 @@ impl Engine {
         if why != StopWhy::Fatal {
             return;
         }
-        state.failure.get_or_insert(AppError::Fatal {
+        let reason = state.last_fatal.clone();
+        state.failure.get_or_insert_with(|| AppError::Fatal {
             topic: partition.topic.to_string(),
             partition: partition.partition,
             offset,
-            reason: state.last_fatal.clone(),
+            reason,
         });
         self.ended.notify_one();
     }

@@ -133,7 +133,7 @@ async fn emit(producer: &Producer, emission: &Emission) -> Result<(), SendError>
         }
         Ok(())
     });
-    written.await.map(|()| ())
+    written.await.copied()
 }
 
 async fn enqueue(producer: &Producer, record: &OutRecord) -> Result<milena_client::producer::Delivery, SendError> {

@@ -7,10 +7,7 @@ use crate::{
     route::Delivery,
 };
 
-#[test]
-fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
-    let file = AppFile::parse(
-        r#"
+const ALL: &str = r#"
         group = "billing"
         instance = "one"
         [kafka]
@@ -66,9 +63,11 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         stack = false
         create = false
         retention = "7d"
-        "#,
-    )
-    .unwrap();
+        "#;
+
+#[test]
+fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
+    let file = AppFile::parse(ALL).unwrap();
     assert_eq!(file.settings.common.get("bootstrap.servers"), Some("127.0.0.1:9092"));
     assert_eq!(file.settings.consumer.get("max.poll.records"), Some("100"));
     assert_eq!(

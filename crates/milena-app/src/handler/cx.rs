@@ -128,7 +128,10 @@ impl Cx {
     }
 
     pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {
-        self.scope.states.get().ok_or(MissingState { name: type_name::<S>() })
+        self.scope
+            .states
+            .get()
+            .ok_or_else(|| MissingState { name: type_name::<S>() })
     }
 }
 

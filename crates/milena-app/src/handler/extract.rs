@@ -138,7 +138,7 @@ impl<S: Clone + Send + Sync + 'static> Extract for State<S> {
 
     fn check(available: &Available<'_>) -> Result<(), MissingState> {
         let found = available.states.get::<S>();
-        found.map(drop).ok_or(MissingState { name: type_name::<S>() })
+        found.map(drop).ok_or_else(|| MissingState { name: type_name::<S>() })
     }
 }
 
