@@ -1,16 +1,23 @@
 //! Declaring an application.
 
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use milena_client::{admin::Admin, config::ConfigMap};
 
 use crate::{
     clock::Clock,
-    driver::{EngineParts, Setup, start},
+    driver::{self, EngineParts, Setup, start},
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
     policy::{Breaker, Policy, Water},
+    replay::{Replay, ReplayReport},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
     settings::{Limits, Settings},
@@ -358,31 +365,76 @@ impl App {
     }
 
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
-    pub async fn start(self) -> Result<Running, StartError> {
+    pub async fn start(mut self) -> Result<Running, StartError> {
+        let setup = self.set_up().await?;
+        let mut engines = vec![];
+        for (delivery, routes) in self.take_routes() {
+            engines.push(start(self.parts(delivery, routes, &setup)).await?);
+        }
+        Ok(Running::new(engines, self.limits))
+    }
+
+    /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
+    /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
+    pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
+        let began = Instant::now();
+        let setup = self.set_up().await?;
+        let mut report = ReplayReport::default();
+        for (delivery, routes) in self.take_routes() {
+            if delivery == Delivery::ExactlyOnce {
+                let topics = routes
+                    .iter()
+                    .map(|route| route.topics.text())
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                return Err(StartError::ReplayExactlyOnce { topics }.into());
+            }
+            let topics = setup.matching(&routes).await?;
+            let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
+            started.engine.ended().await;
+            let failure = started.engine.failure();
+            report.counts.extend(started.engine.counts());
+            let ranges = stretches
+                .into_iter()
+                .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
+            report.partitions.extend(ranges);
+            started.finish(self.limits.close_timeout).await;
+            if let Some(failure) = failure {
+                return Err(failure.into());
+            }
+        }
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    async fn set_up(&self) -> Result<Arc<Setup>, StartError> {
         self.check()?;
         let admin = Admin::new(self.settings.common.clone())?;
         let setup = Arc::new(Setup::new(admin, &self.routes));
         setup.check(self.may_topics_be_missing).await?;
+        Ok(setup)
+    }
+
+    fn take_routes(&mut self) -> BTreeMap<Delivery, Vec<Route>> {
         let mut by_delivery: BTreeMap<Delivery, Vec<Route>> = BTreeMap::new();
-        for route in self.routes {
+        for route in std::mem::take(&mut self.routes) {
             by_delivery.entry(route.delivery).or_default().push(route);
         }
-        let mut engines = vec![];
-        for (delivery, routes) in by_delivery {
-            let parts = EngineParts {
-                delivery,
-                routes,
-                settings: self.settings.clone(),
-                limits: self.limits.clone(),
-                states: self.states.clone(),
-                clock: self.clock.clone(),
-                breakers: self.breakers.clone(),
-                bulkheads: self.bulkheads.clone(),
-                setup: Arc::clone(&setup),
-            };
-            engines.push(start(parts).await?);
+        by_delivery
+    }
+
+    fn parts(&self, delivery: Delivery, routes: Vec<Route>, setup: &Arc<Setup>) -> EngineParts {
+        EngineParts {
+            delivery,
+            routes,
+            settings: self.settings.clone(),
+            limits: self.limits.clone(),
+            states: self.states.clone(),
+            clock: self.clock.clone(),
+            breakers: self.breakers.clone(),
+            bulkheads: self.bulkheads.clone(),
+            setup: Arc::clone(setup),
         }
-        Ok(Running::new(engines, self.limits))
     }
 
     /// Runs it until `stop` is ready, then ends in peace; or until it cannot go on.

@@ -58,6 +58,10 @@ pub enum StartError {
     Topics(AdminError),
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
+    #[error("what is to be replayed cannot be found out: {0}")]
+    Replay(String),
+    #[error("a replay cannot be exactly once: its progress has no group; {topics} must be delivered otherwise")]
+    ReplayExactlyOnce { topics: String },
     #[error("the transactions of this instance cannot begin: {0}")]
     Transactions(TransactionCallError),
 }

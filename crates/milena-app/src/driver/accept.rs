@@ -143,10 +143,12 @@ impl Engine {
             if let Some(known) = state.groups.get_mut(usize::from(source.0)) {
                 *known = group;
             }
-            let State { work, owned, .. } = state;
+            let State { work, owned, ends, .. } = state;
+            let end_of = |partition: &TopicPartition| ends.get(partition).copied().unwrap_or(i64::MAX);
             for partition in records.partitions() {
                 let Some(owned) = owned.get(partition) else { continue };
-                for record in records.partition(partition) {
+                let end = end_of(partition);
+                for record in records.partition(partition).take_while(|record| record.offset() < end) {
                     let Some(arrival) = self.arrival(&owned.topic, record) else {
                         continue;
                     };
@@ -155,7 +157,7 @@ impl Engine {
             }
             for (partition, position) in records.next_offsets() {
                 if let Some(owned) = owned.get(partition) {
-                    work.handle_position(now_ms, owned.id, position.offset);
+                    work.handle_position(now_ms, owned.id, position.offset.min(end_of(partition)));
                 }
             }
         });

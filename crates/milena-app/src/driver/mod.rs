@@ -5,6 +5,7 @@
 //! actions go to the tasks that can do them, records to lanes.
 
 mod accept;
+mod bounded;
 mod commands;
 mod finish;
 mod payload;
@@ -31,7 +32,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
-pub(crate) use start::{EngineParts, Started, start};
+pub(crate) use start::{EngineParts, Started, replay, start};
 
 use crate::{
     clock::Clock,
@@ -73,6 +74,8 @@ struct State {
     work: Work<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
     topics: BTreeMap<ByteString, Topic>,
+    /// Where partitions end for us, if they do.
+    ends: BTreeMap<TopicPartition, i64>,
     commands: Vec<Vec<SourceCommand>>,
     released: BTreeSet<PartitionId>,
     timer_at: Option<i64>,
@@ -128,6 +131,7 @@ impl State {
             work,
             owned: BTreeMap::new(),
             topics: BTreeMap::new(),
+            ends: BTreeMap::new(),
             commands: (0..sources).map(|_| vec![]).collect(),
             released: BTreeSet::new(),
             timer_at: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytestring::ByteString;
 use milena_client::{
     admin::{Admin, AdminError, NewTopic},
     consumer::ErrorCode,
@@ -50,6 +51,13 @@ impl Setup {
             }
         }
         Ok(())
+    }
+
+    /// The topics there are that these routes read.
+    pub(crate) async fn matching(&self, routes: &[Route]) -> Result<BTreeSet<String>, StartError> {
+        let listed = self.admin.list_topics().await.map_err(StartError::Topics)?;
+        let is_read = |topic: &&ByteString| routes.iter().any(|route| route.topics.captures(topic).is_some());
+        Ok(listed.keys().filter(is_read).map(ToString::to_string).collect())
     }
 
     /// Makes what is missing for the letters of a topic.

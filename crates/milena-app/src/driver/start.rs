@@ -22,7 +22,9 @@ use tokio::{
 };
 
 use super::{
-    Engine, LaneLink, Setup, SourceLink, State, publisher,
+    Engine, LaneLink, Setup, SourceLink, State,
+    bounded::{self, Stretches},
+    publisher,
     source::{self, Listener, Reads},
     timer, transactions,
 };
@@ -33,6 +35,7 @@ use crate::{
     lane::{Lane, Report},
     metrics::HandlerMetrics,
     policy::{Breaker, Exhausted, Policy, Water},
+    replay::Replay,
     route::{CallLimits, Delivery, Route},
     settings::{Limits as AppLimits, Settings},
     topics::retry_topic,
@@ -73,8 +76,45 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
         init_transactions(&producer).await?;
     }
     let sources = sources(&parts)?;
+    let mut started = start_engine(&parts, producer, sources.len())?;
+    for (index, (mut consumer, reads)) in sources.into_iter().enumerate() {
+        let source = SourceId(u16::try_from(index).unwrap_or(u16::MAX));
+        let engine = Arc::clone(&started.engine);
+        let listener = Listener {
+            engine: Arc::clone(&engine),
+            source,
+            states: parts.states.clone(),
+            setup: Arc::clone(&parts.setup),
+        };
+        source::subscribe(&mut consumer, reads, listener)?;
+        let running = source::run(engine, source, consumer, parts.limits.close_timeout);
+        started.sources.spawn(running);
+    }
+    Ok(started)
+}
+
+/// Starts an engine that reads a stretch and ends; also from where to where.
+pub(crate) async fn replay(
+    parts: EngineParts,
+    topics: &BTreeSet<String>,
+    replay: &Replay,
+) -> Result<(Started, Stretches), StartError> {
+    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let group = format!("{}.{}", parts.settings.group, replay.name);
+    let config = parts.settings.consumer(parts.delivery, &group)?;
+    let mut consumer = Consumer::new(config)?;
+    let stretches = bounded::stretches(&mut consumer, topics, replay).await?;
+    let mut started = start_engine(&parts, producer, 1)?;
+    bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
+    let running = bounded::run(Arc::clone(&started.engine), consumer);
+    started.sources.spawn(running);
+    Ok((started, stretches))
+}
+
+/// The engine and all of its tasks but those that read.
+fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Result<Started, StartError> {
     let (publisher_orders, orders) = mpsc::unbounded_channel();
-    let (engine, lanes) = build(&parts, sources.len(), publisher_orders)?;
+    let (engine, lanes) = build(parts, sources, publisher_orders)?;
     let mut started = Started {
         engine: Arc::clone(&engine),
         sources: JoinSet::new(),
@@ -92,20 +132,8 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
     started.helpers.push(tokio::spawn(publishing));
     started.helpers.push(tokio::spawn(timer::run(Arc::clone(&engine))));
     if parts.delivery == Delivery::ExactlyOnce {
-        let transactions = transactions::run(Arc::clone(&engine), producer, parts.limits.window);
+        let transactions = transactions::run(engine, producer, parts.limits.window);
         started.helpers.push(tokio::spawn(transactions));
-    }
-    for (index, (mut consumer, reads)) in sources.into_iter().enumerate() {
-        let source = SourceId(u16::try_from(index).unwrap_or(u16::MAX));
-        let listener = Listener {
-            engine: Arc::clone(&engine),
-            source,
-            states: parts.states.clone(),
-            setup: Arc::clone(&parts.setup),
-        };
-        source::subscribe(&mut consumer, reads, listener)?;
-        let running = source::run(Arc::clone(&engine), source, consumer, parts.limits.close_timeout);
-        started.sources.spawn(running);
     }
     Ok(started)
 }

@@ -6,5 +6,6 @@
 mod delivery;
 mod failures;
 mod handlers;
+mod reading_again;
 mod rig;
 mod topics;
