@@ -19,6 +19,7 @@ pub mod handler;
 mod lane;
 pub mod letters;
 mod metrics;
+pub mod outside;
 pub mod policy;
 mod pool;
 pub mod projection;

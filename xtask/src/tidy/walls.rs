@@ -98,6 +98,7 @@ const ROOMS: &[Room] = &[
         name: "milena-app",
         rooms: &["milena-client", "milena-machines"],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "regex",
@@ -155,7 +156,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-cli",
-        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        rooms: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
         outside: &[
             "anyhow",
             "base64",

@@ -6,6 +6,7 @@
 mod delivery;
 mod failures;
 mod handlers;
+mod outside;
 mod reading_again;
 mod rig;
 mod topics;
