@@ -85,8 +85,8 @@ pub enum AppError {
         "not everything that was begun could be ended within {limit_ms} ms; it is repeated when the application starts again"
     )]
     ShutdownTimedOut { limit_ms: u64 },
-    #[error("a part of the runtime panicked: {0}; this is a bug of Milena's")]
-    Panicked(String),
+    #[error("a part of the runtime panicked: this is a bug of Milena's; the panic's own message says where")]
+    Panicked,
 }
 
 impl From<&PollError> for AppError {

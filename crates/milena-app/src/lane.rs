@@ -45,8 +45,10 @@ pub(crate) enum LaneOrder {
 pub(crate) struct Finished {
     pub(crate) record: RecordId,
     pub(crate) outcome: Result<Settled, Arc<Fault>>,
-    /// How long the handler had it.
+    /// How long the handler had it; its share, of a batch.
     pub(crate) took_ns: u64,
+    /// How long the call took, at least 1; 0 for all but the first of a batch.
+    pub(crate) call_ns: u64,
 }
 
 /// [`Done`] in a form that all records of a batch can share.
@@ -128,10 +130,12 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
 }
 
 fn result(record: RecordId, began: Instant, outcome: Result<Done, Fault>) -> Finished {
+    let took_ns = nanos(began);
     Finished {
         record,
         outcome: outcome.map(Settled::from).map_err(Arc::new),
-        took_ns: nanos(began),
+        took_ns,
+        call_ns: took_ns.max(1),
     }
 }
 
@@ -291,7 +295,8 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
 /// Tells each record of a batch what became of it.
 fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
     let count = u64::try_from(owner.records.len()).unwrap_or(u64::MAX).max(1);
-    let took_ns = nanos(owner.began) / count;
+    let mut call_ns = nanos(owner.began).max(1);
+    let took_ns = call_ns / count;
     let mut each = None;
     let same = match outcomes {
         Outcomes::All(done) => Ok(Settled::from(done)),
@@ -307,6 +312,117 @@ fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
             record,
             outcome: own.unwrap_or_else(|| same.clone()),
             took_ns,
+            call_ns: std::mem::take(&mut call_ns),
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        handler::{Batch, Raw, States, TopicScope},
+        testing::record_with_headers,
+    };
+
+    /// Counts what is reported.
+    #[derive(Default)]
+    struct Counted(Mutex<Vec<(usize, bool)>>);
+
+    impl Report for Counted {
+        fn finished(&self, finished: &mut Vec<Finished>) {
+            let all_ok = finished.iter().all(|finished| finished.outcome.is_ok());
+            let mut counted = self.0.lock().unwrap();
+            counted.push((finished.len(), all_ok));
+            finished.clear();
+        }
+    }
+
+    fn jobs(count: u32) -> Vec<Job> {
+        let records = record_with_headers(&[]);
+        let record = records.iter().next().unwrap().to_owned();
+        let scope = Arc::new(TopicScope {
+            handler: 0,
+            group: Arc::from("billing"),
+            states: States::default(),
+            captures: vec![],
+            is_ours: false,
+        });
+        let job = |index| Job {
+            record: RecordId { index, serial: 0 },
+            cx: Cx {
+                scope: scope.clone(),
+                record: record.clone(),
+                attempt: 1,
+            },
+        };
+        (0..count).map(job).collect()
+    }
+
+    /// A lane that has been sent all it will ever be sent.
+    fn lane(orders: Vec<LaneOrder>) -> (Lane, Arc<Counted>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let load = orders.iter().map(|order| match order {
+            LaneOrder::Run(jobs) => jobs.len(),
+            LaneOrder::Cancel(_) => 0,
+        });
+        let load = Arc::new(AtomicUsize::new(load.sum()));
+        orders.into_iter().for_each(|order| sender.send(order).unwrap());
+        let report = Arc::new(Counted::default());
+        let lane = Lane {
+            orders: receiver,
+            report: report.clone(),
+            load,
+        };
+        (lane, report)
+    }
+
+    fn limits() -> CallLimits {
+        CallLimits {
+            clock: Clock::real(),
+            timeout: Some(Duration::from_secs(5)),
+        }
+    }
+
+    #[test]
+    fn calls_cost_far_less_than_an_allocation_for_each_record() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let handfuls = || (0..10).map(|_| LaneOrder::Run(jobs(256))).collect();
+        let (each, each_report) = lane(handfuls());
+        let one = Arc::new(|_record: Raw| async {});
+        let for_each = allocation_counter::measure(|| runtime.block_on(run_each(one, each, limits())));
+        let (batches, batches_report) = lane(handfuls());
+        let many = Arc::new(|_batch: Batch<Raw>| async {});
+        let for_batches = allocation_counter::measure(|| runtime.block_on(run_batches(many, batches, limits())));
+        for (report, measured) in [(each_report, for_each), (batches_report, for_batches)] {
+            let counted = report.0.lock().unwrap();
+            assert_eq!(counted.iter().map(|(count, _)| count).sum::<usize>(), 2_560);
+            assert!(counted.iter().all(|(_, all_ok)| *all_ok));
+            assert!(measured.count_total < 256, "{measured:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_batch_the_call_ends_when_nobody_waits_for_any_of_it() {
+        let cancel = |index| LaneOrder::Cancel(RecordId { index, serial: 0 });
+        let (some, report) = lane(vec![LaneOrder::Run(jobs(2)), cancel(0)]);
+        let handler = Arc::new(|_batch: Batch<Raw>| async { tokio::task::yield_now().await });
+        run_batches(handler, some, limits()).await;
+        assert_eq!(report.0.lock().unwrap().first(), Some(&(2, true)), "one still waits");
+        let (all, report) = lane(vec![LaneOrder::Run(jobs(2)), cancel(0), cancel(1)]);
+        let load = all.load.clone();
+        let handler = Arc::new(|_batch: Batch<Raw>| std::future::pending::<()>());
+        run_batches(handler, all, limits()).await;
+        assert_eq!(
+            report.0.lock().unwrap().iter().map(|(count, _)| count).sum::<usize>(),
+            0
+        );
+        assert_eq!(load.load(Ordering::Relaxed), 0);
+    }
 }

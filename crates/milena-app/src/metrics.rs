@@ -39,11 +39,14 @@ impl HandlerMetrics {
         }
     }
 
-    /// Counts a call; whether it was a slow one.
-    pub(crate) fn called(&self, took_ns: u64) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    /// Counts a record, and the call it came with if it is the first of it; whether that was a slow one.
+    pub(crate) fn called(&self, took_ns: u64, call_ns: u64) -> bool {
         self.handler_ns.fetch_add(took_ns, Ordering::Relaxed);
-        let is_slow = self.slow_after_ns.is_some_and(|limit| took_ns > limit);
+        if call_ns == 0 {
+            return false;
+        }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let is_slow = self.slow_after_ns.is_some_and(|limit| call_ns > limit);
         if is_slow {
             self.slow.fetch_add(1, Ordering::Relaxed);
         }
@@ -72,8 +75,8 @@ impl HandlerMetrics {
     }
 }
 
-/// What a handler has done since the application started. Records that were tried several times are in `calls` and
-/// `failed` as often.
+/// What a handler has done since the application started, in records but for `calls` and `slow`. Those that were tried
+/// several times are in `calls` and `failed` as often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {

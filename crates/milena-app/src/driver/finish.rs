@@ -23,6 +23,7 @@ impl Report for Engine {
                 record,
                 outcome,
                 took_ns,
+                call_ns,
             } in finished.drain(..)
             {
                 if let Err(fault) = &outcome
@@ -30,7 +31,7 @@ impl Report for Engine {
                 {
                     state.last_fatal = fault.chain();
                 }
-                let outcome = self.judge(state, record, outcome, took_ns);
+                let outcome = self.judge(state, record, outcome, (took_ns, call_ns));
                 state.work.handle_finished(now_ms, record, outcome);
             }
             if !state.has_news {
@@ -43,7 +44,13 @@ impl Report for Engine {
 
 impl Engine {
     /// Keeps what may be published later, counts, and translates for the machine.
-    fn judge(&self, state: &State, record: RecordId, outcome: Result<Settled, Arc<Fault>>, took_ns: u64) -> Outcome {
+    fn judge(
+        &self,
+        state: &State,
+        record: RecordId,
+        outcome: Result<Settled, Arc<Fault>>,
+        (took_ns, call_ns): (u64, u64),
+    ) -> Outcome {
         // Nobody waits any more for one that is not there.
         let Some(payload) = state.work.payload(record) else {
             return Outcome::Done;
@@ -51,8 +58,8 @@ impl Engine {
         let metrics = self.metrics.get(payload.scope.handler);
         if let Some(metrics) = metrics {
             let (topic, place) = (payload.record.topic_partition(), payload.record.offset());
-            if metrics.called(took_ns) {
-                let took_ms = took_ns / 1_000_000;
+            if metrics.called(took_ns, call_ns) {
+                let took_ms = call_ns / 1_000_000;
                 tracing::warn!(partition = %topic, offset = place, took_ms, "a handler was slow");
             }
         }
@@ -127,6 +134,11 @@ impl Engine {
     pub(super) fn published(&self, published: &mut Vec<(RecordId, PublishResult)>) {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {
+                let counts = state.work.payload(record).is_some();
+                if result == PublishResult::Failed && self.is_transactional && counts {
+                    state.must_abort = true;
+                    self.transactions.notify_one();
+                }
                 state.work.handle_published(now_ms, record, result);
             }
         });

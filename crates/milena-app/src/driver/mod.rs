@@ -56,6 +56,7 @@ pub(crate) struct Engine {
     pub(crate) routes: Vec<Route>,
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
+    is_transactional: bool,
     lanes: Vec<Vec<LaneLink>>,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
@@ -84,6 +85,8 @@ struct State {
     last_fatal: String,
     /// Whether there is something for the next transaction.
     has_news: bool,
+    /// Whether something could not be written, so that the open transaction cannot count.
+    must_abort: bool,
     is_barrier: bool,
     is_barrier_wanted: bool,
     /// Who we are in the group of each source, as of the last records.
@@ -138,6 +141,7 @@ impl State {
             failure: None,
             last_fatal: String::new(),
             has_news: false,
+            must_abort: false,
             is_barrier: false,
             is_barrier_wanted: false,
             groups: vec![None; sources],
@@ -277,6 +281,15 @@ impl Engine {
         }
     }
 
+    /// A task of this engine. If it panics, the engine cannot go on.
+    fn watched<F: Future<Output = ()> + Send>(self: &Arc<Self>, task: F) -> impl Future<Output = ()> + Send + use<F> {
+        let watch = Watch(Arc::clone(self));
+        async move {
+            let _watch = watch;
+            task.await;
+        }
+    }
+
     /// Ends the engine because of this; the first reason counts.
     pub(crate) fn fail(&self, failure: AppError) {
         self.state().failure.get_or_insert(failure);
@@ -314,6 +327,17 @@ impl Engine {
     /// Nothing new is begun, what was begun is ended and committed.
     pub(crate) fn shut_down(&self) {
         self.act(None, |state, now_ms| state.work.handle_shutdown(now_ms));
+    }
+}
+
+/// Notices when its task panics.
+struct Watch(Arc<Engine>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(AppError::Panicked);
+        }
     }
 }
 

@@ -133,6 +133,9 @@ impl RebalanceListener for Listener {
             link.commands.notified().await;
         }
         self.engine.forget(&ids);
+        // What began again meanwhile, because a transaction did not count, goes too.
+        let left = self.engine.ids(partitions);
+        self.engine.lost(self.source, &left);
         Ok(())
     }
 

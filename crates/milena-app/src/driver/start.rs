@@ -87,8 +87,8 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
             setup: Arc::clone(&parts.setup),
         };
         source::subscribe(&mut consumer, reads, listener)?;
-        let running = source::run(engine, source, consumer, parts.limits.close_timeout);
-        started.sources.spawn(running);
+        let running = source::run(Arc::clone(&engine), source, consumer, parts.limits.close_timeout);
+        started.sources.spawn(engine.watched(running));
     }
     Ok(started)
 }
@@ -107,6 +107,7 @@ pub(crate) async fn replay(
     let mut started = start_engine(&parts, producer, 1)?;
     bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
     let running = bounded::run(Arc::clone(&started.engine), consumer);
+    let running = started.engine.watched(running);
     started.sources.spawn(running);
     Ok((started, stretches))
 }
@@ -126,14 +127,16 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Resu
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
         };
-        started.helpers.push(tokio::spawn(route.handler.lane(lane, limits)));
+        let lane = route.handler.lane(lane, limits);
+        started.helpers.push(tokio::spawn(engine.watched(lane)));
     }
     let publishing = publisher::run(Arc::clone(&engine), producer.clone(), orders);
-    started.helpers.push(tokio::spawn(publishing));
-    started.helpers.push(tokio::spawn(timer::run(Arc::clone(&engine))));
+    started.helpers.push(tokio::spawn(engine.watched(publishing)));
+    let timer = timer::run(Arc::clone(&engine));
+    started.helpers.push(tokio::spawn(engine.watched(timer)));
     if parts.delivery == Delivery::ExactlyOnce {
-        let transactions = transactions::run(engine, producer, parts.limits.window);
-        started.helpers.push(tokio::spawn(transactions));
+        let transactions = transactions::run(Arc::clone(&engine), producer, parts.limits.window);
+        started.helpers.push(tokio::spawn(engine.watched(transactions)));
     }
     Ok(started)
 }
@@ -214,6 +217,7 @@ fn build(
         metrics: metrics.collect(),
         routes: parts.routes.clone(),
         breakers: names.breakers,
+        is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,
         sources: (0..sources).map(|_| SourceLink::default()).collect(),
         publisher,

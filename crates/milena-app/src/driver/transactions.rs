@@ -32,8 +32,10 @@ async fn transact(engine: &Engine, producer: &Producer, window: Duration) -> Res
     loop {
         let mut transaction = producer.begin().await?;
         engine.open_transaction(true);
-        let offsets = engine.next_offsets(window).await;
-        let end = commit(engine, &mut transaction, &offsets).await?;
+        let (end, offsets) = match engine.next_offsets(window).await {
+            Some(offsets) => (commit(engine, &mut transaction, &offsets).await?, offsets),
+            None => (abort(&mut transaction).await?, vec![]),
+        };
         drop(transaction);
         engine.open_transaction(false);
         match end {
@@ -100,34 +102,45 @@ async fn abort(transaction: &mut Transaction<'_>) -> Result<End, TransactionCall
 }
 
 impl Engine {
-    /// Waits for a window with something in it, then for the machine to stand still.
-    async fn next_offsets(&self, window: Duration) -> Vec<CommitOffset> {
+    /// Waits for a window with something in it, then for the machine to stand still. `None` if the transaction cannot
+    /// count any more: then nothing of it comes to an end before it is aborted.
+    async fn next_offsets(&self, window: Duration) -> Option<Vec<CommitOffset>> {
         loop {
-            self.until(|state| state.has_news || state.is_barrier_wanted).await;
+            self.until(|state| state.has_news || state.is_barrier_wanted).await?;
             if !self.state().is_barrier_wanted {
                 tokio::select! {
                     () = self.clock.sleep(window) => {}
-                    () = self.until(|state| state.is_barrier_wanted) => {}
+                    wanted = self.until(|state| state.is_barrier_wanted) => wanted?,
                 }
             }
             self.act(None, |state, now_ms| {
                 (state.has_news, state.is_barrier_wanted) = (false, false);
                 state.work.begin_barrier(now_ms);
             });
-            self.until(|state| state.is_barrier).await;
+            self.until(|state| state.is_barrier).await?;
             let offsets = self.act(None, |state, now_ms| {
                 state.is_barrier = false;
                 state.work.barrier_offsets(now_ms)
             });
             if !offsets.is_empty() {
-                return offsets;
+                return Some(offsets);
             }
             self.act(None, |state, now_ms| state.work.end_barrier(now_ms, true));
         }
     }
 
-    async fn until(&self, is_so: impl Fn(&State) -> bool) {
-        while !is_so(&self.state()) {
+    /// Waits until something holds; `None` if the transaction cannot count any more.
+    async fn until(&self, is_so: impl Fn(&State) -> bool) -> Option<()> {
+        loop {
+            {
+                let state = self.state();
+                if state.must_abort {
+                    return None;
+                }
+                if is_so(&state) {
+                    return Some(());
+                }
+            }
             self.transactions.notified().await;
         }
     }
@@ -177,6 +190,8 @@ impl Engine {
             let ids: Vec<PartitionId> = state.owned.values().map(|owned| owned.id).collect();
             state.work.handle_lost(now_ms, &ids);
             state.work.end_barrier(now_ms, false);
+            // What failed with it is nobody's any more.
+            (state.must_abort, state.is_barrier) = (false, false);
             let places: Vec<(TopicPartition, SourceId)> = state
                 .owned
                 .iter()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use milena_app::prelude::*;
-use milena_test::TestBroker;
+use milena_test::{ErrorCode, TestBroker, messages::ProduceRequest};
 use tokio::sync::{Notify, mpsc};
 
 use crate::rig::{GROUP, app, committed, read_with, text, until, within};
@@ -204,5 +204,34 @@ async fn exactly_once_output_and_progress_are_one_transaction() {
     assert_eq!(text(dead[0].value()), "1-7");
     committed(&broker, GROUP, "raw", 0, 50).await;
     committed(&broker, GROUP, "raw", 1, 50).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_come_again() {
+    let broker = TestBroker::start();
+    broker.create_topic("raw", 1);
+    broker.create_topic("rich", 1);
+    broker.produce("raw", 0, (0..20).map(|number: i32| number.to_string()));
+    let refused = broker
+        .faults()
+        .on::<ProduceRequest>()
+        .times(2)
+        .answer_error(ErrorCode::InvalidRecord);
+    let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
+    let running = app(&broker)
+        .instance("one")
+        .transaction_window(Duration::from_millis(5))
+        .exactly_once("raw", enrich, |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    committed(&broker, GROUP, "raw", 0, 20).await;
+    assert_eq!(refused.struck(), 2);
+    let rich = read_with(&broker, "rich", 1, 20, "read_committed").await;
+    let mut values: Vec<&str> = rich.iter().map(|record| text(record.value())).collect();
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), 20);
     running.stop().await.unwrap();
 }
