@@ -208,7 +208,7 @@ impl TestKit {
         }
     }
 
-    /// The records of a topic.
+    /// The records of a topic that count: those of transactions when they are committed.
     pub async fn records(&self, topic: &str) -> Vec<ConsumerRecord> {
         let found = topics(&mut *self.reader.lock().await)
             .await
@@ -291,7 +291,9 @@ impl TestKit {
 }
 
 fn reader(broker: &TestBroker) -> Consumer {
-    let config = ConsumerConfig::builder(broker.bootstrap_servers()).set("auto.offset.reset", "earliest");
+    let config = ConsumerConfig::builder(broker.bootstrap_servers())
+        .set("auto.offset.reset", "earliest")
+        .set("isolation.level", "read_committed");
     Consumer::new(config).unwrap_or_else(|error| panic!("there is no consumer: {error}"))
 }
 
