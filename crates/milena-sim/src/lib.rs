@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod app;
 mod broker;
 mod checks;
 mod clients;
@@ -43,6 +44,9 @@ pub struct Failure {
 
 /// Plays one run.
 pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_history: bool) -> Outcome {
+    if scenario == Scenario::App {
+        return app::run(seed, mutation, with_history);
+    }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
     let events = simulation.play(end);
     if simulation.world.checks.failure().is_none() {

@@ -37,10 +37,34 @@ pub enum Mutation {
     ReuseEpochAfterFencing,
     /// Whatever fails is said not to be written.
     DenyWhatIsInFlight,
+    /// What is committed is what was read, not what is done (Parallel Consumer, issue 826).
+    CommitHighestSeen,
+    /// The map of a commit is written for another offset (Parallel Consumer, issue 894).
+    MapOfOtherBase,
+    /// A record from before a rebalance hides the one that is read again (Parallel Consumer, issue 875).
+    StaleResident,
+    /// What is cancelled counts as in flight for ever (Parallel Consumer, issue 547).
+    LeakInFlight,
+    /// What is committed is the latest that is done (SmallRye's latest strategy with delayed retries).
+    CommitLatest,
+    /// The offset moves before the dead letter is acknowledged.
+    DeadLettersUnawaited,
+    /// Of two records of a partition that fail, the first is forgotten (Spring Kafka, issue 4504).
+    FirstFailureLost,
+    /// The driver is ahead of its time, and what failed is tried again early.
+    WakeEarly,
+    /// A commit that never left is said to have succeeded.
+    CommitUnsent,
+    /// What a commit says to be done above its offset is not looked at.
+    ForgetMap,
+    /// A partition that may be read again is not.
+    ForgetResume,
+    /// A transaction is committed although a partition is gone of which it has records.
+    CommitSpoiled,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 29] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -58,6 +82,18 @@ impl Mutation {
         Self::LostEndIsAbort,
         Self::ReuseEpochAfterFencing,
         Self::DenyWhatIsInFlight,
+        Self::CommitHighestSeen,
+        Self::MapOfOtherBase,
+        Self::StaleResident,
+        Self::LeakInFlight,
+        Self::CommitLatest,
+        Self::DeadLettersUnawaited,
+        Self::FirstFailureLost,
+        Self::WakeEarly,
+        Self::CommitUnsent,
+        Self::ForgetMap,
+        Self::ForgetResume,
+        Self::CommitSpoiled,
     ];
 
     /// As it is named on the command line.
@@ -80,6 +116,18 @@ impl Mutation {
             Self::LostEndIsAbort => "lost-end-is-abort",
             Self::ReuseEpochAfterFencing => "reuse-epoch-after-fencing",
             Self::DenyWhatIsInFlight => "deny-what-is-in-flight",
+            Self::CommitHighestSeen => "commit-highest-seen",
+            Self::MapOfOtherBase => "map-of-other-base",
+            Self::StaleResident => "stale-resident",
+            Self::LeakInFlight => "leak-in-flight",
+            Self::CommitLatest => "commit-latest",
+            Self::DeadLettersUnawaited => "dead-letters-unawaited",
+            Self::FirstFailureLost => "first-failure-lost",
+            Self::WakeEarly => "wake-early",
+            Self::CommitUnsent => "commit-unsent",
+            Self::ForgetMap => "forget-map",
+            Self::ForgetResume => "forget-resume",
+            Self::CommitSpoiled => "commit-spoiled",
         }
     }
 

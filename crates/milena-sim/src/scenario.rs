@@ -30,15 +30,18 @@ pub enum Scenario {
     Transactions,
     /// Real senders: plain ones, and ones that copy in transactions.
     Producers,
+    /// Applications that handle what they read.
+    App,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
         Self::Transactions,
         Self::Producers,
+        Self::App,
     ];
 
     /// As it is named on the command line.
@@ -49,6 +52,7 @@ impl Scenario {
             Self::Migration => "migration",
             Self::Transactions => "transactions",
             Self::Producers => "producers",
+            Self::App => "app",
         }
     }
 
@@ -156,7 +160,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
         let is_classic = match scenario {
             Scenario::Classic => true,
             Scenario::Consumer => false,
-            Scenario::Migration | Scenario::Transactions | Scenario::Producers => random.below(2) == 0,
+            _ => random.below(2) == 0,
         };
         let instance = (random.below(3) == 0).then(|| ByteString::from(format!("instance-{number}")));
         // One more process with the instance id of another, as after a failed stop.

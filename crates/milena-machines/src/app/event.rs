@@ -176,7 +176,8 @@ pub enum Action {
         source: SourceId,
         offsets: Vec<CommitOffset>,
     },
-    /// Nobody waits for its handler any more. The id is dead already.
+    /// Nobody waits any more for its handler, or for what was to be published of it; the next owner reads it again, unless
+    /// delivery is at most once. The id is dead already.
     Cancel(RecordId),
     /// All that can be done for it is done: the group may have it. The id is dead already.
     Released(PartitionId),

@@ -70,6 +70,7 @@ struct Queue {
     /// How many of its records are out.
     out: u32,
     ready: bool,
+    prev_ready: u32,
     next_ready: u32,
 }
 
@@ -445,6 +446,7 @@ impl<T: Keyed> Lanes<T> {
             tail: NONE,
             out: 0,
             ready: false,
+            prev_ready: NONE,
             next_ready: NONE,
         };
         let index = self.queues.take(|| queue);
@@ -512,8 +514,6 @@ impl<T: Keyed> Lanes<T> {
         let Some(queue) = self.queues.get_mut(index) else {
             return;
         };
-        queue.ready = true;
-        queue.next_ready = NONE;
         let partition = queue.partition;
         let Some(lane) = self.partitions.get_mut(partition as usize) else {
             return;
@@ -522,6 +522,8 @@ impl<T: Keyed> Lanes<T> {
         if before == NONE {
             lane.ready_head = index;
         }
+        queue.ready = true;
+        (queue.prev_ready, queue.next_ready) = (before, NONE);
         if let Some(queue) = self.queues.get_mut(before) {
             queue.next_ready = index;
         }
@@ -529,34 +531,32 @@ impl<T: Keyed> Lanes<T> {
     }
 
     fn pop_ready(&mut self, partition: u32) -> Option<u32> {
-        let lane = self.partitions.get_mut(partition as usize)?;
-        let index = lane.ready_head;
-        let queue = self.queues.get_mut(index)?;
-        lane.ready_head = queue.next_ready;
-        if lane.ready_head == NONE {
-            lane.ready_tail = NONE;
-        }
-        queue.ready = false;
+        let index = self.partitions.get(partition as usize)?.ready_head;
+        self.queues.get(index)?;
+        self.unready(index);
         Some(index)
     }
 
-    /// Takes a queue out of line. Only records that are forgotten before their turn lead here.
+    /// Takes a queue out of line.
     fn unready(&mut self, index: u32) {
-        let Some(queue) = self.queues.get(index).copied().filter(|queue| queue.ready) else {
+        let Some(queue) = self.queues.get_mut(index).filter(|queue| queue.ready) else {
             return;
         };
-        let Some(lane) = self.partitions.get(queue.partition as usize).copied() else {
-            return;
-        };
-        let mut in_line = vec![];
-        let mut at = lane.ready_head;
-        while let Some(other) = self.queues.get(at) {
-            in_line.push(at);
-            at = other.next_ready;
+        queue.ready = false;
+        let (partition, prev, next) = (queue.partition, queue.prev_ready, queue.next_ready);
+        if let Some(queue) = self.queues.get_mut(prev) {
+            queue.next_ready = next;
         }
-        while self.pop_ready(queue.partition).is_some() {}
-        for other in in_line.into_iter().filter(|other| *other != index) {
-            self.push_ready(other);
+        if let Some(queue) = self.queues.get_mut(next) {
+            queue.prev_ready = prev;
+        }
+        if let Some(lane) = self.partitions.get_mut(partition as usize) {
+            if prev == NONE {
+                lane.ready_head = next;
+            }
+            if next == NONE {
+                lane.ready_tail = prev;
+            }
         }
     }
 

@@ -127,3 +127,63 @@ fn batches_in_flight_that_are_said_not_to_be_written() {
         "said not to be written",
     );
 }
+
+#[test]
+fn commits_of_what_was_read_and_not_done() {
+    finds(Mutation::CommitHighestSeen, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn maps_that_are_written_for_another_offset() {
+    finds(Mutation::MapOfOtherBase, Scenario::App, 100, "says that");
+}
+
+#[test]
+fn records_that_are_taken_for_those_of_an_earlier_assignment() {
+    finds(Mutation::StaleResident, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn counters_that_remember_what_was_cancelled() {
+    finds(Mutation::LeakInFlight, Scenario::App, 500, "still");
+}
+
+#[test]
+fn commits_of_the_latest_that_is_done() {
+    finds(Mutation::CommitLatest, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn dead_letters_that_nobody_waits_for() {
+    finds(Mutation::DeadLettersUnawaited, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn failures_that_hide_an_earlier_one() {
+    finds(Mutation::FirstFailureLost, Scenario::App, 100, "done");
+}
+
+#[test]
+fn records_that_are_tried_again_early() {
+    finds(Mutation::WakeEarly, Scenario::App, 100, "early");
+}
+
+#[test]
+fn commits_that_were_never_sent() {
+    finds(Mutation::CommitUnsent, Scenario::App, 100, "without a word");
+}
+
+#[test]
+fn maps_that_are_not_looked_at() {
+    finds(Mutation::ForgetMap, Scenario::App, 100, "is repeated");
+}
+
+#[test]
+fn partitions_that_are_never_resumed() {
+    finds(Mutation::ForgetResume, Scenario::App, 100, "was never resumed");
+}
+
+#[test]
+fn transactions_with_records_of_partitions_that_are_gone() {
+    finds(Mutation::CommitSpoiled, Scenario::App, 500, "exactly once");
+}

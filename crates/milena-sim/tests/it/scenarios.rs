@@ -33,6 +33,11 @@ fn producers() {
     play(Scenario::Producers, 400);
 }
 
+#[test]
+fn applications() {
+    play(Scenario::App, 1_500);
+}
+
 /// Otherwise a seed would be no way to see a failure again.
 #[test]
 fn a_seed_decides_everything() {

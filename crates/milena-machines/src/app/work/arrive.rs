@@ -58,6 +58,9 @@ impl<T: Keyed> Work<T> {
         }
         found.tracker.advance(next_offset);
         let source = found.source;
+        if self.config.delivery == Delivery::AtMostOnce {
+            return self.note_staged(now_ms, source);
+        }
         self.note_done(now_ms, source);
     }
 
@@ -100,7 +103,11 @@ impl<T: Keyed> Work<T> {
             if let Some(found) = self.at_mut(partition) {
                 found.staged.pop_front();
             }
+            let bytes = self.lanes.entry(index).map_or(0, |entry| entry.bytes);
             self.lanes.enqueue(index);
+            if is_tier {
+                self.count_due(now_ms, partition, bytes);
+            }
         }
         self.set_pause(now_ms, partition, PauseReason::NotDue, due_ms.is_some());
         self.set_pause(now_ms, partition, PauseReason::Map, waits_for_map);

@@ -70,6 +70,9 @@ impl<T: Keyed> Work<T> {
         self.pause_new(now_ms, index);
         self.timers
             .set_no_later(super::Timer::Watch, now_ms.saturating_add(self.config.stall_ms));
+        if self.shutting_down {
+            self.handle_revoking(now_ms, &[id]);
+        }
         id
     }
 

@@ -34,41 +34,42 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    /// What to send to the transaction: up to where partitions are done, and what is done above that. Empty before
-    /// [`Action::Barrier`].
-    pub fn barrier_offsets(&mut self, _now_ms: i64) -> Vec<CommitOffset> {
-        if !matches!(self.barrier, Barrier::Reached | Barrier::Taken(_)) {
-            return vec![];
+    /// What to send to the transaction: up to where partitions are done, and what is done above that. Nothing before
+    /// [`Action::Barrier`], or if the transaction must be aborted: a partition is gone of which it has records.
+    pub fn barrier_offsets(&mut self, _now_ms: i64) -> Option<Vec<CommitOffset>> {
+        if self.spoiled || !matches!(self.barrier, Barrier::Reached | Barrier::Taken(_)) {
+            return None;
         }
         let (offsets, snapshots) = self.snapshot(|_| true);
         self.barrier = Barrier::Taken(snapshots);
-        offsets
+        Some(offsets)
     }
 
-    /// The transaction has ended, and records are handed out again. If it was aborted, all that [`Self::touched`] names
-    /// must be read again: tell that it is lost and assigned anew.
-    pub fn end_barrier(&mut self, now_ms: i64, committed: bool) {
-        let Barrier::Taken(snapshots) = std::mem::replace(&mut self.barrier, Barrier::Open) else {
-            return;
-        };
-        if !committed {
-            return;
-        }
+    /// The transaction has ended, and records are handed out again. If it was aborted, gives the partitions that must be
+    /// read again: tell that they are lost, and assigned anew if they are still ours.
+    pub fn end_barrier(&mut self, now_ms: i64, committed: bool) -> Vec<PartitionId> {
+        let barrier = std::mem::replace(&mut self.barrier, Barrier::Open);
+        self.spoiled = false;
+        let mut touched = vec![];
         for index in 0..self.partitions.len() {
-            if let Some(partition) = self.at_mut(index) {
+            if let Some(partition) = self.at_mut(index).filter(|partition| partition.commit.touched) {
                 partition.commit.touched = false;
+                touched.push(partition.id);
             }
         }
-        self.totals.commits += 1;
-        self.committed(now_ms, &snapshots);
+        match barrier {
+            Barrier::Taken(snapshots) if committed => {
+                self.totals.commits += 1;
+                self.committed(now_ms, &snapshots);
+                vec![]
+            }
+            _ => touched,
+        }
     }
 
-    /// The partitions of which records were handed out since the last transaction was committed.
-    pub fn touched(&self) -> Vec<PartitionId> {
-        self.all()
-            .filter(|partition| partition.commit.touched)
-            .map(|partition| partition.id)
-            .collect()
+    /// Whether a transaction would have offsets to tell.
+    pub fn has_uncommitted(&self) -> bool {
+        self.all().any(|partition| partition.is_dirty())
     }
 
     pub(super) fn check_barrier(&mut self) {

@@ -68,6 +68,7 @@ impl<T: Keyed> Work<T> {
         };
         found.dirty_since_ms = still_dirty.then_some(now_ms);
         if !still_dirty {
+            found.hurry = false;
             return self.timers.cancel(&Timer::Commit(source.0));
         }
         if backoff_ms > 0 {

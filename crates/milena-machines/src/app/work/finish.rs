@@ -231,6 +231,7 @@ impl<T: Keyed> Work<T> {
     fn not_published(&mut self, now_ms: i64, index: u32, partition: u32, story: Story) {
         self.totals.publish_failures += 1;
         if self.gives_back(partition) {
+            self.tell_cancelled(index);
             return self.give_up(now_ms, index);
         }
         let doubled = 1_i64.checked_shl(story.publish_failures.min(20)).unwrap_or(1);
@@ -352,11 +353,8 @@ impl<T: Keyed> Work<T> {
     /// A record is not kept any longer.
     pub(super) fn forget(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
-        let (partition, bytes) = (entry.partition, entry.bytes);
-        let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
-            return;
-        };
+        let (partition, bytes, was_due) = (entry.partition, entry.bytes, entry.state != State::Staged);
         self.lanes.remove(index);
-        self.count_out(now_ms, partition, handler, bytes);
+        self.count_out(now_ms, partition, was_due, bytes);
     }
 }

@@ -82,6 +82,8 @@ pub struct Work<T> {
     shutting_down: bool,
     closed: bool,
     barrier: Barrier,
+    /// A partition is gone of which the transaction has records.
+    spoiled: bool,
     last_call: u64,
     /// The handler whose turn it is.
     turn: usize,
@@ -114,6 +116,7 @@ impl<T: Keyed> Work<T> {
             shutting_down: false,
             closed: false,
             barrier: Barrier::Open,
+            spoiled: false,
             last_call: 0,
             turn: 0,
             totals: Totals::default(),

@@ -1,7 +1,10 @@
 //! What holds partitions back: bounds, breakers, users.
 
 use super::{
-    super::{Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, PauseSet, pauses::Change},
+    super::{
+        Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, PauseSet, Role, lanes::Gauge,
+        pauses::Change,
+    },
     Timer, Work,
     partition::Phase,
 };
@@ -67,28 +70,42 @@ impl<T: Keyed> Work<T> {
         self.lanes.block(index, blocked);
     }
 
-    /// A record is kept from now on.
+    /// A record is kept from now on. What is not due yet counts for its partition alone: it must not keep others waiting.
     pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, bytes: u32) {
-        self.global.add(bytes);
-        if let Some(handler) = self.handler_mut(handler) {
-            handler.gauge.add(bytes);
-        }
-        if let Some(partition) = self.at_mut(index) {
-            partition.gauge.add(bytes);
+        let Some(partition) = self.at_mut(index) else { return };
+        partition.gauge.add(bytes);
+        if matches!(partition.role, Role::Main) {
+            self.count_shared(handler, bytes, true);
         }
         self.check_bounds(now_ms, index, handler);
     }
 
+    /// A record of a retry topic is due.
+    pub(super) fn count_due(&mut self, now_ms: i64, index: u32, bytes: u32) {
+        let Some(handler) = self.at(index).map(|partition| partition.handler) else {
+            return;
+        };
+        self.count_shared(handler, bytes, true);
+        self.check_bounds(now_ms, index, handler);
+    }
+
     /// A record is kept no longer.
-    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, handler: HandlerId, bytes: u32) {
-        self.global.remove(bytes);
-        if let Some(handler) = self.handler_mut(handler) {
-            handler.gauge.remove(bytes);
-        }
-        if let Some(partition) = self.at_mut(index) {
-            partition.gauge.remove(bytes);
+    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, was_due: bool, bytes: u32) {
+        let Some(partition) = self.at_mut(index) else { return };
+        partition.gauge.remove(bytes);
+        let handler = partition.handler;
+        if was_due || matches!(partition.role, Role::Main) {
+            self.count_shared(handler, bytes, false);
         }
         self.check_bounds(now_ms, index, handler);
+    }
+
+    fn count_shared(&mut self, handler: HandlerId, bytes: u32, comes: bool) {
+        let change = if comes { Gauge::add } else { Gauge::remove };
+        change(&mut self.global, bytes);
+        if let Some(handler) = self.handler_mut(handler) {
+            change(&mut handler.gauge, bytes);
+        }
     }
 
     fn check_bounds(&mut self, now_ms: i64, index: u32, handler: HandlerId) {

@@ -96,7 +96,26 @@ impl<T: Keyed> Work<T> {
             found.parked = found.parked.saturating_sub(u32::from(state == State::Parked));
             found.unpublished = found.unpublished.saturating_sub(u32::from(state == State::Unpublished));
         }
+        self.tell_cancelled(index);
         self.forget(now_ms, index);
+    }
+
+    /// Tells that nobody waits for a record any longer, if somebody could still do something about it, or it is lost.
+    pub(super) fn tell_cancelled(&mut self, index: u32) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let is_told = match entry.state {
+            State::InHandler | State::Publishing | State::Unpublished => true,
+            State::Waiting | State::Parked => self.config.delivery == Delivery::AtMostOnce,
+            State::Staged | State::Free => false,
+        };
+        if is_told {
+            let record = RecordId {
+                index,
+                serial: entry.serial,
+            };
+            self.totals.cancelled += 1;
+            self.actions.push_back(Action::Cancel(record));
+        }
     }
 
     /// Goes on with giving a partition back when nothing of it is left.
@@ -203,30 +222,23 @@ impl<T: Keyed> Work<T> {
             return;
         };
         self.partitions.give_back(index);
+        self.spoiled |= partition.commit.touched && self.config.delivery == Delivery::ExactlyOnce;
         let percent = self.config.partition_percent;
         if let Some(handler) = self.handler_mut(partition.handler) {
             handler.change_partitions(false, percent);
         }
     }
 
-    /// Nobody waits for a record any longer.
     fn cancel(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
-        let record = RecordId {
-            index,
-            serial: entry.serial,
-        };
         let (state, call, partition) = (entry.state, entry.story.call, entry.partition);
         if state == State::InHandler
             && let Some(handler) = self.at(partition).map(|partition| partition.handler)
         {
             self.call_ended(now_ms, handler, call, None);
         }
+        self.tell_cancelled(index);
         self.forget(now_ms, index);
-        if matches!(state, State::InHandler | State::Publishing) {
-            self.totals.cancelled += 1;
-            self.actions.push_back(Action::Cancel(record));
-        }
     }
 
     pub(super) fn check_closed(&mut self) {

@@ -1,6 +1,6 @@
 use milena_machines::app::{
-    Action, BatchConfig, BulkheadId, Failure, HandlerConfig, Limits, Order, Outcome, PauseReason, RateConfig, StallWhy,
-    WorkConfig,
+    Action, BatchConfig, BulkheadId, Failure, HandlerConfig, Limits, Order, Outcome, PauseReason, RateConfig, Role,
+    StallWhy, WorkConfig,
 };
 
 use super::rig::{Rig, config, handler};
@@ -174,4 +174,37 @@ fn what_does_not_move_is_reported_with_its_cause() {
         panic!("{said:?}")
     };
     assert!(for_ms >= 60_000);
+}
+
+/// Otherwise records that wait for minutes would stop all others.
+#[test]
+fn what_is_not_due_counts_for_its_partition_alone() {
+    let limits = Limits {
+        records_high: 8,
+        records_low: 4,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(WorkConfig {
+        limits,
+        ..config(unordered())
+    });
+    let role = Role::Tier {
+        index: 0,
+        delay_ms: 60_000,
+    };
+    let [main, tier] = [rig.assign(0), rig.assign_at(1, role, 0, None)];
+    for offset in 0..20 {
+        rig.read(tier, offset, "");
+    }
+    assert!(rig.work.pauses(main).unwrap().is_empty());
+    assert_eq!(rig.work.status().records, 0);
+    rig.advance(60_000);
+    assert!(rig.work.pauses(main).unwrap().contains(PauseReason::Global));
+    let all = rig.dispatch();
+    assert_eq!(all.len(), 20);
+    for dispatched in all {
+        rig.finish(dispatched.record, Outcome::Done);
+    }
+    assert!(rig.work.pauses(main).unwrap().is_empty());
+    assert_eq!((rig.work.status().records, rig.work.status().bytes), (0, 0));
 }

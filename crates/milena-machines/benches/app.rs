@@ -1,0 +1,174 @@
+//! What the machine of an application costs for each record.
+//!
+//! `cargo bench -p milena-machines --bench app`
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use milena_machines::{
+    Random, TopicPartition,
+    app::{
+        Accepted, Arrival, Assignment, HandlerConfig, HandlerId, Keyed, Limits, Order, Outcome, PartitionId, Role,
+        SourceId, Work, WorkConfig,
+        offset_map::{self, Room},
+        tracker::Tracker,
+    },
+};
+
+fn main() {
+    divan::main();
+}
+
+const ROOM: Room = Room {
+    chars: 4_096,
+    wide: true,
+};
+
+/// The offsets in an order that has nothing to do with them.
+fn shuffled(count: i64) -> Vec<i64> {
+    let mut random = Random::new(1);
+    let mut offsets: Vec<i64> = (0..count).collect();
+    for at in (1..offsets.len()).rev() {
+        offsets.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    offsets
+}
+
+fn delivered(count: i64) -> Tracker {
+    let mut tracker = Tracker::new(1, 0, vec![]);
+    for offset in 0..count {
+        tracker.deliver(offset, None, 100);
+    }
+    tracker
+}
+
+/// Completions in any order, each with a look at what to commit.
+#[divan::bench(args = [1_000, 100_000, 1_000_000])]
+fn complete(bencher: Bencher<'_, '_>, count: i64) {
+    let order = shuffled(count);
+    bencher
+        .counter(ItemsCount::new(count as u64))
+        .with_inputs(|| delivered(count))
+        .bench_local_refs(|tracker| {
+            for offset in &order {
+                tracker.complete(1, *offset, 100);
+                black_box(tracker.frontier());
+            }
+        });
+}
+
+#[divan::bench(args = [1_000, 1_000_000])]
+fn deliver(bencher: Bencher<'_, '_>, count: i64) {
+    bencher
+        .counter(ItemsCount::new(count as u64))
+        .bench_local(|| delivered(count));
+}
+
+/// A million offsets above the commit, so many in a hundred unfinished.
+#[divan::bench(args = [1, 10, 50])]
+fn encode(bencher: Bencher<'_, '_>, holes_percent: u64) {
+    let mut random = Random::new(2);
+    let mut tracker = delivered(1_000_000);
+    for offset in 1..1_000_000 {
+        if random.below(100) >= holes_percent {
+            tracker.complete(1, offset, 100);
+        }
+    }
+    bencher.bench_local(|| offset_map::encode(&tracker, ROOM));
+}
+
+#[divan::bench]
+fn decode(bencher: Bencher<'_, '_>) {
+    let mut random = Random::new(3);
+    let mut tracker = delivered(60_000);
+    for offset in 1..60_000 {
+        if random.below(2) == 0 {
+            tracker.complete(1, offset, 100);
+        }
+    }
+    let text = offset_map::encode(&tracker, ROOM).text;
+    bencher.bench_local(|| offset_map::decode(&text, 0));
+}
+
+struct Record {
+    key: [u8; 8],
+}
+
+impl Keyed for Record {
+    fn key(&self) -> Option<&[u8]> {
+        Some(&self.key)
+    }
+}
+
+const PARTITIONS: i32 = 8;
+const RECORDS: u64 = 65_536;
+
+fn work(order: Order) -> (Work<Record>, Vec<PartitionId>) {
+    let limits = Limits {
+        records_high: 1 << 30,
+        bytes_high: 1 << 40,
+        ..Limits::default()
+    };
+    let handler = HandlerConfig {
+        order,
+        limits,
+        ..HandlerConfig::default()
+    };
+    let config = WorkConfig {
+        handlers: vec![handler],
+        limits,
+        ..WorkConfig::default()
+    };
+    let mut work = Work::new(config, 1).expect("the configuration is sound");
+    let assign = |partition| Assignment {
+        partition: TopicPartition::new("orders", partition),
+        source: SourceId(0),
+        handler: HandlerId(0),
+        role: Role::Main,
+        position: 0,
+        committed: None,
+    };
+    let ids = (0..PARTITIONS)
+        .map(|partition| work.handle_assigned(0, assign(partition)))
+        .collect();
+    (work, ids)
+}
+
+/// The whole way of a record: it arrives in polls of 512, is handed out in batches of 64, and is done. 1,000 keys, of which
+/// some are far more frequent than others.
+#[divan::bench(args = [Order::Key, Order::Partition, Order::Unordered])]
+fn whole_way(bencher: Bencher<'_, '_>, order: Order) {
+    let (mut work, ids) = work(order);
+    let mut random = Random::new(4);
+    let keys: Vec<[u8; 8]> = (0..RECORDS)
+        .map(|_| {
+            let spread = 1 + random.below(1_000);
+            (random.below(1_000) / spread).to_be_bytes()
+        })
+        .collect();
+    let mut next = vec![0; ids.len()];
+    let mut now_ms = 0;
+    let mut out = Vec::with_capacity(64);
+    bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| {
+        for poll in keys.chunks(512) {
+            now_ms += 1;
+            for (at, key) in poll.iter().enumerate() {
+                let (id, offset) = (ids[at % ids.len()], &mut next[at % ids.len()]);
+                let arrival = Arrival {
+                    offset: *offset,
+                    leader_epoch: Some(1),
+                    bytes: 100,
+                    retry: None,
+                    payload: Record { key: *key },
+                };
+                *offset += 1;
+                assert_ne!(work.accept(now_ms, id, arrival), Accepted::Stale);
+            }
+            while work.poll_dispatch(now_ms, 64, &mut out).is_some() {
+                for dispatched in &out {
+                    work.handle_finished(now_ms, dispatched.record, Outcome::Done);
+                }
+            }
+            while work.poll_action().is_some() {}
+        }
+        assert_eq!(work.status().records, 0);
+    });
+}

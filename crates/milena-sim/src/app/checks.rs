@@ -1,0 +1,268 @@
+//! What must hold, whatever goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, offset_map, tracker::Finished};
+
+use super::{
+    Life,
+    cluster::{Cluster, name},
+    driver::Run,
+    plan::Plan,
+    record::Record,
+};
+
+/// Offsets of one log that are handled one after the other: an assignment, and a key if keys have an order of their own.
+type Lane = (u64, PartitionId, Option<Option<[u8; 1]>>);
+
+#[derive(Debug)]
+pub(super) struct Checks {
+    pub(super) failure: Option<String>,
+    /// What is done for good, by log and offset: handled, or acknowledged in another topic.
+    settled: BTreeSet<(usize, i64)>,
+    /// What an assignment is done with, and be it in a transaction that has not ended.
+    over: BTreeSet<(u64, PartitionId, i64)>,
+    /// How often the effect of a record was brought about, and how often it was given up.
+    effects: BTreeMap<u64, u32>,
+    dead: BTreeMap<u64, u32>,
+    lanes: BTreeMap<Lane, Started>,
+    /// When a record may be tried again, and how often it failed in its place.
+    waits: BTreeMap<(u64, PartitionId, i64), (i64, u32)>,
+    /// At most once: who began with what.
+    begun: BTreeMap<(usize, i64), (u64, PartitionId)>,
+    /// Something was taken away by force.
+    pub(super) forced: bool,
+}
+
+/// What has begun in a lane.
+#[derive(Debug, Default)]
+struct Started {
+    highest: Option<i64>,
+    /// What may not be done, and in which call it began.
+    open: BTreeMap<i64, u64>,
+}
+
+impl Checks {
+    pub(super) fn new(_plan: &Plan) -> Self {
+        Self {
+            failure: None,
+            settled: BTreeSet::new(),
+            over: BTreeSet::new(),
+            effects: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            forced: false,
+        }
+    }
+
+    pub(super) fn fail(&mut self, what: String) {
+        self.failure.get_or_insert(what);
+    }
+
+    pub(super) fn crashed(&mut self) {
+        self.forced = true;
+    }
+
+    pub(super) fn effect(&mut self, id: u64) {
+        *self.effects.entry(id).or_default() += 1;
+    }
+
+    pub(super) fn died(&mut self, id: u64) {
+        *self.dead.entry(id).or_default() += 1;
+    }
+
+    pub(super) fn settle(&mut self, partition: usize, offset: i64) {
+        self.settled.insert((partition, offset));
+    }
+
+    /// Its assignment is done with a record.
+    pub(super) fn over(&mut self, run: &Run) {
+        self.over.insert((run.life.number, run.id, run.offset));
+    }
+
+    pub(super) fn is_settled(&self, partition: usize, offset: i64) -> bool {
+        self.settled.contains(&(partition, offset))
+    }
+
+    /// A handler begins.
+    pub(super) fn started(&mut self, now: i64, plan: &Plan, cluster: &Cluster, run: &Run) {
+        let place = format!("{} offset {}", name(plan, run.partition), run.offset);
+        if run.base.as_ref().is_some_and(|base| base.tells(run.offset)) {
+            self.fail(format!("{place} is repeated although the commit says that it is done"));
+        }
+        let due = run.data.retry.and_then(|retry| retry.due_ms);
+        let wait = self
+            .waits
+            .get(&(run.life.number, run.id, run.offset))
+            .map(|wait| wait.0);
+        if due.into_iter().chain(wait).any(|at| at > now) {
+            self.fail(format!("{place} is tried again early"));
+        }
+        if plan.config.delivery == Delivery::AtMostOnce {
+            let committed = cluster.committed[run.partition]
+                .as_ref()
+                .map_or(0, |committed| committed.offset);
+            if run.offset >= committed {
+                self.fail(format!("{place} is handed out, but {committed} is committed"));
+            }
+            let who = (run.life.number, run.id);
+            if *self.begun.entry((run.partition, run.offset)).or_insert(who) != who {
+                self.fail(format!("{place} is handed out twice"));
+            }
+        }
+        self.check_order(plan, run, &place);
+    }
+
+    fn check_order(&mut self, plan: &Plan, run: &Run, place: &str) {
+        let handler = plan.handler();
+        let key = match (handler.order, run.data.key, handler.null_key) {
+            (Order::Unordered, ..) | (Order::Key, None, NullKey::Unordered) => return,
+            (Order::Partition, ..) => None,
+            (Order::Key, key, _) => Some(key),
+        };
+        let over = &self.over;
+        let lane = self.lanes.entry((run.life.number, run.id, key)).or_default();
+        lane.open
+            .retain(|offset, _| !over.contains(&(run.life.number, run.id, *offset)));
+        let is_new = !lane.open.contains_key(&run.offset);
+        let overtaken = lane
+            .open
+            .iter()
+            .find(|(offset, call)| **offset < run.offset && **call != run.call);
+        let overtaken = overtaken.map(|(offset, _)| *offset);
+        let late = is_new && lane.highest.is_some_and(|highest| run.offset < highest);
+        lane.open.insert(run.offset, run.call);
+        lane.highest = lane.highest.max(Some(run.offset));
+        if let Some(offset) = overtaken {
+            self.fail(format!("{place} begins before {offset}, which has its key, is done"));
+        } else if late {
+            self.fail(format!("{place} is out of order"));
+        }
+    }
+
+    /// A handler failed, and how long that must be waited for.
+    pub(super) fn failed(&mut self, now: i64, plan: &Plan, run: &Run) {
+        let retry = &plan.handler().retry;
+        let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
+        wait.1 += 1;
+        let plain = (retry.first_ms << (wait.1 - 1).min(20)).min(retry.max_ms);
+        wait.0 = now + plain - plain * i64::from(retry.jitter_percent) / 100 - 1;
+    }
+
+    pub(super) fn asked_for_later(&mut self, now: i64, run: &Run) {
+        let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
+        wait.0 = now + 70;
+    }
+
+    /// The group accepts a commit.
+    pub(super) fn committed(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, commit: &Committed) {
+        let place = name(plan, partition);
+        let before = cluster.committed[partition]
+            .as_ref()
+            .map_or(0, |committed| committed.offset);
+        if commit.offset < before {
+            self.fail(format!(
+                "the commit of {place} goes back from {before} to {}",
+                commit.offset
+            ));
+        }
+        if plan.config.delivery == Delivery::AtMostOnce {
+            return;
+        }
+        let undone = |range: Finished| {
+            let mut records = cluster.logs[partition].range(range.start..range.end.max(range.start));
+            records
+                .find(|(offset, _)| !self.is_settled(partition, **offset))
+                .map(|(offset, _)| *offset)
+        };
+        let start = before.min(commit.offset);
+        let below = undone(Finished {
+            start,
+            end: commit.offset,
+        });
+        let map = offset_map::decode(&commit.metadata, commit.offset);
+        let above = map.clone().unwrap_or_default().into_iter().find_map(undone);
+        if let Some(offset) = below {
+            self.fail(format!(
+                "{place} is committed up to {}, but {offset} is not done",
+                commit.offset
+            ));
+        }
+        if let Some(offset) = above {
+            self.fail(format!("the commit of {place} says that {offset} is done"));
+        }
+        if let Err(error) = map {
+            self.fail(format!("the map of {place} cannot be read: {error}"));
+        }
+    }
+
+    /// A partition was given back as it should be: the group knows all that was done.
+    pub(super) fn released(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, done: &BTreeSet<i64>) {
+        let base = Base::new(cluster.committed[partition].as_ref());
+        if let Some(offset) = done.iter().find(|offset| !base.tells(**offset)) {
+            let place = name(plan, partition);
+            self.fail(format!("{place} was given back without a word that {offset} is done"));
+        }
+    }
+
+    /// Once all has been well for long enough.
+    pub(super) fn settled(&mut self, plan: &Plan, cluster: &Cluster) {
+        for partition in 0..plan.partitions {
+            for Record { id, .. } in cluster.logs[partition].values() {
+                let [effects, dead] = [&self.effects, &self.dead].map(|map| map.get(id).copied().unwrap_or(0));
+                let times = effects + dead;
+                let what = match plan.config.delivery {
+                    Delivery::AtLeastOnce if times == 0 => "is lost",
+                    Delivery::AtMostOnce if times == 0 && !self.forced => "is lost",
+                    Delivery::AtMostOnce if times > 1 => "is done more than once",
+                    Delivery::ExactlyOnce if times != 1 => "is not done exactly once",
+                    _ => continue,
+                };
+                return self.fail(format!(
+                    "record {id} {what}: {effects} times done, {dead} times given up"
+                ));
+            }
+        }
+    }
+}
+
+/// What the group knew when a partition was assigned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Base {
+    offset: i64,
+    finished: Vec<Finished>,
+}
+
+impl Base {
+    pub(super) fn new(committed: Option<&Committed>) -> Self {
+        let Some(committed) = committed else {
+            return Self::default();
+        };
+        Self {
+            offset: committed.offset,
+            finished: offset_map::decode(&committed.metadata, committed.offset).unwrap_or_default(),
+        }
+    }
+
+    fn tells(&self, offset: i64) -> bool {
+        offset < self.offset
+            || self
+                .finished
+                .iter()
+                .any(|range| range.start <= offset && offset < range.end)
+    }
+}
+
+/// Who may have how many calls while a breaker is careful.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    pub(super) under_way: BTreeSet<milena_machines::app::RecordId>,
+}
+
+impl Life {
+    pub(super) fn tag(self) -> String {
+        format!("{}.{}", self.instance, self.number)
+    }
+}

@@ -1,0 +1,185 @@
+//! The logs and the group, as simply as can be.
+
+use std::collections::BTreeMap;
+
+use milena_machines::{
+    Random, TopicPartition,
+    app::{Committed, PartitionId},
+};
+
+use super::{Life, plan::Plan, record::Record};
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    /// The main partitions, then those of each retry topic. Offsets without a record never had one.
+    pub(super) logs: Vec<BTreeMap<i64, Record>>,
+    ends: Vec<i64>,
+    pub(super) committed: Vec<Option<Committed>>,
+    members: Vec<Life>,
+    owners: Vec<Option<Owner>>,
+    last_id: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    life: Life,
+    /// What the owner calls it, once it has it.
+    id: Option<PartitionId>,
+    revoking: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    Assign(Life, usize),
+    Revoke(Life, usize),
+}
+
+impl Cluster {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let logs = plan.logs();
+        Self {
+            logs: vec![BTreeMap::new(); logs],
+            ends: vec![0; logs],
+            committed: vec![None; logs],
+            members: vec![],
+            owners: vec![None; logs],
+            last_id: 0,
+        }
+    }
+
+    pub(super) fn produce(&mut self, plan: &Plan, random: &mut Random) {
+        let partition = random.below(plan.partitions as u64) as usize;
+        for _ in 0..1 + random.below(6) {
+            if random.below(6) == 0 {
+                self.ends[partition] += 1 + random.below(3) as i64;
+            }
+            self.last_id += 1;
+            let record = Record::random(self.last_id, partition, random);
+            self.append(partition, record);
+        }
+    }
+
+    pub(super) fn append(&mut self, partition: usize, record: Record) {
+        self.logs[partition].insert(self.ends[partition], record);
+        self.ends[partition] += 1;
+    }
+
+    pub(super) fn join(&mut self, life: Life) {
+        self.members.push(life);
+    }
+
+    /// It wants nothing any more, and gives back what it has.
+    pub(super) fn leave(&mut self, life: Life) {
+        self.members.retain(|member| *member != life);
+    }
+
+    /// It is no member any more, and has nothing.
+    pub(super) fn expire(&mut self, life: Life) {
+        self.members.retain(|member| *member != life);
+        self.release_all(life);
+    }
+
+    /// It stays a member, but what it has is taken.
+    pub(super) fn expel(&mut self, life: Life) -> Vec<usize> {
+        self.release_all(life)
+    }
+
+    fn release_all(&mut self, life: Life) -> Vec<usize> {
+        let mut released = vec![];
+        for (partition, owner) in self.owners.iter_mut().enumerate() {
+            if owner.is_some_and(|owner| owner.life == life) {
+                *owner = None;
+                released.push(partition);
+            }
+        }
+        released
+    }
+
+    pub(super) fn release(&mut self, life: Life, partition: usize, id: PartitionId) {
+        if self.is_owner(life, partition, id) {
+            self.owners[partition] = None;
+        }
+    }
+
+    pub(super) fn is_owner(&self, life: Life, partition: usize, id: PartitionId) -> bool {
+        self.owners[partition].is_some_and(|owner| owner.life == life && owner.id == Some(id))
+    }
+
+    pub(super) fn took(&mut self, partition: usize, id: PartitionId) {
+        if let Some(owner) = &mut self.owners[partition] {
+            owner.id = Some(id);
+        }
+    }
+
+    /// Whether an owner has a partition and is not asked to give it back.
+    pub(super) fn keeps(&self, life: Life, partition: usize) -> bool {
+        self.owners[partition].is_some_and(|owner| owner.life == life && !owner.revoking)
+    }
+
+    pub(super) fn rebalance(&mut self) -> Vec<Step> {
+        let mut steps = vec![];
+        if self.members.is_empty() {
+            return steps;
+        }
+        for partition in 0..self.owners.len() {
+            let target = self.members[partition % self.members.len()];
+            match &mut self.owners[partition] {
+                None => {
+                    self.owners[partition] = Some(Owner {
+                        life: target,
+                        id: None,
+                        revoking: false,
+                    });
+                    steps.push(Step::Assign(target, partition));
+                }
+                Some(owner) if owner.life != target && !owner.revoking => {
+                    owner.revoking = true;
+                    steps.push(Step::Revoke(owner.life, partition));
+                }
+                Some(_) => {}
+            }
+        }
+        steps
+    }
+
+    /// Up to `max` records from an offset on, and where to go on.
+    pub(super) fn read(&self, partition: usize, from: i64, max: usize) -> (Vec<(i64, Record)>, i64) {
+        let records: Vec<_> = self.logs[partition]
+            .range(from..)
+            .take(max)
+            .map(|(offset, record)| (*offset, *record))
+            .collect();
+        let full = records.len() == max;
+        let next = if full {
+            records.last().map_or(from, |last| last.0 + 1)
+        } else {
+            self.ends[partition]
+        };
+        (records, next)
+    }
+
+    /// Everything that was written is committed.
+    pub(super) fn check_settled(&self, plan: &Plan) -> Result<(), String> {
+        for (partition, committed) in self.committed.iter().enumerate() {
+            let end = self.ends[partition];
+            let offset = committed.as_ref().map_or(0, |committed| committed.offset);
+            if offset < end {
+                return Err(format!(
+                    "{} is committed up to {offset} of {end}",
+                    name(plan, partition)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn name(plan: &Plan, partition: usize) -> TopicPartition {
+    let (topic, number) = (partition / plan.partitions, partition % plan.partitions);
+    let topic = if topic == 0 {
+        "in".to_owned()
+    } else {
+        format!("in.retry-{topic}")
+    };
+    TopicPartition::new(topic, number as i32)
+}

@@ -1,0 +1,689 @@
+//! An instance of the application: the real machine, and a driver that does what it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use milena_machines::app::{
+    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Committed, Delivery, Dispatched,
+    Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, Work,
+};
+
+use super::{
+    Event, Life, World,
+    checks::{Base, Probes},
+    cluster::name,
+    record::{Nature, Record},
+    transaction::Transaction,
+};
+use crate::Mutation;
+
+mod mistakes;
+
+#[derive(Debug, Default)]
+pub(super) struct Instance {
+    pub(super) life: Option<Life>,
+    pub(super) work: Option<Work<Record>>,
+    pub(super) held: BTreeMap<usize, Held>,
+    /// What is in a handler.
+    runs: BTreeMap<RecordId, Run>,
+    /// What is being published, and where it comes from.
+    pub(super) publishing: BTreeMap<RecordId, Run>,
+    /// Records that have asked for time.
+    asked: BTreeSet<u64>,
+    in_flight: usize,
+    last_call: u64,
+    probes: Probes,
+    wakes_at: Option<i64>,
+    restart_ms: Option<i64>,
+    pub(super) transaction: Transaction,
+    mistakes: mistakes::Memory,
+}
+
+/// A partition that it has.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) id: PartitionId,
+    position: i64,
+    paused: bool,
+    fetching: bool,
+    base: Base,
+    /// What it has done.
+    pub(super) done: BTreeSet<i64>,
+    highest_seen: i64,
+    /// Not all that happened to it was graceful.
+    pub(super) unclean: bool,
+    /// The last commit is not acknowledged.
+    pub(super) unacked: bool,
+}
+
+/// A call of the handler.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub(super) life: Life,
+    pub(super) record: RecordId,
+    pub(super) id: PartitionId,
+    pub(super) partition: usize,
+    pub(super) offset: i64,
+    pub(super) attempt: u32,
+    pub(super) data: Record,
+    /// What was handed out together has the same number.
+    pub(super) call: u64,
+    pub(super) base: Option<Base>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Fetched {
+    partition: usize,
+    id: PartitionId,
+    records: Vec<(i64, Record)>,
+    next: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Publishing {
+    record: RecordId,
+    what: Publish,
+    acked: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Commit {
+    source: SourceId,
+    offsets: Vec<(usize, CommitOffset)>,
+}
+
+impl Instance {
+    pub(super) fn start(&mut self, world: &mut World, life: Life) {
+        let seed = world.random.next_u64();
+        let work = match Work::new(world.plan.config.clone(), seed) {
+            Ok(work) => work,
+            Err(error) => return world.checks.fail(error.to_string()),
+        };
+        *self = Self {
+            life: Some(life),
+            work: Some(work),
+            ..Self::default()
+        };
+        world.queue.after(1, Event::Poll(life));
+        if world.plan.config.delivery == Delivery::ExactlyOnce {
+            world.queue.after(100, Event::Window(life));
+        }
+    }
+
+    /// Ends as it should, and comes back.
+    pub(super) fn stop(&mut self, world: &mut World, again_ms: i64) {
+        let (Some(work), Some(life)) = (&mut self.work, self.life) else {
+            return;
+        };
+        self.restart_ms = Some(again_ms);
+        world.cluster.leave(life);
+        work.handle_shutdown(world.queue.now());
+    }
+
+    pub(super) fn assigned(&mut self, world: &mut World, partition: usize) {
+        self.lose(world, partition);
+        let (Some(work), Some(life)) = (&mut self.work, self.life) else {
+            return;
+        };
+        let mut committed = world.cluster.committed[partition].clone();
+        let position = committed.as_ref().map_or(0, |committed| committed.offset);
+        let base = Base::new(committed.as_ref());
+        if let Some(committed) = &mut committed
+            && world.plan.mutation == Some(Mutation::ForgetMap)
+        {
+            committed.metadata.clear();
+        }
+        let topic = partition / world.plan.partitions;
+        let role = match topic.checked_sub(1) {
+            None => Role::Main,
+            Some(tier) => Role::Tier {
+                index: tier as u8,
+                delay_ms: world.plan.tiers()[tier],
+            },
+        };
+        let assignment = Assignment {
+            partition: name(&world.plan, partition),
+            source: SourceId(topic as u16),
+            handler: HandlerId(0),
+            role,
+            position,
+            committed,
+        };
+        let id = work.handle_assigned(world.queue.now(), assignment);
+        world.cluster.took(partition, id);
+        world.note(|| format!("{} has {partition} from {position} on", life.tag()));
+        self.held.insert(
+            partition,
+            Held {
+                id,
+                position,
+                paused: false,
+                fetching: false,
+                base,
+                done: BTreeSet::new(),
+                highest_seen: -1,
+                unclean: false,
+                unacked: false,
+            },
+        );
+    }
+
+    pub(super) fn revoking(&mut self, world: &mut World, partition: usize) {
+        if let (Some(work), Some(held)) = (&mut self.work, self.held.get(&partition)) {
+            work.handle_revoking(world.queue.now(), &[held.id]);
+        }
+    }
+
+    /// A partition is gone without a word.
+    pub(super) fn lose(&mut self, world: &mut World, partition: usize) {
+        if let (Some(work), Some(held)) = (&mut self.work, self.held.remove(&partition)) {
+            work.handle_lost(world.queue.now(), &[held.id]);
+        }
+    }
+
+    pub(super) fn happen(&mut self, world: &mut World, event: Event) {
+        let now = world.queue.now();
+        let (Some(work), Some(life)) = (&mut self.work, self.life) else {
+            return;
+        };
+        match event {
+            Event::Wake(_) => {
+                self.wakes_at = None;
+                let ahead_ms = if world.plan.mutation == Some(Mutation::WakeEarly) {
+                    100
+                } else {
+                    0
+                };
+                work.handle_timeout(now + ahead_ms);
+            }
+            Event::Poll(_) => self.poll(world, life),
+            Event::Arrive(_, fetched) => self.arrive(world, fetched),
+            Event::HandlerEnds(_, run) => self.handler_ends(world, run),
+            Event::Published(_, publishing) => self.published(world, &publishing),
+            Event::CommitAnswered(_, source, result) => {
+                for (partition, held) in &mut self.held {
+                    if partition / world.plan.partitions == usize::from(source.0) {
+                        held.unacked = result != CommitResult::Ok;
+                    }
+                }
+                work.handle_committed(now, source, result);
+            }
+            Event::HearsLoss(_, partitions) => {
+                for partition in partitions {
+                    let owns = |held: &Held| world.cluster.is_owner(life, partition, held.id);
+                    if self.held.get(&partition).is_some_and(|held| !owns(held)) {
+                        self.lose(world, partition);
+                    }
+                }
+            }
+            Event::Window(_) => self.window(world, life),
+            Event::TransactionEnds(_, ending) => self.transaction_ended(world, life, ending.committed),
+            Event::Operator(_) => {
+                for held in self.held.values() {
+                    work.restart_partition(now, held.id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads what is not paused.
+    fn poll(&mut self, world: &mut World, life: Life) {
+        let is_quiet = world.is_quiet();
+        let wait_ms = if is_quiet {
+            300
+        } else {
+            5 + world.random.below(40) as i64
+        };
+        world.queue.after(wait_ms, Event::Poll(life));
+        for (&partition, held) in &mut self.held {
+            if held.paused || held.fetching {
+                continue;
+            }
+            let max = if is_quiet {
+                50
+            } else {
+                1 + world.random.below(8) as usize
+            };
+            let (records, next) = world.cluster.read(partition, held.position, max);
+            if next == held.position {
+                continue;
+            }
+            held.fetching = true;
+            let fetched = Fetched {
+                partition,
+                id: held.id,
+                records,
+                next,
+            };
+            let delay_ms = world.random.below(20) as i64;
+            world.queue.after(delay_ms, Event::Arrive(life, fetched));
+        }
+    }
+
+    fn arrive(&mut self, world: &mut World, fetched: Fetched) {
+        let now = world.queue.now();
+        let Some(held) = self
+            .held
+            .get_mut(&fetched.partition)
+            .filter(|held| held.id == fetched.id)
+        else {
+            return;
+        };
+        let Some(work) = &mut self.work else { return };
+        held.fetching = false;
+        held.position = fetched.next;
+        for (offset, record) in fetched.records {
+            held.highest_seen = offset;
+            if self.mistakes.swallows(world.plan.mutation, fetched.partition, offset) {
+                continue;
+            }
+            let arrival = Arrival {
+                offset,
+                leader_epoch: None,
+                bytes: 10,
+                retry: record.retry,
+                payload: record,
+            };
+            match work.accept(now, held.id, arrival) {
+                Accepted::Taken(_) => {}
+                Accepted::Finished if world.checks.is_settled(fetched.partition, offset) => {}
+                Accepted::Finished => world.checks.fail(format!("offset {offset} counts as done and is not")),
+                Accepted::Stale => return,
+            }
+        }
+        work.handle_position(now, held.id, fetched.next);
+    }
+
+    fn handler_ends(&mut self, world: &mut World, run: Run) {
+        if self.runs.remove(&run.record).is_none() {
+            return;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let now = world.queue.now();
+        let calls = if self.asked.insert(run.data.id) && run.data.nature == Nature::Later {
+            1
+        } else {
+            2
+        };
+        let emits = world.plan.emits;
+        let outcome = run.data.outcome(run.attempt, calls, world.dependency_fails, emits);
+        let outcome = self.mistakes.outcome(world.plan.mutation, &run, outcome);
+        world.note(|| {
+            format!(
+                "{} ended {} {} #{}: {outcome:?}",
+                run.life.tag(),
+                run.partition,
+                run.offset,
+                run.data.id
+            )
+        });
+        match outcome {
+            Outcome::Done => {
+                world.checks.effect(run.data.id);
+                self.settle(world, &run);
+            }
+            Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => world.checks.effect(run.data.id),
+            Outcome::Failed(Failure::Retry) => world.checks.failed(now, &world.plan, &run),
+            Outcome::RetryAfter { .. } => world.checks.asked_for_later(now, &run),
+            _ => {}
+        }
+        let says_nothing = !matches!(
+            outcome,
+            Outcome::Done | Outcome::Emit | Outcome::Failed(Failure::Dependency(_))
+        );
+        if says_nothing {
+            self.probes.under_way.remove(&run.record);
+        }
+        let record = run.record;
+        self.publishing.insert(record, run);
+        if let Some(work) = &mut self.work {
+            work.handle_finished(now, record, outcome);
+        }
+    }
+
+    /// A record is done for good.
+    fn settle(&mut self, world: &mut World, run: &Run) {
+        world.checks.settle(run.partition, run.offset);
+        world.checks.over(run);
+        if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
+            held.done.insert(run.offset);
+        }
+    }
+
+    fn published(&mut self, world: &mut World, publishing: &Publishing) {
+        let now = world.queue.now();
+        let Some(run) = self.publishing.get(&publishing.record).cloned() else {
+            return;
+        };
+        if publishing.acked {
+            write(world, &run, publishing.what);
+            self.settle(world, &run);
+            self.publishing.remove(&publishing.record);
+        }
+        let result = if publishing.acked {
+            PublishResult::Acked
+        } else {
+            PublishResult::Failed
+        };
+        if let Some(work) = &mut self.work {
+            work.handle_published(now, publishing.record, result);
+        }
+    }
+
+    /// Does what the machine says, until it says nothing.
+    pub(super) fn pump(&mut self, world: &mut World) {
+        let now = world.queue.now();
+        let mut dispatched = vec![];
+        loop {
+            let Some(life) = self.life else { return };
+            let Some(work) = &mut self.work else { return };
+            if let Some(action) = work.poll_action() {
+                self.act(world, life, action);
+                continue;
+            }
+            let room = world.plan.in_flight_max.saturating_sub(self.in_flight);
+            let max = room.min(1 + world.random.below(8) as usize);
+            if work.poll_dispatch(now, max, &mut dispatched).is_none() {
+                break;
+            }
+            self.last_call += 1;
+            for dispatched in &dispatched {
+                self.begin(world, life, *dispatched);
+            }
+        }
+        let (Some(life), Some(work)) = (self.life, &self.work) else {
+            return;
+        };
+        if let Some(at) = work
+            .poll_timeout()
+            .filter(|at| self.wakes_at.is_none_or(|wakes_at| *at < wakes_at))
+        {
+            self.wakes_at = Some(at.max(now));
+            world.queue.at(at.max(now), Event::Wake(life));
+        }
+    }
+
+    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatched) {
+        let now = world.queue.now();
+        let Some(work) = &self.work else { return };
+        let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
+        let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
+            return world.checks.fail(format!("{dispatched:?} is not there"));
+        };
+        let run = Run {
+            life,
+            record: dispatched.record,
+            id: dispatched.partition,
+            partition,
+            offset: dispatched.offset,
+            attempt: dispatched.attempt,
+            data: *data,
+            call: self.last_call,
+            base: Some(held.base.clone()),
+        };
+        world.note(|| {
+            format!(
+                "{} begins {partition} {} attempt {}",
+                life.tag(),
+                run.offset,
+                run.attempt
+            )
+        });
+        world.checks.started(now, &world.plan, &world.cluster, &run);
+        self.check_probes(world, dispatched.record);
+        self.in_flight += 1;
+        self.runs.insert(dispatched.record, run.clone());
+        let slow = world.random.below(12) == 0;
+        let most = if slow { world.plan.slow_ms } else { 60 };
+        let takes_ms = world.random.below(most) as i64;
+        world.queue.after(takes_ms, Event::HandlerEnds(life, run));
+    }
+
+    fn check_probes(&mut self, world: &mut World, record: RecordId) {
+        let breaker = self
+            .work
+            .as_ref()
+            .and_then(|work| work.breaker(milena_machines::app::BreakerId(0)));
+        let uses_it = !world.plan.handler().breakers.is_empty();
+        let state = breaker.filter(|_| uses_it).map(|breaker| breaker.state());
+        match state {
+            Some(BreakerState::Open) => world
+                .checks
+                .fail(format!("{record:?} begins while the breaker is open")),
+            Some(BreakerState::HalfOpen) => {
+                self.probes.under_way.insert(record);
+                let most = world.plan.config.breakers[0].probes as usize;
+                if self.probes.under_way.len() > most {
+                    world.checks.fail(format!("{record:?} is one probe too many"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, world: &mut World, life: Life, action: Action) {
+        let tag = life.tag();
+        world.note(|| format!("{tag} {action:?}"));
+        match action {
+            Action::Pause(id) => self.set_paused(id, true),
+            Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
+            Action::Resume(id) => self.set_paused(id, false),
+            Action::Publish { record, what } => self.publish(world, life, record, what),
+            Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
+            Action::Cancel(record) => self.cancelled(world, record),
+            Action::Released(id) => self.released(world, life, id),
+            Action::Barrier => self.end_transaction(world, life),
+            Action::BarrierWanted => self.begin_barrier(world),
+            Action::Stopped { .. } => world.queue.after(500, Event::Operator(life)),
+            Action::Stalled { why, .. } => {
+                let _named = why;
+            }
+            Action::BreakerChanged { .. } => self.probes.under_way.clear(),
+            Action::Closed => {
+                self.life = None;
+                world.cluster.expire(life);
+                let again_ms = self.restart_ms.unwrap_or(0);
+                world.queue.after(again_ms, Event::Start(life.instance));
+            }
+        }
+    }
+
+    fn set_paused(&mut self, id: PartitionId, paused: bool) {
+        if let Some(held) = self.held.values_mut().find(|held| held.id == id) {
+            held.paused = paused;
+        }
+    }
+
+    fn cancelled(&mut self, world: &mut World, record: RecordId) {
+        world.checks.crashed();
+        self.probes.under_way.remove(&record);
+        if let Some(run) = self.runs.remove(&record).or_else(|| self.publishing.remove(&record)) {
+            if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
+                held.unclean = true;
+            }
+            if world.plan.mutation != Some(Mutation::LeakInFlight) {
+                self.in_flight = self.runs.len();
+            }
+        }
+    }
+
+    fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
+        if world.plan.config.delivery == Delivery::ExactlyOnce {
+            return self.write_in_transaction(world, record, what);
+        }
+        let mut acked = !world.publishing_fails;
+        let Some(run) = self.publishing.get(&record).cloned() else {
+            return world
+                .checks
+                .fail(format!("{record:?} is to be published and did not run"));
+        };
+        if world.plan.mutation == Some(Mutation::DeadLettersUnawaited) {
+            if acked {
+                write(world, &run, what);
+            }
+            self.settle_unchecked(world, &run);
+            if let Some(work) = &mut self.work {
+                work.handle_published(world.queue.now(), record, PublishResult::Acked);
+            }
+            return;
+        }
+        let twice_allowed = world.plan.config.delivery == Delivery::AtLeastOnce;
+        if twice_allowed && world.random.below(12) == 0 {
+            // It is written, but nobody hears of it.
+            write(world, &run, what);
+            acked = false;
+        }
+        let takes_ms = 1 + world.random.below(40) as i64;
+        let publishing = Publishing { record, what, acked };
+        world.queue.after(takes_ms, Event::Published(life, publishing));
+    }
+
+    fn settle_unchecked(&mut self, world: &mut World, run: &Run) {
+        world.checks.over(run);
+        if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
+            held.unclean = true;
+        }
+    }
+
+    fn commit(&mut self, world: &mut World, life: Life, source: SourceId, offsets: Vec<CommitOffset>) {
+        let mut found = vec![];
+        for mut offset in offsets {
+            let held = self.held.iter_mut().find(|(_, held)| held.id == offset.id);
+            let Some((&partition, held)) = held else { continue };
+            held.unacked = true;
+            self.mistakes
+                .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
+            found.push((partition, offset));
+        }
+        if world.plan.mutation == Some(Mutation::CommitUnsent) && !world.is_quiet() && world.random.below(3) == 0 {
+            return world
+                .queue
+                .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
+        }
+        let takes_ms = 1 + world.random.below(60) as i64;
+        let commit = Commit { source, offsets: found };
+        world.queue.after(takes_ms, Event::CommitArrives(life, commit));
+    }
+
+    fn released(&mut self, world: &mut World, life: Life, id: PartitionId) {
+        let found = self
+            .held
+            .iter()
+            .find(|(_, held)| held.id == id)
+            .map(|(partition, _)| *partition);
+        let Some(partition) = found else { return };
+        let Some(held) = self.held.remove(&partition) else {
+            return;
+        };
+        let commit = &world.plan.config.commit;
+        let tells_all = commit.metadata_chars == 4_096 && world.plan.config.delivery != Delivery::AtMostOnce;
+        let owned = world.cluster.is_owner(life, partition, id);
+        if tells_all && owned && !held.unclean && !held.unacked {
+            world
+                .checks
+                .released(&world.plan, &world.cluster, partition, &held.done);
+        }
+        world.cluster.release(life, partition, id);
+    }
+
+    /// Long after the last fault nothing is left.
+    pub(super) fn check_settled(&self, world: &World) -> Result<(), String> {
+        let (Some(life), Some(work)) = (self.life, &self.work) else {
+            return Ok(());
+        };
+        let now = world.queue.now();
+        for (partition, held) in &self.held {
+            let why = work.why(now, held.id);
+            let pauses: Vec<_> = work
+                .pauses(held.id)
+                .into_iter()
+                .flat_map(|pauses| pauses.iter())
+                .collect();
+            let status = work.partition_status(held.id);
+            let at = |what: &str| format!("{} {partition} {what}: {status:?} {why:?} {pauses:?}", life.tag());
+            if !pauses.is_empty() {
+                return Err(at("is still paused"));
+            }
+            if held.paused {
+                return Err(at("was never resumed"));
+            }
+            if status.is_some_and(|status| status.records > 0) {
+                return Err(at("still has work"));
+            }
+        }
+        let status = work.status();
+        if (
+            status.records,
+            status.bytes,
+            status.in_handlers,
+            status.parked,
+            status.keys,
+        ) != (0, 0, 0, 0, 0)
+        {
+            return Err(format!("{} leaks: {status:?}", life.tag()));
+        }
+        Ok(())
+    }
+}
+
+/// A record is written to another topic, or what its handler wrote is.
+pub(super) fn write(world: &mut World, run: &Run, what: Publish) {
+    match what {
+        Publish::Emitted => {}
+        Publish::DeadLetter { .. } => world.checks.died(run.data.id),
+        Publish::Tier {
+            index,
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => {
+            let retry = RetryInfo {
+                attempts,
+                due_ms: Some(due_ms),
+                first_failed_ms: Some(first_failed_ms),
+            };
+            let record = Record {
+                retry: Some(retry),
+                ..run.data
+            };
+            let partition = world.plan.partitions * (1 + usize::from(index)) + run.data.origin;
+            world.cluster.append(partition, record);
+        }
+    }
+}
+
+/// A commit reaches the group.
+pub(super) fn commit_arrives(world: &mut World, life: Life, commit: Commit) {
+    let owned = commit
+        .offsets
+        .iter()
+        .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
+    let result = match (owned, world.commits_fail) {
+        (false, _) => CommitResult::Lost,
+        (true, true) => CommitResult::Failed,
+        (true, false) => CommitResult::Ok,
+    };
+    if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
+        apply(world, &commit.offsets);
+        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
+        world.checks.forced |= result != CommitResult::Ok;
+    }
+    let takes_ms = 1 + world.random.below(30) as i64;
+    world
+        .queue
+        .after(takes_ms, Event::CommitAnswered(life, commit.source, result));
+}
+
+pub(super) fn apply(world: &mut World, offsets: &[(usize, CommitOffset)]) {
+    for (partition, offset) in offsets {
+        let committed = Committed {
+            offset: offset.offset,
+            metadata: offset.metadata.clone(),
+        };
+        world.note(|| format!("committed {partition} {} {}", committed.offset, committed.metadata));
+        world
+            .checks
+            .committed(&world.plan, &world.cluster, *partition, &committed);
+        world.cluster.committed[*partition] = Some(committed);
+    }
+}

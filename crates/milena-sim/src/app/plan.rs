@@ -1,0 +1,183 @@
+//! What a seed decides beforehand.
+
+use milena_machines::{
+    Random,
+    app::{
+        BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
+        Order, RateConfig, ReplayBound, RetryPolicy, WorkConfig,
+    },
+};
+
+use super::{Apps, Event, Fault};
+use crate::{Mutation, simulation::START_MS};
+
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) mutation: Option<Mutation>,
+    pub(super) config: WorkConfig,
+    pub(super) instances: usize,
+    pub(super) partitions: usize,
+    /// So many records an instance runs at once at most.
+    pub(super) in_flight_max: usize,
+    /// Whether handlers write something.
+    pub(super) emits: bool,
+    /// The longest that a handler takes, now and then.
+    pub(super) slow_ms: u64,
+    pub(super) produce_ms: i64,
+    pub(super) faults_ms: i64,
+    pub(super) end_ms: i64,
+}
+
+impl Plan {
+    pub(super) fn new(random: &mut Random, mutation: Option<Mutation>) -> Self {
+        let delivery = match random.below(8) {
+            0 => Delivery::AtMostOnce,
+            1 | 2 => Delivery::ExactlyOnce,
+            _ => Delivery::AtLeastOnce,
+        };
+        let config = config(random, delivery);
+        let produce_ms = 6_000 + random.below(6_000) as i64;
+        let faults_ms = produce_ms + random.below(6_000) as i64;
+        Self {
+            mutation,
+            config,
+            instances: 1 + random.below(3) as usize,
+            partitions: 1 + random.below(4) as usize,
+            in_flight_max: 1 + random.below(12) as usize,
+            emits: delivery == Delivery::ExactlyOnce || random.below(3) == 0,
+            slow_ms: if random.below(4) == 0 { 9_000 } else { 400 },
+            produce_ms,
+            faults_ms,
+            end_ms: faults_ms + 120_000,
+        }
+    }
+
+    pub(super) fn handler(&self) -> &HandlerConfig {
+        &self.config.handlers[0]
+    }
+
+    pub(super) fn tiers(&self) -> &[i64] {
+        &self.handler().retry.tiers
+    }
+
+    /// All topics have as many partitions as the main one; after it come the retry topics.
+    pub(super) fn logs(&self) -> usize {
+        self.partitions * (1 + self.tiers().len())
+    }
+}
+
+fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
+    let once = delivery == Delivery::AtMostOnce;
+    let tiers = if once { 0 } else { random.below(3) };
+    let strict = random.below(4) == 0 || delivery == Delivery::ExactlyOnce;
+    let breakers = vec![BreakerConfig {
+        window: 8,
+        calls_min: 2 + random.below(4) as u32,
+        open_ms: 300 + random.below(2_000) as i64,
+        open_ms_max: 5_000,
+        probes: 1 + random.below(3) as u32,
+        ..BreakerConfig::default()
+    }];
+    let handler = HandlerConfig {
+        order: [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize],
+        null_key: [NullKey::Unordered, NullKey::Serial][random.below(2) as usize],
+        limits: limits(random),
+        concurrency: (random.below(3) == 0).then(|| 1 + random.below(6) as u32),
+        rate: (random.below(6) == 0).then_some(RateConfig {
+            per_second: 20,
+            burst: 3,
+        }),
+        breakers: if random.below(2) == 0 {
+            vec![BreakerId(0)]
+        } else {
+            vec![]
+        },
+        batch: (random.below(5) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 }),
+        retry: RetryPolicy {
+            attempts: if once { 1 } else { 1 + random.below(4) as u32 },
+            first_ms: 50 + random.below(200) as i64,
+            max_ms: 1_000,
+            tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
+            tier_attempts: 1 + random.below(2) as u32,
+            exhausted: Exhausted::DeadLetter,
+            ..RetryPolicy::default()
+        },
+        ..HandlerConfig::default()
+    };
+    WorkConfig {
+        delivery,
+        handlers: vec![handler],
+        breakers,
+        limits: limits(random),
+        commit: CommitConfig {
+            interval_ms: 100 + random.below(1_500) as i64,
+            every_records: (random.below(4) == 0).then(|| 1 + random.below(5)),
+            metadata_chars: if random.below(3) == 0 {
+                24 + random.below(10) as usize
+            } else {
+                4_096
+            },
+            replay_bound: if strict {
+                ReplayBound::Strict
+            } else {
+                ReplayBound::BestEffort
+            },
+            ..CommitConfig::default()
+        },
+        drain_ms: 500 + random.below(4_000) as i64,
+        final_commit_ms: 2_000,
+        stall_ms: 20_000,
+        ..WorkConfig::default()
+    }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    if random.below(2) == 0 {
+        return Limits::default();
+    }
+    let records_high = 4 + random.below(20);
+    Limits {
+        records_high,
+        records_low: records_high / 2,
+        ..Limits::default()
+    }
+}
+
+impl Apps {
+    /// Plans what happens whatever else does.
+    pub(super) fn schedule(&mut self) {
+        let world = &mut self.world;
+        let (produce_ms, faults_ms, instances) = (world.plan.produce_ms, world.plan.faults_ms, world.plan.instances);
+        for instance in 0..instances {
+            let start_ms = if instance == 0 {
+                0
+            } else {
+                world.random.below(6_000) as i64
+            };
+            world.queue.at(START_MS + start_ms, Event::Start(instance));
+        }
+        for _ in 0..10 + world.random.below(20) {
+            let at_ms = world.random.below(produce_ms as u64) as i64;
+            world.queue.at(START_MS + at_ms, Event::Produce);
+        }
+        for _ in 0..world.random.below(12) {
+            let at_ms = world.random.below(faults_ms as u64) as i64;
+            let instance = world.random.below(instances as u64) as usize;
+            let lasts_ms = 200 + world.random.below(5_000) as i64;
+            let [fault, then] = match world.random.below(7) {
+                0 | 1 => [Some(Fault::Crash(instance)), None],
+                2 => [Some(Fault::Stop(instance)), None],
+                3 => [Some(Fault::Expel(instance)), None],
+                4 => [true, false].map(|fails| Some(Fault::Dependency { fails })),
+                5 => [true, false].map(|fails| Some(Fault::Publishing { fails })),
+                _ => [true, false].map(|fails| Some(Fault::Commits { fails })),
+            };
+            for (fault, at_ms) in [(fault, at_ms), (then, at_ms + lasts_ms)] {
+                if let Some(fault) = fault {
+                    world.queue.at(START_MS + at_ms.min(faults_ms), Event::Fault(fault));
+                }
+            }
+        }
+        world.queue.at(START_MS + faults_ms, Event::FaultsStop);
+    }
+}

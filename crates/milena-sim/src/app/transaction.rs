@@ -1,0 +1,117 @@
+//! Exactly once: what handlers write and how far partitions are, in one transaction.
+
+use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
+
+use super::{
+    Event, Life, World,
+    driver::{Instance, Run, apply, write},
+};
+use crate::Mutation;
+
+/// What is written and not committed.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    writes: Vec<(Run, Publish)>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    offsets: Vec<(usize, CommitOffset)>,
+    writes: Vec<(Run, Publish)>,
+    pub(super) committed: bool,
+    /// It is on its way back.
+    pub(super) answered: bool,
+}
+
+impl Instance {
+    pub(super) fn write_in_transaction(&mut self, world: &mut World, record: RecordId, what: Publish) {
+        if let Some(run) = self.publishing.remove(&record) {
+            world.checks.over(&run);
+            self.transaction.writes.push((run, what));
+        }
+        if let Some(work) = &mut self.work {
+            work.handle_published(world.queue.now(), record, PublishResult::Acked);
+        }
+    }
+
+    pub(super) fn window(&mut self, world: &mut World, life: Life) {
+        let window_ms = if world.is_quiet() { 500 } else { 100 };
+        world.queue.after(window_ms, Event::Window(life));
+        if self.work.as_ref().is_some_and(|work| work.has_uncommitted()) {
+            self.begin_barrier(world);
+        }
+    }
+
+    pub(super) fn begin_barrier(&mut self, world: &mut World) {
+        if let Some(work) = &mut self.work {
+            work.begin_barrier(world.queue.now());
+        }
+    }
+
+    pub(super) fn end_transaction(&mut self, world: &mut World, life: Life) {
+        let Some(work) = &mut self.work else { return };
+        let mut offsets = vec![];
+        let all = work.barrier_offsets(world.queue.now());
+        if all.is_none() && world.plan.mutation != Some(Mutation::CommitSpoiled) {
+            self.transaction.writes.clear();
+            return self.transaction_ended(world, life, false);
+        }
+        for offset in all.unwrap_or_default() {
+            if let Some((partition, _)) = self.held.iter().find(|(_, held)| held.id == offset.id) {
+                offsets.push((*partition, offset));
+            }
+        }
+        let ending = Ending {
+            offsets,
+            writes: std::mem::take(&mut self.transaction.writes),
+            committed: false,
+            answered: false,
+        };
+        let takes_ms = 1 + world.random.below(50) as i64;
+        world.queue.after(takes_ms, Event::TransactionEnds(life, ending));
+    }
+
+    pub(super) fn transaction_ended(&mut self, world: &mut World, life: Life, committed: bool) {
+        let now = world.queue.now();
+        let Some(work) = &mut self.work else { return };
+        let touched = work.end_barrier(now, committed);
+        let again: Vec<usize> = self
+            .held
+            .iter()
+            .filter(|(_, held)| touched.contains(&held.id))
+            .map(|(partition, _)| *partition)
+            .collect();
+        for partition in again {
+            let id = self.held.get(&partition).map(|held| held.id);
+            self.lose(world, partition);
+            if world.cluster.keeps(life, partition) {
+                self.assigned(world, partition);
+            } else if let Some(id) = id {
+                world.cluster.release(life, partition, id);
+            }
+        }
+    }
+}
+
+/// It reaches the coordinator: all of it counts, or nothing.
+pub(super) fn arrives(world: &mut World, life: Life, mut ending: Ending) {
+    let owned = ending
+        .offsets
+        .iter()
+        .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
+    ending.committed = owned && !world.commits_fail;
+    if ending.committed {
+        for (run, what) in &ending.writes {
+            if *what == Publish::Emitted {
+                world.checks.effect(run.data.id);
+            }
+            write(world, run, *what);
+            world.checks.settle(run.partition, run.offset);
+        }
+        apply(world, &ending.offsets);
+    }
+    world.note(|| format!("transaction of {} is committed: {}", life.tag(), ending.committed));
+    ending.answered = true;
+    let takes_ms = 1 + world.random.below(30) as i64;
+    world.queue.after(takes_ms, Event::TransactionEnds(life, ending));
+}
