@@ -2,6 +2,11 @@
 //!
 //! `cargo bench -p milena-app --bench throughput`
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a measurement that meets the unexpected should stop there"
+)]
+
 use std::{
     sync::{
         Arc,

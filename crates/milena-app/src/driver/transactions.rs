@@ -118,14 +118,15 @@ impl Engine {
                 state.work.begin_barrier(now_ms);
             });
             self.until(|state| state.is_barrier).await?;
+            // Without any, a partition is gone of which the transaction has records.
             let offsets = self.act(None, |state, now_ms| {
                 state.is_barrier = false;
                 state.work.barrier_offsets(now_ms)
-            });
+            })?;
             if !offsets.is_empty() {
                 return Some(offsets);
             }
-            self.act(None, |state, now_ms| state.work.end_barrier(now_ms, true));
+            self.act(None, |state, now_ms| drop(state.work.end_barrier(now_ms, true)));
         }
     }
 
