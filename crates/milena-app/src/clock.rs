@@ -1,7 +1,7 @@
 //! The one place where the runtime learns the time and waits for it, so that tests can put their own in its place.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,6 +28,8 @@ struct Hands {
     now_ms: i64,
     next_id: u64,
     sleepers: BTreeMap<(i64, u64), Waker>,
+    /// Those that were woken and have not gone on yet.
+    woken: BTreeSet<(i64, u64)>,
 }
 
 impl Clock {
@@ -63,6 +65,7 @@ impl Clock {
         let next = (hands.now_ms.saturating_add(1), 0);
         let later = hands.sleepers.split_off(&next);
         let due = std::mem::replace(&mut hands.sleepers, later);
+        hands.woken.extend(due.keys());
         drop(hands);
         due.into_values().for_each(Waker::wake);
     }
@@ -71,6 +74,12 @@ impl Clock {
     pub fn next_ms(&self) -> Option<i64> {
         let Kind::Virtual(hands) = &self.kind else { return None };
         lock(hands).sleepers.keys().next().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Whether all that a standing clock has woken have gone on.
+    pub fn is_quiet(&self) -> bool {
+        let Kind::Virtual(hands) = &self.kind else { return true };
+        lock(hands).woken.is_empty()
     }
 
     /// Returns when it is so late.
@@ -143,7 +152,9 @@ struct Seat<'a> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            lock(self.hands).sleepers.remove(&key);
+            let mut hands = lock(self.hands);
+            hands.sleepers.remove(&key);
+            hands.woken.remove(&key);
         }
     }
 }
@@ -188,7 +199,9 @@ mod tests {
         });
         tokio::task::yield_now().await;
         clock.advance(Duration::from_secs(1));
+        assert!(!clock.is_quiet());
         short.await.unwrap();
+        assert!(clock.is_quiet());
         assert!(!long.is_finished());
         assert_eq!(clock.now_ms(), start + 1_000);
         clock.advance(Duration::from_millis(1));

@@ -16,6 +16,8 @@ pub struct Status {
     pub in_handlers: u64,
     /// Waiting for an acknowledgement of what they emitted, their retry topic or their dead letter.
     pub publishing: u64,
+    /// Whether a transaction is being committed or aborted.
+    pub is_ending_transaction: bool,
     /// Waiting to be tried again.
     pub parked: u64,
     /// So many records that are done would be done again after a crash.
@@ -76,7 +78,7 @@ impl Status {
 
     /// Whether nothing more happens unless something comes, or time passes.
     pub fn is_idle(&self) -> bool {
-        self.in_handlers == 0 && self.publishing == 0
+        self.in_handlers == 0 && self.publishing == 0 && !self.is_ending_transaction
     }
 }
 
@@ -87,6 +89,7 @@ impl AddAssign for Status {
         self.bytes += other.bytes;
         self.in_handlers += other.in_handlers;
         self.publishing += other.publishing;
+        self.is_ending_transaction |= other.is_ending_transaction;
         self.parked += other.parked;
         self.replay_if_crashed_now += other.replay_if_crashed_now;
         self.partitions.extend(other.partitions);

@@ -87,6 +87,8 @@ struct State {
     has_news: bool,
     /// Whether something could not be written, so that the open transaction cannot count.
     must_abort: bool,
+    /// Whether a transaction is being ended.
+    is_ending: bool,
     is_barrier: bool,
     is_barrier_wanted: bool,
     /// Who we are in the group of each source, as of the last records.
@@ -142,6 +144,7 @@ impl State {
             last_fatal: String::new(),
             has_news: false,
             must_abort: false,
+            is_ending: false,
             is_barrier: false,
             is_barrier_wanted: false,
             groups: vec![None; sources],

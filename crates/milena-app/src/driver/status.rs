@@ -23,6 +23,7 @@ impl Engine {
         all.bytes += status.bytes;
         all.in_handlers += status.in_handlers;
         all.publishing += status.publishing;
+        all.is_ending_transaction |= state.is_ending;
         all.parked += status.parked;
         let partitions = state.owned.iter().filter_map(|(partition, owned)| {
             let found = state.work.partition_status(owned.id)?;

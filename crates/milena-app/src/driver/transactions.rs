@@ -114,7 +114,7 @@ impl Engine {
                 }
             }
             self.act(None, |state, now_ms| {
-                (state.has_news, state.is_barrier_wanted) = (false, false);
+                (state.has_news, state.is_barrier_wanted, state.is_ending) = (false, false, true);
                 state.work.begin_barrier(now_ms);
             });
             self.until(|state| state.is_barrier).await?;
@@ -126,7 +126,10 @@ impl Engine {
             if !offsets.is_empty() {
                 return Some(offsets);
             }
-            self.act(None, |state, now_ms| drop(state.work.end_barrier(now_ms, true)));
+            self.act(None, |state, now_ms| {
+                state.is_ending = false;
+                state.work.end_barrier(now_ms, true);
+            });
         }
     }
 
@@ -181,6 +184,7 @@ impl Engine {
                     });
                 }
             }
+            state.is_ending = false;
             state.work.end_barrier(now_ms, true);
         });
     }
@@ -192,7 +196,7 @@ impl Engine {
             state.work.handle_lost(now_ms, &ids);
             state.work.end_barrier(now_ms, false);
             // What failed with it is nobody's any more.
-            (state.must_abort, state.is_barrier) = (false, false);
+            (state.must_abort, state.is_barrier, state.is_ending) = (false, false, false);
             let places: Vec<(TopicPartition, SourceId)> = state
                 .owned
                 .iter()

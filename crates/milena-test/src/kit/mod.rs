@@ -153,7 +153,7 @@ impl TestKit {
     /// Where everything stands if nothing is under way.
     async fn settled_now(&self) -> Option<Vec<(TopicPartition, i64, i64)>> {
         let status = self.status();
-        if !status.is_idle() {
+        if !status.is_idle() || !self.clock.is_quiet() {
             return None;
         }
         let owned = &status.partitions;
