@@ -1,5 +1,6 @@
 //! The binary `milena`: arguments in, exit code out. What is worth testing on its own lives in the other crates.
 
+mod app;
 mod broker;
 mod cluster;
 mod consume;
@@ -35,6 +36,9 @@ enum Command {
     Up(broker::UpArguments),
     /// Run a broker: one node, durable, for Kafka's own clients
     Broker(broker::Arguments),
+    /// Run an application that a file declares, with handlers that are programs or services
+    #[command(after_help = app::HELP)]
+    Run(app::Arguments),
     /// Print the records of a topic, alone or as a member of a group
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Up(arguments) => broker::up(arguments),
         Command::Broker(arguments) => broker::run(arguments),
+        Command::Run(arguments) => app::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Topic(command) => topic::run(&command),

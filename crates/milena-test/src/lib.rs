@@ -2,7 +2,8 @@
 //!
 //! [`TestBroker`] is a real broker inside the test. [`Faults`] stand between it and its clients: answers that come late,
 //! get lost or are errors, connections that are cut, stall or drip, leaders that move. [`MockConsumer`] needs no broker: it
-//! reads what the test has written down for it.
+//! reads what the test has written down for it. [`TestKit`] runs a whole application, on a broker and with a time of its
+//! own.
 //!
 //! Whatever is unexpected here panics: in a test, that is the way to say it.
 
@@ -14,10 +15,12 @@
 
 mod broker;
 mod faults;
+mod kit;
 mod mock;
 mod proxy;
 
 pub use broker::{GroupMember, TestBroker, TestBrokerBuilder, TestRecord};
 pub use faults::{AnswersErrors, Fault, Faults, FaultsOn, Throttles};
+pub use kit::TestKit;
 pub use milena_wire::{api::ApiKey, errors::ErrorCode, messages};
 pub use mock::{Call, MockConsumer, MockRebalanceConsumer, MockScript};

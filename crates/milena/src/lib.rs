@@ -61,11 +61,15 @@
 //! # }
 //! ```
 //!
-//! Two longer programs are in the folder `examples`: `consume` is the loop to copy, with commits where they belong, and
-//! `manual_assignment` reads partitions without a group, from a time on.
+//! Most applications need no loop of their own: an [`App`] runs handlers, tries again what fails, keeps what fails for good
+//! and commits what is done. See [`app`].
+//!
+//! Longer programs are in the folder `examples`: `order_service` is a whole application, `consume` is the loop to copy,
+//! with commits where they belong, and `manual_assignment` reads partitions without a group, from a time on.
 //!
 //! # Where to look
 //!
+//! - [`App`] is the runtime; [`app::handler`] says what handlers can be, [`app::policy`] what can be declared about them.
 //! - [`Consumer`] has `subscribe`, `assign`, `poll` and `close`; [`RebalanceConsumer`], which it dereferences to, has what
 //!   listeners can do too: commit, seek, pause, and ask for offsets and topics.
 //! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
@@ -81,6 +85,8 @@
 
 #![forbid(unsafe_code)]
 
+#[doc(inline)]
+pub use milena_app::{self as app, App};
 #[doc(inline)]
 pub use milena_client::{
     admin::{self, Admin},

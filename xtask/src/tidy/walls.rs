@@ -95,8 +95,27 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-app",
+        rooms: &["milena-client", "milena-machines"],
+        outside: &[
+            "base64",
+            "bytes",
+            "bytestring",
+            "regex",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "toml",
+            "tracing",
+        ],
+        never: &[],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
         name: "milena",
-        rooms: &["milena-client"],
+        rooms: &["milena-app", "milena-client"],
         outside: &[],
         never: &[NO_WORLD, NO_FILES],
         seam: "",
@@ -123,7 +142,13 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-test",
-        rooms: &["milena-broker", "milena-client", "milena-machines", "milena-wire"],
+        rooms: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-machines",
+            "milena-wire",
+        ],
         outside: &["bytes", "bytestring", "tempfile", "tokio"],
         never: &[],
         seam: "",
@@ -131,7 +156,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-cli",
-        rooms: &["milena-broker", "milena-client", "milena-wire"],
+        rooms: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
         outside: &[
             "anyhow",
             "base64",

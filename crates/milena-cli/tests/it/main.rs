@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
 mod admin;
+mod app;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]

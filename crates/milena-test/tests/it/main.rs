@@ -7,6 +7,7 @@ mod committing;
 mod consumers;
 mod faults;
 mod groups;
+mod kit;
 mod leaders;
 mod mock;
 mod parity;

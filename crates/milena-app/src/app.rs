@@ -1,0 +1,499 @@
+//! Declaring an application.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use milena_client::{admin::Admin, config::ConfigMap};
+
+use crate::{
+    clock::Clock,
+    driver::{self, EngineParts, Setup, start},
+    error::{AppError, StartError},
+    file::AppFile,
+    handler::{Available, BatchHandler, Done, Fault, Handler, States},
+    policy::{Breaker, Policy, Water},
+    replay::{Replay, ReplayReport},
+    route::{AnyHandler, Delivery, Many, One, Route},
+    running::Running,
+    settings::{Limits, Settings},
+    topics::{TopicName, TopicNameError},
+};
+
+/// What to do with records of topics that match a pattern and have no handler of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// They count as skipped.
+    Skip,
+    /// They go to the dead letters.
+    DeadLetter,
+    /// The application ends with an error that names the topic.
+    Stop,
+}
+
+/// An application that reads events: handlers, their policies, and what they share.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use milena_app::prelude::*;
+///
+/// #[derive(serde::Deserialize)]
+/// struct OrderPlaced {
+///     id: u64,
+/// }
+///
+/// async fn charge(Event(order): Event<OrderPlaced>, cx: Cx) -> Result<Done, Fault> {
+///     println!("order {} for the {}. time", order.id, cx.attempt());
+///     Ok(Done::Ok)
+/// }
+///
+/// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+/// let app = App::new("127.0.0.1:9092")
+///     .group("billing")
+///     .on("orders", charge, |policy| policy.then_topics([Duration::from_secs(60)]));
+/// app.run_until(shutdown_signal()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "an application does nothing until it is started"]
+pub struct App {
+    settings: Settings,
+    limits: Limits,
+    clock: Clock,
+    states: States,
+    routes: Vec<Route>,
+    breakers: BTreeMap<String, Breaker>,
+    bulkheads: BTreeMap<String, u32>,
+    may_topics_be_missing: bool,
+    problems: Vec<TopicNameError>,
+    /// What a file has declared for topics whose handlers are not here yet.
+    declared: BTreeMap<String, (Policy, Option<Delivery>)>,
+}
+
+impl App {
+    /// An application on a cluster: `host:port`, several separated by commas.
+    pub fn new(bootstrap_servers: impl Into<String>) -> Self {
+        let mut common = ConfigMap::new();
+        common.set("bootstrap.servers", bootstrap_servers.into());
+        Self::with_settings(common)
+    }
+
+    /// The same with settings for all of its clients, under Kafka's names.
+    pub fn with_settings(common: ConfigMap) -> Self {
+        let instance = format!("milena-{}", std::process::id());
+        Self {
+            settings: Settings {
+                common,
+                instance,
+                ..Settings::default()
+            },
+            limits: Limits::default(),
+            clock: Clock::real(),
+            states: States::default(),
+            routes: vec![],
+            breakers: BTreeMap::new(),
+            bulkheads: BTreeMap::new(),
+            may_topics_be_missing: false,
+            problems: vec![],
+            declared: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn from_file(file: &AppFile) -> Self {
+        let handlers = file.handlers.iter();
+        let declared = handlers.map(|handler| (handler.topic.clone(), (handler.policy.clone(), handler.delivery)));
+        Self {
+            settings: file.settings.clone(),
+            limits: file.limits.clone(),
+            breakers: file.breakers.clone(),
+            bulkheads: file.bulkheads.clone(),
+            may_topics_be_missing: file.wait_for_topics,
+            declared: declared.collect(),
+            ..Self::with_settings(ConfigMap::new())
+        }
+    }
+
+    /// The same application on another cluster.
+    pub fn bootstrap_servers(mut self, bootstrap_servers: impl Into<String>) -> Self {
+        self.settings.common.set("bootstrap.servers", bootstrap_servers.into());
+        self
+    }
+
+    /// The names and patterns of the topics that its handlers read.
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().map(|route| route.topics.text())
+    }
+
+    /// The group that reads. Its retry topics are read by groups of their own: `<group>.retry-1m` and so on.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.settings.group = group.into();
+        self
+    }
+
+    /// Which instance of the application this is. Dead letters name it, and exactly-once delivery needs it: the same when
+    /// this instance starts again, another one for each. By default it is the number of the process.
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.settings.instance = instance.into();
+        self.settings.has_instance = true;
+        self
+    }
+
+    /// Sets a setting of its consumers, under Kafka's name. The runtime's own defaults are `auto.offset.reset=earliest`
+    /// and, with the classic protocol, `partition.assignment.strategy=cooperative-sticky`.
+    pub fn consumer(mut self, key: impl Into<String>, value: impl fmt::Display) -> Self {
+        self.settings.consumer.set(key, value);
+        self
+    }
+
+    /// Sets a setting of its producers, under Kafka's name.
+    pub fn producer(mut self, key: impl Into<String>, value: impl fmt::Display) -> Self {
+        self.settings.producer.set(key, value);
+        self
+    }
+
+    /// Something that handlers can ask for with [`State`](crate::handler::State), one of each type.
+    pub fn state<S: Clone + Send + Sync + 'static>(mut self, state: S) -> Self {
+        self.states.insert(state);
+        self
+    }
+
+    /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, whose parts the handler
+    /// gets from [`Cx::capture`](crate::handler::Cx::capture). Where a name and a pattern fit, the name counts.
+    pub fn on<A: 'static>(self, topics: &str, handler: impl Handler<A>, policy: impl FnOnce(Policy) -> Policy) -> Self {
+        self.add(topics, Delivery::AtLeastOnce, Arc::new(One::new(handler)), policy)
+    }
+
+    /// A handler of many records at once.
+    pub fn batch<A: 'static>(
+        self,
+        topics: &str,
+        handler: impl BatchHandler<A>,
+        policy: impl FnOnce(Policy) -> Policy,
+    ) -> Self {
+        self.add(topics, Delivery::AtLeastOnce, Arc::new(Many::new(handler)), policy)
+    }
+
+    /// A handler that sees each record at most once: its offset is committed before. What a crash or a failure interrupts
+    /// is lost. It is not tried again, and what fails for good does what the policy says.
+    pub fn at_most_once<A: 'static>(
+        self,
+        topics: &str,
+        handler: impl Handler<A>,
+        policy: impl FnOnce(Policy) -> Policy,
+    ) -> Self {
+        self.add(topics, Delivery::AtMostOnce, Arc::new(One::new(handler)), policy)
+    }
+
+    /// A handler whose output and progress are one transaction: what it emits counts exactly once, if it is read with
+    /// `isolation.level=read_committed`. Retries and dead letters are part of it. What the handler does elsewhere, in a
+    /// database or by mail, may happen again. It costs some speed, and results wait for the
+    /// [window](Self::transaction_window).
+    pub fn exactly_once<A: 'static>(
+        self,
+        topics: &str,
+        handler: impl Handler<A>,
+        policy: impl FnOnce(Policy) -> Policy,
+    ) -> Self {
+        self.add(topics, Delivery::ExactlyOnce, Arc::new(One::new(handler)), policy)
+    }
+
+    /// What to do with records of topics that match a pattern and have no handler of their own. Without this, only topics
+    /// that have a handler are read.
+    pub fn otherwise(self, pattern: &str, unknown: Unknown) -> Self {
+        let handler = move |cx: crate::handler::Cx| async move {
+            let no_handler = NoHandler {
+                topic: cx.record().topic().to_owned(),
+            };
+            match unknown {
+                Unknown::Skip => Ok(Done::Skip("no handler reads its topic".into())),
+                Unknown::DeadLetter => Err(Fault::poison(no_handler)),
+                Unknown::Stop => Err(Fault::fatal(no_handler)),
+            }
+        };
+        self.on(pattern, handler, |policy| policy)
+    }
+
+    pub(crate) fn add(
+        mut self,
+        topics: &str,
+        delivery: Delivery,
+        handler: Arc<dyn AnyHandler>,
+        policy: impl FnOnce(Policy) -> Policy,
+    ) -> Self {
+        let (declared, delivery) = match self.declared.remove(topics) {
+            Some((declared, stronger)) => (declared, stronger.unwrap_or(delivery)),
+            None => (Policy::default(), delivery),
+        };
+        match TopicName::parse(topics) {
+            Ok(topics) => self.routes.push(Route {
+                topics,
+                policy: policy(declared),
+                delivery,
+                handler,
+            }),
+            Err(problem) => self.problems.push(problem),
+        }
+        self
+    }
+
+    /// A circuit breaker that handlers can name in their policies. One that is named and not declared has the defaults.
+    pub fn breaker(mut self, name: impl Into<String>, breaker: Breaker) -> Self {
+        self.breakers.insert(name.into(), breaker);
+        self
+    }
+
+    /// So many calls at once, of all handlers together that name it in their policies.
+    pub fn bulkhead(mut self, name: impl Into<String>, permits: u32) -> Self {
+        self.bulkheads.insert(name.into(), permits);
+        self
+    }
+
+    /// How many records all handlers together may have fetched and not done: 10,000, and fetching goes on at 7,000.
+    pub fn in_flight(mut self, records: u64) -> Self {
+        self.limits.in_flight = Water::high(records);
+        self
+    }
+
+    /// The same in bytes: 64 MiB, and fetching goes on at 48 MiB.
+    pub fn buffer(mut self, bytes: u64) -> Self {
+        self.limits.buffer = Water::high(bytes);
+        self
+    }
+
+    /// How long something done may stay uncommitted: 1 s. After a crash that much comes again. Offsets are also committed
+    /// when there is nothing to do, when partitions go, and at the end.
+    pub fn commit_interval(mut self, time: Duration) -> Self {
+        self.limits.commit_interval = time;
+        self
+    }
+
+    /// Commits as soon as so many records are done, not only after the interval; 1 is after each record.
+    pub fn commit_every(mut self, records: u64) -> Self {
+        self.limits.commit_every = Some(records);
+        self
+    }
+
+    /// How long a transaction collects what is done: 100 ms. Longer ones cost less and make results wait longer.
+    pub fn transaction_window(mut self, time: Duration) -> Self {
+        self.limits.window = time;
+        self
+    }
+
+    /// How long handlers may go on when their partition is revoked, or at the end: 30 s. Then they are dropped, and what
+    /// they had comes again.
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.limits.drain = time;
+        self
+    }
+
+    /// How long the end may take in all: 60 s. Then it just ends, and what was not committed comes again.
+    pub fn shutdown_timeout(mut self, time: Duration) -> Self {
+        self.limits.shutdown = time;
+        self
+    }
+
+    /// After how long a partition that has work and does not move is told of, with the reason: 60 s.
+    pub fn stalled_after(mut self, time: Duration) -> Self {
+        self.limits.stalled_after = time;
+        self
+    }
+
+    /// How many consumers read the topics: 1. More can help where one connection to each broker is too slow.
+    pub fn consumers(mut self, count: usize) -> Self {
+        self.limits.consumers = count;
+        self
+    }
+
+    /// How many tasks run the calls of each handler: as many as there are processors.
+    pub fn lanes(mut self, count: usize) -> Self {
+        self.limits.lanes = count;
+        self
+    }
+
+    /// Starts although topics are missing, and reads them when they appear. By default that is an error.
+    pub fn wait_for_topics(mut self) -> Self {
+        self.may_topics_be_missing = true;
+        self
+    }
+
+    /// Another clock, for tests.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What can be told without a cluster.
+    pub fn check(&self) -> Result<(), StartError> {
+        if let Some(problem) = self.problems.first() {
+            return Err(problem.clone().into());
+        }
+        if let Some(topic) = self.declared.keys().next() {
+            let topic = topic.clone();
+            return Err(StartError::NoHandlerFor { topic });
+        }
+        if self.routes.is_empty() {
+            return Err(StartError::NoHandler);
+        }
+        if self.settings.group.is_empty() {
+            return Err(StartError::NoGroup);
+        }
+        for (place, route) in self.routes.iter().enumerate() {
+            let name = route.topics.text();
+            let twin = self
+                .routes
+                .iter()
+                .skip(place + 1)
+                .find(|other| other.topics.text() == name);
+            if twin.is_some() {
+                return Err(StartError::TwoHandlers { topic: name.to_owned() });
+            }
+            let available = Available { states: &self.states };
+            let checked = route.handler.check(&available);
+            checked.map_err(|source| StartError::State {
+                topics: name.to_owned(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
+    pub async fn start(mut self) -> Result<Running, StartError> {
+        let setup = self.set_up().await?;
+        let mut engines = vec![];
+        for (delivery, routes) in self.take_routes() {
+            engines.push(start(self.parts(delivery, routes, &setup)).await?);
+        }
+        Ok(Running::new(engines, self.limits))
+    }
+
+    /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
+    /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
+    pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
+        let began = Instant::now();
+        let setup = self.set_up().await?;
+        let mut report = ReplayReport::default();
+        for (delivery, routes) in self.take_routes() {
+            if delivery == Delivery::ExactlyOnce {
+                let topics = routes
+                    .iter()
+                    .map(|route| route.topics.text())
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                return Err(StartError::ReplayExactlyOnce { topics }.into());
+            }
+            let topics = setup.matching(&routes).await?;
+            let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
+            started.engine.ended().await;
+            let failure = started.engine.failure();
+            report.counts.extend(started.engine.counts());
+            let ranges = stretches
+                .into_iter()
+                .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
+            report.partitions.extend(ranges);
+            started.finish(self.limits.close_timeout).await;
+            if let Some(failure) = failure {
+                return Err(failure.into());
+            }
+        }
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    async fn set_up(&self) -> Result<Arc<Setup>, StartError> {
+        self.check()?;
+        let admin = Admin::new(self.settings.common.clone())?;
+        let setup = Arc::new(Setup::new(admin, &self.routes));
+        setup.check(self.may_topics_be_missing).await?;
+        Ok(setup)
+    }
+
+    fn take_routes(&mut self) -> BTreeMap<Delivery, Vec<Route>> {
+        let mut by_delivery: BTreeMap<Delivery, Vec<Route>> = BTreeMap::new();
+        for route in std::mem::take(&mut self.routes) {
+            by_delivery.entry(route.delivery).or_default().push(route);
+        }
+        by_delivery
+    }
+
+    fn parts(&self, delivery: Delivery, routes: Vec<Route>, setup: &Arc<Setup>) -> EngineParts {
+        EngineParts {
+            delivery,
+            routes,
+            settings: self.settings.clone(),
+            limits: self.limits.clone(),
+            states: self.states.clone(),
+            clock: self.clock.clone(),
+            breakers: self.breakers.clone(),
+            bulkheads: self.bulkheads.clone(),
+            setup: Arc::clone(setup),
+        }
+    }
+
+    /// Runs it until `stop` is ready, then ends in peace; or until it cannot go on.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
+        let running = self.start().await?;
+        tokio::select! {
+            () = stop => {}
+            () = running.ended() => {}
+        }
+        running.stop().await?;
+        Ok(())
+    }
+}
+
+/// Why an application did not run, or did not end in peace.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    App(#[from] AppError),
+}
+
+/// A topic that nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no handler reads the topic {topic}")]
+pub struct NoHandler {
+    pub topic: String,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App")
+            .field("group", &self.settings.group)
+            .field("routes", &self.routes)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns when the process is asked to end: by Ctrl-C, or on Unix by SIGTERM.
+pub async fn shutdown_signal() {
+    let interrupted = async {
+        // Without a way to hear of it nobody can end us so.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut terminated) => drop(terminated.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupted => {}
+        () = terminated => {}
+    }
+}

@@ -1,0 +1,208 @@
+//! Partitions and records that come.
+
+use std::{cell::RefCell, sync::Arc};
+
+use bytestring::ByteString;
+use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, TopicPartition};
+use milena_machines::app::{Arrival, Assignment, Committed, HandlerId, PartitionId, RetryInfo, Role, SourceId};
+
+use super::{Engine, Owned, Payload, State, Topic};
+use crate::{
+    clock::millis,
+    handler::{States, TopicScope},
+    letters,
+    topics::retry_topic,
+};
+
+/// A partition that the group gave us, and where it begins.
+pub(super) struct Begin {
+    pub(super) partition: TopicPartition,
+    pub(super) position: i64,
+    pub(super) committed: Option<Committed>,
+}
+
+impl Engine {
+    /// How the records of a topic are treated; `None` if no handler reads it.
+    pub(super) fn find_topic(&self, topic: &str, states: &States) -> Option<Topic> {
+        let scope = |handler, captures, is_ours| {
+            Arc::new(TopicScope {
+                handler,
+                group: Arc::clone(&self.group),
+                states: states.clone(),
+                captures,
+                is_ours,
+            })
+        };
+        for is_pattern in [false, true] {
+            for (place, route) in self.routes.iter().enumerate() {
+                if route.topics.is_pattern() != is_pattern {
+                    continue;
+                }
+                let handler = HandlerId(u16::try_from(place).unwrap_or(u16::MAX));
+                if let Some(captures) = route.topics.captures(topic) {
+                    let (role, scope) = (Role::Main, scope(place, captures, false));
+                    return Some(Topic { handler, role, scope });
+                }
+                for (index, delay) in route.policy.retry.topics.iter().enumerate() {
+                    let delay_ms = millis(*delay);
+                    let suffix = retry_topic("", delay_ms);
+                    let origin = topic.strip_suffix(&suffix);
+                    let Some(captures) = origin.and_then(|origin| route.topics.captures(origin)) else {
+                        continue;
+                    };
+                    let index = u8::try_from(index).unwrap_or(u8::MAX);
+                    let (role, scope) = (Role::Tier { index, delay_ms }, scope(place, captures, true));
+                    return Some(Topic { handler, role, scope });
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {
+        self.act(Some(source), |state, now_ms| {
+            for begin in begins {
+                let Some(topic) = state.topic(self, &begin.partition.topic, states) else {
+                    tracing::error!(partition = %begin.partition, "no handler reads a partition that the group gave us");
+                    continue;
+                };
+                let assignment = Assignment {
+                    partition: begin.partition.clone(),
+                    source,
+                    handler: topic.handler,
+                    role: topic.role,
+                    position: begin.position,
+                    committed: begin.committed,
+                };
+                let committed = assignment.committed.clone();
+                let id = state.work.handle_assigned(now_ms, assignment);
+                let owned = Owned {
+                    id,
+                    source,
+                    topic,
+                    begin: begin.position,
+                    committed,
+                };
+                state.owned.insert(begin.partition, owned);
+            }
+        });
+    }
+
+    /// Begins a partition anew where the last transaction that counted ended. Gives that place.
+    pub(super) fn begin_again(&self, source: SourceId, partition: &TopicPartition) -> Option<i64> {
+        self.act(Some(source), |state, now_ms| {
+            let State { work, owned, .. } = state;
+            let owned = owned.get_mut(partition)?;
+            let assignment = Assignment {
+                partition: partition.clone(),
+                source,
+                handler: owned.topic.handler,
+                role: owned.topic.role,
+                position: owned.begin,
+                committed: owned.committed.clone(),
+            };
+            owned.id = work.handle_assigned(now_ms, assignment);
+            Some(owned.begin)
+        })
+    }
+
+    /// The ids of those that are ours.
+    pub(super) fn ids(&self, partitions: &[TopicPartition]) -> Vec<PartitionId> {
+        let state = self.state();
+        let owned = partitions.iter().filter_map(|partition| state.owned.get(partition));
+        owned.map(|owned| owned.id).collect()
+    }
+
+    pub(super) fn revoking(&self, source: SourceId, ids: &[PartitionId]) {
+        self.act(Some(source), |state, now_ms| state.work.handle_revoking(now_ms, ids));
+    }
+
+    /// Whether all of these can go.
+    pub(super) fn are_released(&self, ids: &[PartitionId]) -> bool {
+        let state = self.state();
+        let is_ours = |id: &PartitionId| state.owned.values().any(|owned| owned.id == *id);
+        ids.iter().all(|id| state.released.contains(id) || !is_ours(id))
+    }
+
+    /// They are gone, whatever was being done for them.
+    pub(super) fn lost(&self, source: SourceId, ids: &[PartitionId]) {
+        self.act(Some(source), |state, now_ms| {
+            state.work.handle_lost(now_ms, ids);
+            state.owned.retain(|_, owned| !ids.contains(&owned.id));
+        });
+        self.forget(ids);
+    }
+
+    /// Nobody asks for these any more.
+    pub(super) fn forget(&self, ids: &[PartitionId]) {
+        self.state().released.retain(|id| !ids.contains(id));
+    }
+
+    pub(super) fn accept(&self, source: SourceId, group: Option<GroupMetadata>, records: &ConsumerRecords) {
+        self.act(Some(source), |state, now_ms| {
+            if let Some(known) = state.groups.get_mut(usize::from(source.0)) {
+                *known = group;
+            }
+            let State { work, owned, ends, .. } = state;
+            let end_of = |partition: &TopicPartition| ends.get(partition).copied().unwrap_or(i64::MAX);
+            for partition in records.partitions() {
+                let Some(owned) = owned.get(partition) else { continue };
+                let end = end_of(partition);
+                for record in records.partition(partition).take_while(|record| record.offset() < end) {
+                    let Some(arrival) = self.arrival(&owned.topic, record) else {
+                        continue;
+                    };
+                    work.accept(now_ms, owned.id, arrival);
+                }
+            }
+            for (partition, position) in records.next_offsets() {
+                if let Some(owned) = owned.get(partition) {
+                    work.handle_position(now_ms, owned.id, position.offset.min(end_of(partition)));
+                }
+            }
+        });
+    }
+
+    /// `None` for a record of a retry topic that another group has written for itself.
+    fn arrival(&self, topic: &Topic, record: RecordRef<'_>) -> Option<Arrival<Payload>> {
+        let retry = match topic.role {
+            Role::Main => None,
+            Role::Tier { delay_ms, .. } => {
+                let letter = letters::read(record.headers());
+                let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
+                if group.is_some_and(|group| group != &*self.group) {
+                    return None;
+                }
+                let written_due = letter.as_ref().and_then(|letter| letter.due_at_ms);
+                Some(RetryInfo {
+                    attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
+                    due_ms: Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms))),
+                    first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+                })
+            }
+        };
+        let bytes = record.key().map_or(0, <[u8]>::len) + record.value().map_or(0, <[u8]>::len);
+        Some(Arrival {
+            offset: record.offset(),
+            leader_epoch: record.leader_epoch(),
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            retry,
+            payload: Payload {
+                record: record.to_owned(),
+                scope: Arc::clone(&topic.scope),
+                held: RefCell::default(),
+            },
+        })
+    }
+}
+
+impl State {
+    fn topic(&mut self, engine: &Engine, name: &ByteString, states: &States) -> Option<Topic> {
+        if let Some(topic) = self.topics.get(name) {
+            return Some(topic.clone());
+        }
+        let topic = engine.find_topic(name, states)?;
+        self.topics.insert(ByteString::from(&**name), topic.clone());
+        Some(topic)
+    }
+}

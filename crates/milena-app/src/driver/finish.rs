@@ -1,0 +1,165 @@
+//! What became of records, and what is published for them.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use milena_machines::app::{Failure, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
+
+use super::{Engine, Held, State, publisher::PublishOrder};
+use crate::{
+    clock::millis,
+    error::AppError,
+    handler::{Fault, Intent},
+    lane::{Finished, Report, Settled},
+    metrics::HandlerMetrics,
+};
+
+impl Report for Engine {
+    fn finished(&self, finished: &mut Vec<Finished>) {
+        if finished.is_empty() {
+            return;
+        }
+        self.act(None, |state, now_ms| {
+            for Finished {
+                record,
+                outcome,
+                took_ns,
+                call_ns,
+            } in finished.drain(..)
+            {
+                if let Err(fault) = &outcome
+                    && *fault.intent() == Intent::Fatal
+                {
+                    state.last_fatal = fault.chain();
+                }
+                let outcome = self.judge(state, record, outcome, (took_ns, call_ns));
+                state.work.handle_finished(now_ms, record, outcome);
+            }
+            if !state.has_news {
+                state.has_news = true;
+                self.transactions.notify_one();
+            }
+        });
+    }
+}
+
+impl Engine {
+    /// Keeps what may be published later, counts, and translates for the machine.
+    fn judge(
+        &self,
+        state: &State,
+        record: RecordId,
+        outcome: Result<Settled, Arc<Fault>>,
+        (took_ns, call_ns): (u64, u64),
+    ) -> Outcome {
+        // Nobody waits any more for one that is not there.
+        let Some(payload) = state.work.payload(record) else {
+            return Outcome::Done;
+        };
+        let metrics = self.metrics.get(payload.scope.handler);
+        if let Some(metrics) = metrics {
+            let (topic, place) = (payload.record.topic_partition(), payload.record.offset());
+            if metrics.called(took_ns, call_ns) {
+                let took_ms = call_ns / 1_000_000;
+                tracing::warn!(partition = %topic, offset = place, took_ms, "a handler was slow");
+            }
+        }
+        let count = |counter: fn(&HandlerMetrics) -> &std::sync::atomic::AtomicU64| {
+            if let Some(metrics) = metrics {
+                counter(metrics).fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        match outcome {
+            Ok(settled) => {
+                let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
+                    Settled::Ok => (Outcome::Done, |metrics| &metrics.success),
+                    Settled::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
+                    Settled::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
+                    Settled::RetryAfter(time) => {
+                        let ms = millis(time).max(1);
+                        (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
+                    }
+                    Settled::Emit(emission) => {
+                        payload.held.replace(Some(Held::Emission(emission)));
+                        (Outcome::Emit, |metrics| &metrics.success)
+                    }
+                };
+                count(counter);
+                outcome
+            }
+            Err(fault) => {
+                count(|metrics| &metrics.failed);
+                tracing::debug!(
+                    partition = %payload.record.topic_partition(), offset = payload.record.offset(), error = %fault,
+                    intent = ?fault.intent(), "a handler failed"
+                );
+                let failure = self.failure_of(&fault);
+                payload.held.replace(Some(Held::Fault(fault)));
+                Outcome::Failed(failure)
+            }
+        }
+    }
+
+    fn failure_of(&self, fault: &Fault) -> Failure {
+        match fault.intent() {
+            Intent::Retry => Failure::Retry,
+            Intent::Poison => Failure::Poison,
+            Intent::Fatal => Failure::Fatal,
+            Intent::Dependency(name) => {
+                let place = self.breakers.iter().position(|breaker| breaker == name);
+                let id = place.and_then(|place| u16::try_from(place).ok());
+                // Without a breaker of this name it is an error like others.
+                id.map_or(Failure::Retry, |id| {
+                    Failure::Dependency(milena_machines::app::BreakerId(id))
+                })
+            }
+        }
+    }
+
+    /// Hands something to the publisher.
+    pub(super) fn publish(&self, state: &State, record: RecordId, what: Publish) {
+        let Some(payload) = state.work.payload(record) else {
+            return;
+        };
+        let order = PublishOrder {
+            record,
+            what,
+            source: payload.record.clone(),
+            scope: Arc::clone(&payload.scope),
+            held: payload.held.borrow().clone(),
+        };
+        // The publisher ends only when the engine does.
+        let _ = self.publisher.send(order);
+    }
+
+    pub(super) fn published(&self, published: &mut Vec<(RecordId, PublishResult)>) {
+        self.act(None, |state, now_ms| {
+            for (record, result) in published.drain(..) {
+                let counts = state.work.payload(record).is_some();
+                if result == PublishResult::Failed && self.is_transactional && counts {
+                    state.must_abort = true;
+                    self.transactions.notify_one();
+                }
+                state.work.handle_published(now_ms, record, result);
+            }
+        });
+    }
+
+    /// A partition stands still. If its handler said that nothing can go on, nothing does.
+    pub(super) fn stopped(&self, state: &mut State, id: PartitionId, offset: i64, why: StopWhy) {
+        let Some(partition) = state.work.partition(id).cloned() else {
+            return;
+        };
+        tracing::error!(%partition, offset, ?why, "a partition has stopped");
+        if why != StopWhy::Fatal {
+            return;
+        }
+        let reason = state.last_fatal.clone();
+        state.failure.get_or_insert_with(|| AppError::Fatal {
+            topic: partition.topic.to_string(),
+            partition: partition.partition,
+            offset,
+            reason,
+        });
+        self.ended.notify_one();
+    }
+}

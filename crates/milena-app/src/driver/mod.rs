@@ -1,0 +1,357 @@
+//! The driver: one machine, and the tasks around it.
+//!
+//! [`Engine`] has the machine behind a lock that nobody holds for long. Whoever tells it something (a source that has read
+//! records, a lane that has finished some, the publisher, the timer) lets what follows from it happen in the same moment:
+//! actions go to the tasks that can do them, records to lanes.
+
+mod accept;
+mod bounded;
+mod commands;
+mod finish;
+mod payload;
+mod publisher;
+mod setup;
+mod source;
+mod start;
+mod status;
+mod timer;
+mod transactions;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytestring::ByteString;
+use milena_client::consumer::{GroupMetadata, TopicPartition, WakeupHandle};
+use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
+use tokio::sync::{Notify, mpsc, watch};
+
+pub(crate) use payload::{Held, Payload};
+pub(crate) use setup::Setup;
+pub(crate) use start::{EngineParts, Started, replay, start};
+
+use crate::{
+    clock::Clock,
+    error::AppError,
+    handler::{Cx, TopicScope},
+    lane::{Job, LaneOrder},
+    metrics::HandlerMetrics,
+    route::Route,
+};
+use commands::SourceCommand;
+use publisher::PublishOrder;
+
+/// So many records go to lanes at once.
+const DISPATCH_MAX: usize = 256;
+
+/// One machine with all that it needs to act.
+pub(crate) struct Engine {
+    pub(crate) clock: Clock,
+    pub(crate) group: Arc<str>,
+    pub(crate) instance: Arc<str>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
+    pub(crate) breakers: Vec<String>,
+    is_transactional: bool,
+    lanes: Vec<Vec<LaneLink>>,
+    sources: Vec<SourceLink>,
+    publisher: mpsc::UnboundedSender<PublishOrder>,
+    timer: Notify,
+    /// Rings when a transaction may have something to do.
+    transactions: Notify,
+    /// Whether what handlers emit can be written now; it always can without transactions.
+    transaction_open: watch::Sender<bool>,
+    /// Rings when the engine has ended, or must.
+    ended: Notify,
+    state: Mutex<State>,
+}
+
+/// What the machine decides, and what came of it.
+struct State {
+    work: Work<Payload>,
+    owned: BTreeMap<TopicPartition, Owned>,
+    topics: BTreeMap<ByteString, Topic>,
+    /// Where partitions end for us, if they do.
+    ends: BTreeMap<TopicPartition, i64>,
+    commands: Vec<Vec<SourceCommand>>,
+    released: BTreeSet<PartitionId>,
+    timer_at: Option<i64>,
+    failure: Option<AppError>,
+    /// What the last fatal error said.
+    last_fatal: String,
+    /// Whether there is something for the next transaction.
+    has_news: bool,
+    /// Whether something could not be written, so that the open transaction cannot count.
+    must_abort: bool,
+    /// Whether a transaction is being ended.
+    is_ending: bool,
+    is_barrier: bool,
+    is_barrier_wanted: bool,
+    /// Who we are in the group of each source, as of the last records.
+    groups: Vec<Option<GroupMetadata>>,
+    is_closed: bool,
+    dispatched: Vec<Dispatched>,
+}
+
+/// A partition that is ours.
+#[derive(Clone)]
+struct Owned {
+    id: PartitionId,
+    source: SourceId,
+    topic: Topic,
+    /// Where to read again if a transaction does not count.
+    begin: i64,
+    committed: Option<Committed>,
+}
+
+/// How the records of a topic are treated.
+#[derive(Clone)]
+struct Topic {
+    handler: HandlerId,
+    role: Role,
+    scope: Arc<TopicScope>,
+}
+
+/// The way to a lane.
+struct LaneLink {
+    orders: mpsc::UnboundedSender<LaneOrder>,
+    load: Arc<AtomicUsize>,
+}
+
+/// The way to the task of a consumer.
+#[derive(Default)]
+struct SourceLink {
+    wakeup: OnceLock<WakeupHandle>,
+    /// Rings when there are commands, for a listener that waits for them.
+    commands: Notify,
+}
+
+impl State {
+    fn new(work: Work<Payload>, sources: usize) -> Self {
+        Self {
+            work,
+            owned: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            commands: (0..sources).map(|_| vec![]).collect(),
+            released: BTreeSet::new(),
+            timer_at: None,
+            failure: None,
+            last_fatal: String::new(),
+            has_news: false,
+            must_abort: false,
+            is_ending: false,
+            is_barrier: false,
+            is_barrier_wanted: false,
+            groups: vec![None; sources],
+            is_closed: false,
+            dispatched: vec![],
+        }
+    }
+}
+
+impl Engine {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the machine something, and lets happen what follows. `caller` is the source that calls, if one does: it
+    /// looks for its commands without being woken.
+    fn act<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
+        let now_ms = self.clock.now_ms();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let told = tell(state, now_ms);
+        loop {
+            let mut is_quiet = true;
+            while let Some(action) = state.work.poll_action() {
+                is_quiet = false;
+                self.perform(state, action);
+            }
+            while self.dispatch(state, now_ms) {
+                is_quiet = false;
+            }
+            if is_quiet {
+                break;
+            }
+        }
+        let timer_at = state.work.poll_timeout();
+        if timer_at != state.timer_at {
+            state.timer_at = timer_at;
+            self.timer.notify_one();
+        }
+        for (index, commands) in state.commands.iter().enumerate() {
+            if !commands.is_empty() && caller.is_none_or(|caller| usize::from(caller.0) != index) {
+                self.wake_source(index);
+            }
+        }
+        told
+    }
+
+    fn wake_source(&self, index: usize) {
+        let Some(link) = self.sources.get(index) else { return };
+        link.commands.notify_one();
+        if let Some(wakeup) = link.wakeup.get() {
+            wakeup.wakeup();
+        }
+    }
+
+    /// Hands records to lanes; `false` when there are none to hand out.
+    fn dispatch(&self, state: &mut State, now_ms: i64) -> bool {
+        let State { work, dispatched, .. } = state;
+        let Some(handler) = work.poll_dispatch(now_ms, DISPATCH_MAX, dispatched) else {
+            return false;
+        };
+        let place = usize::from(handler.0);
+        let (Some(lanes), Some(route)) = (self.lanes.get(place), self.routes.get(place)) else {
+            return false;
+        };
+        let share = if route.handler.is_batch() {
+            dispatched.len()
+        } else {
+            dispatched.len().div_ceil(lanes.len().max(1))
+        };
+        for share in dispatched.chunks(share.max(1)) {
+            let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
+            let jobs: Vec<Job> = jobs.collect();
+            let Some(lane) = lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed)) else {
+                return false;
+            };
+            lane.load.fetch_add(jobs.len(), Ordering::Relaxed);
+            // A lane ends only when the engine does.
+            let _ = lane.orders.send(LaneOrder::Run(jobs));
+        }
+        true
+    }
+
+    fn perform(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Pause(id) => state.command(id, SourceCommand::Pause),
+            Action::Resume(id) => state.command(id, SourceCommand::Resume),
+            Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
+            Action::Publish { record, what } => self.publish(state, record, what),
+            Action::Cancel(record) => self.cancel(record),
+            Action::Released(id) => {
+                state.released.insert(id);
+                let owner = state.owned.iter().find(|(_, owned)| owned.id == id);
+                if let Some((partition, source)) = owner.map(|(partition, owned)| (partition.clone(), owned.source)) {
+                    state.owned.remove(&partition);
+                    self.wake_source(usize::from(source.0));
+                }
+            }
+            Action::Barrier => {
+                state.is_barrier = true;
+                self.transactions.notify_one();
+            }
+            Action::BarrierWanted => {
+                state.is_barrier_wanted = true;
+                self.transactions.notify_one();
+            }
+            Action::Stopped { partition, offset, why } => self.stopped(state, partition, offset, why),
+            Action::Stalled {
+                partition,
+                offset,
+                why,
+                since_ms,
+            } => {
+                let name = state
+                    .work
+                    .partition(partition)
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                tracing::warn!(partition = name, offset, ?why, since_ms, "a partition does not move");
+            }
+            Action::BreakerChanged { breaker, state: now } => {
+                let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
+                tracing::warn!(breaker = name.unwrap_or_default(), state = ?now, "a circuit breaker has changed");
+            }
+            Action::Closed => {
+                state.is_closed = true;
+                self.ended.notify_one();
+                (0..self.sources.len()).for_each(|index| self.wake_source(index));
+            }
+        }
+    }
+
+    /// Which lane has it is not known; few are ever cancelled.
+    fn cancel(&self, record: RecordId) {
+        for lane in self.lanes.iter().flatten() {
+            let _ = lane.orders.send(LaneOrder::Cancel(record));
+        }
+    }
+
+    /// A task of this engine. If it panics, the engine cannot go on.
+    fn watched<F: Future<Output = ()> + Send>(self: &Arc<Self>, task: F) -> impl Future<Output = ()> + Send + use<F> {
+        let watch = Watch(Arc::clone(self));
+        async move {
+            let _watch = watch;
+            task.await;
+        }
+    }
+
+    /// Ends the engine because of this; the first reason counts.
+    pub(crate) fn fail(&self, failure: AppError) {
+        self.state().failure.get_or_insert(failure);
+        self.ended.notify_one();
+    }
+
+    pub(crate) fn failure(&self) -> Option<AppError> {
+        self.state().failure.clone()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Waits until all is ended, or something has failed.
+    pub(crate) async fn ended(&self) {
+        loop {
+            {
+                let state = self.state();
+                if state.is_closed || state.failure.is_some() {
+                    return;
+                }
+            }
+            self.ended.notified().await;
+        }
+    }
+
+    /// Waits until all is ended.
+    pub(crate) async fn closed(&self) {
+        while !self.is_closed() {
+            self.ended.notified().await;
+        }
+    }
+
+    /// Nothing new is begun, what was begun is ended and committed.
+    pub(crate) fn shut_down(&self) {
+        self.act(None, |state, now_ms| state.work.handle_shutdown(now_ms));
+    }
+}
+
+/// Notices when its task panics.
+struct Watch(Arc<Engine>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(AppError::Panicked);
+        }
+    }
+}
+
+fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {
+    let payload = work.payload(dispatched.record)?;
+    Some(Job {
+        record: dispatched.record,
+        cx: Cx {
+            scope: Arc::clone(&payload.scope),
+            record: payload.record.clone(),
+            attempt: dispatched.attempt,
+        },
+    })
+}

@@ -1,0 +1,270 @@
+//! Writes what the machine wants written: what handlers emit, retries, dead letters. It tells the machine what was
+//! acknowledged; only then is a record done.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+};
+
+use milena_client::{
+    consumer::ConsumerRecord,
+    producer::{Header, Producer, ProducerRecord, SendError},
+};
+use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
+use tokio::sync::mpsc;
+
+use super::{Engine, Held};
+use crate::{
+    clock::millis,
+    handler::{Fault, OutRecord, TopicScope},
+    lane::Emission,
+    letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
+    metrics::HandlerMetrics,
+    policy::Policy,
+    pool::Pool,
+    topics::{dead_letter_topic, retry_topic},
+};
+
+/// Something to be published for a record.
+pub(super) struct PublishOrder {
+    pub(super) record: RecordId,
+    pub(super) what: Publish,
+    pub(super) source: ConsumerRecord,
+    pub(super) scope: Arc<TopicScope>,
+    pub(super) held: Option<Held>,
+}
+
+/// The task. It ends with the engine.
+pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mpsc::UnboundedReceiver<PublishOrder>) {
+    let mut pool = Pool::new();
+    let mut published = vec![];
+    let (engine, producer) = (&*engine, &producer);
+    loop {
+        let open = poll_fn(|cx| {
+            let mut open = true;
+            loop {
+                match orders.poll_recv(cx) {
+                    Poll::Ready(Some(order)) => {
+                        let record = order.record;
+                        published.extend(pool.start(record, publish(engine, producer, order)));
+                    }
+                    Poll::Ready(None) => {
+                        open = false;
+                        break;
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            let _ = pool.poll_ready(cx, |record, result| published.push((record, result)));
+            if published.is_empty() && (open || !pool.is_empty()) {
+                return Poll::Pending;
+            }
+            Poll::Ready(open)
+        })
+        .await;
+        engine.published(&mut published);
+        if !open && pool.is_empty() {
+            return;
+        }
+    }
+}
+
+impl Engine {
+    /// Returns when a transaction is open, or none is needed.
+    async fn writable(&self) {
+        if *self.transaction_open.borrow() {
+            return;
+        }
+        let mut open = self.transaction_open.subscribe();
+        // It is closed only with the engine.
+        let _ = open.wait_for(|is_open| *is_open).await;
+    }
+}
+
+async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> PublishResult {
+    let metrics = engine.metrics.get(order.scope.handler);
+    engine.writable().await;
+    let written = match (&order.held, order.what) {
+        (Some(Held::Emission(emission)), Publish::Emitted) => emit(producer, emission).await,
+        (_, Publish::Emitted) => Ok(()),
+        (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
+    };
+    if let Some(metrics) = metrics {
+        count(metrics, order.what, written.is_ok());
+    }
+    match written {
+        Ok(()) => PublishResult::Acked,
+        Err(error) => {
+            let partition = order.source.topic_partition();
+            tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
+                "could not write what a record needs to be done; its partition waits");
+            PublishResult::Failed
+        }
+    }
+}
+
+fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
+    let counter = match (what, is_written) {
+        (Publish::Emitted, true) => &metrics.published,
+        (Publish::Emitted, false) => &metrics.publish_failed,
+        (Publish::Tier { .. }, true) => &metrics.retry_topics,
+        (
+            Publish::DeadLetter {
+                why: DeadWhy::Poison, ..
+            },
+            true,
+        ) => &metrics.dead_poison,
+        (Publish::DeadLetter { .. }, true) => &metrics.dead_retries,
+        (Publish::Tier { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Writes all of it once, however many records wait for it.
+async fn emit(producer: &Producer, emission: &Emission) -> Result<(), SendError> {
+    let written = emission.written.get_or_try_init(|| async {
+        let mut deliveries = Vec::with_capacity(emission.records.len());
+        for record in &emission.records {
+            deliveries.push(enqueue(producer, record).await?);
+        }
+        for delivery in deliveries {
+            delivery.await?;
+        }
+        Ok(())
+    });
+    written.await.copied()
+}
+
+async fn enqueue(producer: &Producer, record: &OutRecord) -> Result<milena_client::producer::Delivery, SendError> {
+    let headers: Vec<Header<'_>> = headers(&record.headers);
+    producer.enqueue(record.lend(&headers)).await
+}
+
+fn headers(headers: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> Vec<Header<'_>> {
+    let headers = headers.iter().map(|(key, value)| Header {
+        key,
+        value: value.as_deref(),
+    });
+    headers.collect()
+}
+
+/// Writes the record itself, with the story of its failure.
+async fn write_letter(
+    engine: &Engine,
+    producer: &Producer,
+    order: &PublishOrder,
+    held: Option<&Held>,
+) -> Result<(), SendError> {
+    let Some(route) = engine.routes.get(order.scope.handler) else {
+        return Ok(());
+    };
+    let fault = match held {
+        Some(Held::Fault(fault)) => Some(&**fault),
+        _ => None,
+    };
+    let mut letter = story(engine, order, fault, &route.policy);
+    let topic = match order.what {
+        Publish::Tier { index, .. } => {
+            let delay = route
+                .policy
+                .retry
+                .topics
+                .get(usize::from(index))
+                .copied()
+                .unwrap_or_default();
+            retry_topic(&letter.origin.topic, millis(delay))
+        }
+        _ => {
+            let own = route.policy.dead_letters.topic.clone();
+            own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
+        }
+    };
+    let sent = send_letter(producer, order, &route.policy, &letter, &topic).await;
+    if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
+        // With what was added the record is too large; the record is what matters.
+        letter.failure.stack = None;
+        letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
+        return send_letter(producer, order, &route.policy, &letter, &topic).await;
+    }
+    sent
+}
+
+async fn send_letter(
+    producer: &Producer,
+    order: &PublishOrder,
+    policy: &Policy,
+    letter: &Letter,
+    topic: &str,
+) -> Result<(), SendError> {
+    let source = &order.source;
+    let written = letters::write(letter, &policy.dead_letters.schemes, source.headers());
+    let headers = headers(&written);
+    let record = ProducerRecord {
+        topic,
+        partition: Some(letter.origin.partition),
+        key: source.key(),
+        value: source.value(),
+        headers: &headers,
+        timestamp: Some(source.timestamp()).filter(|timestamp| *timestamp >= 0),
+    };
+    let taken = match producer.enqueue(record).await {
+        // The topic has fewer partitions than the one it belongs to.
+        Err(SendError::NoSuchPartition { .. }) => {
+            let anywhere = ProducerRecord {
+                partition: None,
+                ..record
+            };
+            producer.enqueue(anywhere).await
+        }
+        taken => taken,
+    };
+    taken?.await.map(drop)
+}
+
+fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
+    let source = &order.source;
+    let before = if order.scope.is_ours {
+        letters::read(source.headers())
+    } else {
+        None
+    };
+    let origin = before.map_or_else(
+        || Origin {
+            topic: source.topic().to_owned(),
+            partition: source.partition(),
+            offset: source.offset(),
+            timestamp: source.timestamp(),
+        },
+        |before| before.origin,
+    );
+    let (attempts, first_failed_ms, due_at_ms) = match order.what {
+        Publish::Tier {
+            due_ms,
+            attempts,
+            first_failed_ms,
+            ..
+        } => (attempts, first_failed_ms, Some(due_ms)),
+        Publish::DeadLetter {
+            attempts,
+            first_failed_ms,
+            ..
+        } => (attempts, first_failed_ms, None),
+        Publish::Emitted => (0, 0, None),
+    };
+    let failure = fault.map_or_else(Failure::default, |fault| Failure {
+        exception: fault.class().to_owned(),
+        reason: fault.to_string(),
+        stack: policy.dead_letters.with_stack.then(|| fault.chain()),
+    });
+    Letter {
+        origin,
+        failure,
+        attempts,
+        failed_at_ms: Some(engine.clock.now_ms()),
+        first_failed_at_ms: Some(first_failed_ms),
+        group: Some(engine.group.to_string()),
+        instance: Some(engine.instance.to_string()),
+        due_at_ms,
+    }
+}

@@ -1,0 +1,172 @@
+//! The task of one consumer: it reads, and does what the machine wants of it.
+
+use std::{sync::Arc, time::Duration};
+
+use milena_client::consumer::{
+    CloseOptions, Consumer, GroupError, ListenerError, MemberError, PollError, RebalanceConsumer, RebalanceListener,
+    SubscribeError, TopicPartition,
+};
+use milena_machines::app::{Committed, SourceId};
+
+use super::{Engine, Setup, accept::Begin};
+use crate::{error::AppError, handler::States};
+
+/// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
+const POLL: Duration = Duration::from_secs(5);
+/// After an error that passes.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is tried to learn where a partition begins.
+const BEGIN_TRIES: u32 = 5;
+
+/// What a source reads.
+pub(super) enum Reads {
+    Topics(Vec<String>),
+    Pattern(String),
+}
+
+/// Hears of the group for the machine.
+pub(super) struct Listener {
+    pub(super) engine: Arc<Engine>,
+    pub(super) source: SourceId,
+    pub(super) states: States,
+    pub(super) setup: Arc<Setup>,
+}
+
+pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listener) -> Result<(), SubscribeError> {
+    let link = listener.engine.sources.get(usize::from(listener.source.0));
+    if let Some(link) = link {
+        // It is set once, before anything can happen.
+        let _ = link.wakeup.set(consumer.wakeup_handle());
+    }
+    match reads {
+        Reads::Topics(topics) => consumer.subscribe_with(topics, listener),
+        Reads::Pattern(pattern) => consumer.subscribe_pattern_with(&pattern, listener),
+    }
+}
+
+/// Reads until the engine has ended; then leaves the group.
+pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Consumer, close_timeout: Duration) {
+    while !engine.is_closed() && engine.failure().is_none() {
+        engine.obey(source, &mut consumer);
+        match consumer.poll(POLL).await {
+            Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
+            Err(PollError::Wakeup) => {}
+            Err(error) if passes(&error) => {
+                tracing::warn!(%error, "a consumer could not read; it tries again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                tracing::error!(%error, "a consumer cannot go on");
+                engine.fail(AppError::from(&error));
+            }
+        }
+    }
+    engine.obey(source, &mut consumer);
+    let options = CloseOptions {
+        timeout: close_timeout,
+        ..CloseOptions::default()
+    };
+    if let Err(error) = consumer.close_with(options).await {
+        tracing::warn!(%error, "a consumer did not close in peace");
+    }
+}
+
+/// Whether the consumer gets over it by itself.
+fn passes(error: &PollError) -> bool {
+    match error {
+        PollError::Group(GroupError::Coordinator(_)) | PollError::Wakeup => true,
+        PollError::Group(GroupError::Member(error)) => match error {
+            MemberError::UnreleasedInstance { .. } => true,
+            MemberError::Refused { error, .. } => error.is_retriable(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl RebalanceListener for Listener {
+    async fn assigned(
+        &mut self,
+        consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        for topic in partitions.iter().map(|partition| &partition.topic) {
+            self.setup.letter_topics(topic).await?;
+        }
+        let mut tries = 0;
+        let begins = loop {
+            match begins(consumer, partitions).await {
+                Ok(begins) => break begins,
+                Err(error) if tries < BEGIN_TRIES => {
+                    tries += 1;
+                    tracing::warn!(%error, "where partitions begin is not known; it is asked again");
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        // What it was paused for in an earlier life is over.
+        consumer.resume(partitions)?;
+        self.engine.assigned(self.source, &self.states, begins);
+        self.engine.obey(self.source, consumer);
+        Ok(())
+    }
+
+    async fn revoked(
+        &mut self,
+        consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        let ids = self.engine.ids(partitions);
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.engine.revoking(self.source, &ids);
+        let Some(link) = self.engine.sources.get(usize::from(self.source.0)) else {
+            return Ok(());
+        };
+        // The machine has its own bounds for this, and says so when they are reached.
+        loop {
+            self.engine.obey(self.source, consumer);
+            if self.engine.are_released(&ids) {
+                break;
+            }
+            link.commands.notified().await;
+        }
+        self.engine.forget(&ids);
+        // What began again meanwhile, because a transaction did not count, goes too.
+        let left = self.engine.ids(partitions);
+        self.engine.lost(self.source, &left);
+        Ok(())
+    }
+
+    async fn lost(
+        &mut self,
+        _consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ListenerError> {
+        let ids = self.engine.ids(partitions);
+        self.engine.lost(self.source, &ids);
+        Ok(())
+    }
+}
+
+async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition]) -> Result<Vec<Begin>, ListenerError> {
+    let mut committed = consumer.committed(partitions).await?;
+    let mut begins = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let committed = committed.remove(partition);
+        let position = match &committed {
+            Some(committed) => committed.offset,
+            None => consumer.position(partition).await?.offset,
+        };
+        begins.push(Begin {
+            partition: partition.clone(),
+            position,
+            committed: committed.map(|committed| Committed {
+                offset: committed.offset,
+                metadata: committed.metadata.to_string(),
+            }),
+        });
+    }
+    Ok(begins)
+}

@@ -1,0 +1,380 @@
+//! From what was declared to running tasks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use milena_client::{
+    config::ConfigMap,
+    consumer::Consumer,
+    producer::{Producer, Remedy},
+};
+use milena_machines::app::{
+    BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery,
+    Exhausted as MachineExhausted, FloodConfig, HandlerConfig, Limits, RateConfig, RetryPolicy, SourceId, Work,
+    WorkConfig, tier_suffix,
+};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    task::{JoinHandle, JoinSet},
+};
+
+use super::{
+    Engine, LaneLink, Setup, SourceLink, State,
+    bounded::{self, Stretches},
+    publisher,
+    source::{self, Listener, Reads},
+    timer, transactions,
+};
+use crate::{
+    clock::{Clock, millis},
+    error::StartError,
+    handler::States,
+    lane::{Lane, Report},
+    metrics::HandlerMetrics,
+    policy::{Breaker, Exhausted, Policy, Water},
+    replay::Replay,
+    route::{CallLimits, Delivery, Route},
+    settings::{Limits as AppLimits, Settings},
+    topics::retry_topic,
+};
+
+/// What an engine is made from: the handlers of one kind of delivery.
+pub(crate) struct EngineParts {
+    pub(crate) delivery: Delivery,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) settings: Settings,
+    pub(crate) limits: AppLimits,
+    pub(crate) states: States,
+    pub(crate) clock: Clock,
+    pub(crate) breakers: BTreeMap<String, Breaker>,
+    pub(crate) bulkheads: BTreeMap<String, u32>,
+    pub(crate) setup: Arc<Setup>,
+}
+
+/// An engine and its tasks.
+pub(crate) struct Started {
+    pub(crate) engine: Arc<Engine>,
+    /// They end when the engine has.
+    pub(crate) sources: JoinSet<()>,
+    /// They end when they are told to.
+    pub(crate) helpers: Vec<JoinHandle<()>>,
+    pub(crate) producer: Producer,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.helpers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
+    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    if parts.delivery == Delivery::ExactlyOnce {
+        init_transactions(&producer).await?;
+    }
+    let sources = sources(&parts)?;
+    let mut started = start_engine(&parts, producer, sources.len())?;
+    for (index, (mut consumer, reads)) in sources.into_iter().enumerate() {
+        let source = SourceId(u16::try_from(index).unwrap_or(u16::MAX));
+        let engine = Arc::clone(&started.engine);
+        let listener = Listener {
+            engine: Arc::clone(&engine),
+            source,
+            states: parts.states.clone(),
+            setup: Arc::clone(&parts.setup),
+        };
+        source::subscribe(&mut consumer, reads, listener)?;
+        let running = source::run(Arc::clone(&engine), source, consumer, parts.limits.close_timeout);
+        started.sources.spawn(engine.watched(running));
+    }
+    Ok(started)
+}
+
+/// Starts an engine that reads a stretch and ends; also from where to where.
+pub(crate) async fn replay(
+    parts: EngineParts,
+    topics: &BTreeSet<String>,
+    replay: &Replay,
+) -> Result<(Started, Stretches), StartError> {
+    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let group = format!("{}.{}", parts.settings.group, replay.name);
+    let config = parts.settings.consumer(parts.delivery, &group)?;
+    let mut consumer = Consumer::new(config)?;
+    let stretches = bounded::stretches(&mut consumer, topics, replay).await?;
+    let mut started = start_engine(&parts, producer, 1)?;
+    bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
+    let running = bounded::run(Arc::clone(&started.engine), consumer);
+    let running = started.engine.watched(running);
+    started.sources.spawn(running);
+    Ok((started, stretches))
+}
+
+/// The engine and all of its tasks but those that read.
+fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Result<Started, StartError> {
+    let (publisher_orders, orders) = mpsc::unbounded_channel();
+    let (engine, lanes) = build(parts, sources, publisher_orders)?;
+    let mut started = Started {
+        engine: Arc::clone(&engine),
+        sources: JoinSet::new(),
+        helpers: vec![],
+        producer: producer.clone(),
+    };
+    for (route, lane) in lanes {
+        let limits = CallLimits {
+            clock: parts.clock.clone(),
+            timeout: route.policy.timeout,
+        };
+        let lane = route.handler.lane(lane, limits);
+        started.helpers.push(tokio::spawn(engine.watched(lane)));
+    }
+    let publishing = publisher::run(Arc::clone(&engine), producer.clone(), orders);
+    started.helpers.push(tokio::spawn(engine.watched(publishing)));
+    let timer = timer::run(Arc::clone(&engine));
+    started.helpers.push(tokio::spawn(engine.watched(timer)));
+    if parts.delivery == Delivery::ExactlyOnce {
+        let transactions = transactions::run(Arc::clone(&engine), producer, parts.limits.window);
+        started.helpers.push(tokio::spawn(engine.watched(transactions)));
+    }
+    Ok(started)
+}
+
+async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
+    loop {
+        match producer.init_transactions().await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.remedy() == Remedy::Retry => {}
+            Err(error) => return Err(StartError::Transactions(error)),
+        }
+    }
+}
+
+/// The consumers: those of the topics themselves, and one for each delay of retry topics.
+fn sources(parts: &EngineParts) -> Result<Vec<(Consumer, Reads)>, StartError> {
+    let mut sources = vec![];
+    for _ in 0..parts.limits.consumers.max(1) {
+        let config: ConfigMap = parts.settings.consumer(parts.delivery, &parts.settings.group)?;
+        sources.push((Consumer::new(config)?, reads(&parts.routes, None)));
+    }
+    let delays = parts.routes.iter().flat_map(|route| &route.policy.retry.topics);
+    let delays: BTreeSet<i64> = delays.map(|delay| millis(*delay)).collect();
+    for delay_ms in delays {
+        let group = format!("{}.{}", parts.settings.group, tier_suffix(delay_ms));
+        let config = parts.settings.consumer(parts.delivery, &group)?;
+        sources.push((Consumer::new(config)?, reads(&parts.routes, Some(delay_ms))));
+    }
+    Ok(sources)
+}
+
+/// What to subscribe to: names if all are, and otherwise one expression for all.
+fn reads(routes: &[Route], delay_ms: Option<i64>) -> Reads {
+    let has_delay = |route: &&Route| {
+        delay_ms.is_none_or(|delay_ms| route.policy.retry.topics.iter().any(|delay| millis(*delay) == delay_ms))
+    };
+    let suffix = delay_ms.map_or_else(String::new, |delay_ms| retry_topic("", delay_ms));
+    let routes: Vec<&Route> = routes.iter().filter(has_delay).collect();
+    if routes.iter().any(|route| route.topics.is_pattern()) {
+        let names = routes
+            .iter()
+            .map(|route| route.topics.expression() + &regex::escape(&suffix));
+        return Reads::Pattern(names.collect::<Vec<_>>().join("|"));
+    }
+    let names = routes.iter().map(|route| format!("{}{suffix}", route.topics.text()));
+    Reads::Topics(names.collect())
+}
+
+type Lanes = Vec<(Route, Lane)>;
+
+fn build(
+    parts: &EngineParts,
+    sources: usize,
+    publisher: mpsc::UnboundedSender<super::PublishOrder>,
+) -> Result<(Arc<Engine>, Lanes), StartError> {
+    let mut names = Names::default();
+    let config = work_config(parts, &mut names)?;
+    let mut links = vec![];
+    let mut receivers = vec![];
+    for route in &parts.routes {
+        let mut of_route = vec![];
+        for _ in 0..parts.limits.lanes.max(1) {
+            let (orders, receiver) = mpsc::unbounded_channel();
+            let load = Arc::new(AtomicUsize::new(0));
+            receivers.push((route.clone(), receiver, Arc::clone(&load)));
+            of_route.push(LaneLink { orders, load });
+        }
+        links.push(of_route);
+    }
+    let metrics = parts.routes.iter().map(|route| {
+        let metrics = HandlerMetrics::new(route.topics.text(), route.policy.slow_after);
+        Arc::new(metrics)
+    });
+    let engine = Arc::new(Engine {
+        clock: parts.clock.clone(),
+        group: Arc::from(parts.settings.group.as_str()),
+        instance: Arc::from(parts.settings.instance.as_str()),
+        metrics: metrics.collect(),
+        routes: parts.routes.clone(),
+        breakers: names.breakers,
+        is_transactional: parts.delivery == Delivery::ExactlyOnce,
+        lanes: links,
+        sources: (0..sources).map(|_| SourceLink::default()).collect(),
+        publisher,
+        timer: Notify::new(),
+        transactions: Notify::new(),
+        transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
+        ended: Notify::new(),
+        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources)),
+    });
+    let lanes = receivers.into_iter().map(|(route, orders, load)| {
+        let report: Arc<dyn Report> = Arc::clone(&engine) as Arc<dyn Report>;
+        (route, Lane { orders, report, load })
+    });
+    let lanes = lanes.collect();
+    Ok((engine, lanes))
+}
+
+/// What the machine knows by number.
+#[derive(Default)]
+struct Names {
+    breakers: Vec<String>,
+    bulkheads: Vec<String>,
+}
+
+fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, StartError> {
+    let handlers: Result<Vec<HandlerConfig>, StartError> = parts
+        .routes
+        .iter()
+        .map(|route| handler_config(parts, names, route))
+        .collect();
+    let breaker = |name: &String| breaker_config(parts.breakers.get(name).cloned().unwrap_or_default());
+    let permits = |name: &String| parts.bulkheads.get(name).copied().unwrap_or(1);
+    Ok(WorkConfig {
+        delivery: match parts.delivery {
+            Delivery::AtMostOnce => MachineDelivery::AtMostOnce,
+            Delivery::AtLeastOnce => MachineDelivery::AtLeastOnce,
+            Delivery::ExactlyOnce => MachineDelivery::ExactlyOnce,
+        },
+        handlers: handlers?,
+        breakers: names.breakers.iter().map(breaker).collect(),
+        bulkheads: names.bulkheads.iter().map(permits).collect(),
+        limits: limits(parts.limits.in_flight, parts.limits.buffer),
+        partition_percent: parts.limits.partition_percent,
+        commit: CommitConfig {
+            interval_ms: millis(parts.limits.commit_interval),
+            every_records: parts.limits.commit_every,
+            ..CommitConfig::default()
+        },
+        drain_ms: millis(parts.limits.drain),
+        final_commit_ms: millis(parts.limits.final_commit),
+        stall_ms: millis(parts.limits.stalled_after),
+    })
+}
+
+fn handler_config(parts: &EngineParts, names: &mut Names, route: &Route) -> Result<HandlerConfig, StartError> {
+    let policy = &route.policy;
+    let bulkhead = match &policy.bulkhead {
+        Some(name) if !parts.bulkheads.contains_key(name) => {
+            let (topics, name) = (route.topics.text().to_owned(), name.clone());
+            return Err(StartError::NoBulkhead { topics, name });
+        }
+        Some(name) => Some(BulkheadId(number(&mut names.bulkheads, name))),
+        None => None,
+    };
+    let breakers = policy
+        .breakers
+        .iter()
+        .map(|name| BreakerId(number(&mut names.breakers, name)));
+    Ok(HandlerConfig {
+        order: policy.order,
+        null_key: policy.null_key,
+        limits: limits(policy.in_flight, policy.buffer),
+        concurrency: policy.concurrency,
+        bulkhead,
+        rate: policy.rate.map(|rate| RateConfig {
+            per_second: rate.per_second,
+            burst: rate.burst,
+        }),
+        breakers: breakers.collect(),
+        batch: route.handler.is_batch().then(|| BatchConfig {
+            size: policy.batch_size,
+            linger_ms: millis(policy.batch_linger),
+        }),
+        retry: retry_policy(policy, route.delivery),
+        flood: policy.flood_guard.map(|guard| FloodConfig {
+            percent: guard.percent,
+            window: guard.window,
+            consecutive: guard.consecutive,
+        }),
+    })
+}
+
+/// The number of a name, a new one if it has none.
+fn number(names: &mut Vec<String>, name: &str) -> u16 {
+    let place = names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    });
+    u16::try_from(place).unwrap_or(u16::MAX)
+}
+
+fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
+    let retry = &policy.retry;
+    RetryPolicy {
+        // What may happen at most once is tried once.
+        attempts: if delivery == Delivery::AtMostOnce {
+            1
+        } else {
+            retry.attempts
+        },
+        first_ms: millis(retry.first),
+        max_ms: millis(retry.max),
+        jitter_percent: retry.jitter_percent,
+        elapsed_ms_max: retry.elapsed_max.map(millis),
+        tiers: retry.topics.iter().copied().map(millis).collect(),
+        tier_attempts: retry.attempts_from_topics,
+        exhausted: match policy.exhausted {
+            Exhausted::DeadLetter => MachineExhausted::DeadLetter,
+            Exhausted::Skip => MachineExhausted::Skip,
+            Exhausted::Stop => MachineExhausted::Stop,
+        },
+    }
+}
+
+fn breaker_config(breaker: Breaker) -> BreakerConfig {
+    BreakerConfig {
+        failure_percent: breaker.failure_percent,
+        window: breaker.calls,
+        calls_min: breaker.calls_min,
+        open_ms: millis(breaker.open),
+        open_ms_max: millis(breaker.open_max),
+        probes: breaker.probes,
+    }
+}
+
+fn limits(records: Water, bytes: Water) -> Limits {
+    Limits {
+        records_high: records.high,
+        records_low: records.low,
+        bytes_high: bytes.high,
+        bytes_low: bytes.low,
+    }
+}
+
+impl Started {
+    /// Ends all tasks; what was not committed comes again.
+    pub(crate) fn kill(&mut self) {
+        self.sources.abort_all();
+        self.helpers.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Lets all end in peace, once the machine has: sources leave their groups, the producer writes what it has.
+    pub(crate) async fn finish(mut self, close_timeout: Duration) {
+        while self.sources.join_next().await.is_some() {}
+        self.helpers.iter().for_each(JoinHandle::abort);
+        if let Err(error) = self.producer.clone().close_within(close_timeout).await {
+            tracing::warn!(%error, "the producer did not close in peace");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What an engine can tell about itself.
+
+use milena_client::consumer::TopicPartition;
+use milena_machines::app::{BreakerId, Role, tier_suffix};
+
+use super::{Engine, State};
+use crate::{
+    metrics::HandlerCounts,
+    status::{BreakerStatus, PartitionStatus, Status},
+};
+
+impl Engine {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = HandlerCounts> {
+        self.metrics.iter().map(|metrics| metrics.snapshot())
+    }
+
+    /// Adds what it has to what others have.
+    pub(crate) fn add_status(&self, all: &mut Status) {
+        let now_ms = self.clock.now_ms();
+        let state = self.state();
+        let status = state.work.status();
+        all.records += status.records;
+        all.bytes += status.bytes;
+        all.in_handlers += status.in_handlers;
+        all.publishing += status.publishing;
+        all.is_ending_transaction |= state.is_ending;
+        all.parked += status.parked;
+        let partitions = state.owned.iter().filter_map(|(partition, owned)| {
+            let found = state.work.partition_status(owned.id)?;
+            let group = match owned.topic.role {
+                Role::Main => self.group.to_string(),
+                Role::Tier { delay_ms, .. } => format!("{}.{}", self.group, tier_suffix(delay_ms)),
+            };
+            let pauses = state.work.pauses(owned.id);
+            Some(PartitionStatus {
+                partition: partition.clone(),
+                group,
+                committed: found.committed,
+                frontier: found.frontier,
+                end: found.end,
+                records: found.records,
+                replay_if_crashed_now: found.replay_if_crashed_now,
+                paused: pauses.map(|pauses| pauses.iter().collect()).unwrap_or_default(),
+                why: state.work.why(now_ms, owned.id)?,
+            })
+        });
+        all.partitions.extend(partitions);
+        all.replay_if_crashed_now = all
+            .partitions
+            .iter()
+            .map(|partition| partition.replay_if_crashed_now)
+            .sum();
+        all.breakers.extend(self.breaker_status(&state));
+        if all.failure.is_none() {
+            all.failure = state.failure.as_ref().map(ToString::to_string);
+        }
+    }
+
+    fn breaker_status(&self, state: &State) -> Vec<BreakerStatus> {
+        let numbered = self.breakers.iter().enumerate();
+        let told = numbered.filter_map(|(place, name)| {
+            let breaker = state.work.breaker(BreakerId(u16::try_from(place).ok()?))?;
+            Some(BreakerStatus {
+                name: name.clone(),
+                state: breaker.state(),
+                failure_percent: breaker.failure_percent(),
+                not_permitted: breaker.not_permitted(),
+                opened: breaker.opened(),
+            })
+        });
+        told.collect()
+    }
+
+    /// Stops fetching a partition until [`resume`](Self::resume), whoever of this application has it then.
+    pub(crate) fn pause(&self, partition: &TopicPartition) {
+        self.act(None, |state, now_ms| state.work.pause(now_ms, partition));
+    }
+
+    pub(crate) fn resume(&self, partition: &TopicPartition) {
+        self.act(None, |state, now_ms| state.work.resume(now_ms, partition));
+    }
+
+    /// Goes on with a partition that has stopped; `false` if it is not ours.
+    pub(crate) fn restart(&self, partition: &TopicPartition) -> bool {
+        self.act(None, |state, now_ms| {
+            let Some(id) = state.owned.get(partition).map(|owned| owned.id) else {
+                return false;
+            };
+            state.work.restart_partition(now_ms, id);
+            true
+        })
+    }
+}

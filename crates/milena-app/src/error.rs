@@ -1,0 +1,96 @@
+//! What can go wrong with an application as a whole.
+
+use milena_client::{
+    admin::{AdminError, NewAdminError},
+    config::ConfigErrors,
+    consumer::{NewConsumerError, PollError, SubscribeError},
+    producer::{NewProducerError, TransactionCallError},
+};
+use milena_machines::app;
+
+use crate::{handler::MissingState, topics::TopicNameError};
+
+/// Why an application does not start. Nothing was read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    #[error("there is no handler: add one with App::on")]
+    NoHandler,
+    #[error("the file declares a handler for {topic}, but the application has none: add App::on({topic:?}, …)")]
+    NoHandlerFor { topic: String },
+    #[error("set a group with App::group: offsets are committed for it, and it names retry topics' readers")]
+    NoGroup,
+    #[error(transparent)]
+    TopicName(#[from] TopicNameError),
+    #[error("two handlers read {topic}: what is to happen with its records?")]
+    TwoHandlers { topic: String },
+    #[error("{topics}: {source}")]
+    State { topics: String, source: MissingState },
+    #[error("{topics}: there is no bulkhead {name:?}: add App::bulkhead({name:?}, …)")]
+    NoBulkhead { topics: String, name: String },
+    #[error("the topic {topic} does not exist: create it, or let App::missing_topics wait for it")]
+    NoTopic { topic: String },
+    #[error("the topic {topic} is needed for what fails of {origin}, does not exist and cannot be created: {error}")]
+    NotCreated {
+        topic: String,
+        origin: String,
+        error: AdminError,
+    },
+    #[error("the topic {topic} is needed for what fails of {origin}, and does not exist: create it")]
+    NoLetterTopic { topic: String, origin: String },
+    #[error(
+        "exactly-once delivery needs App::instance: the same name when this instance starts again, another one for each"
+    )]
+    NoInstance,
+    #[error("{key} is decided by the runtime: take it out of the settings of the clients")]
+    OurSetting { key: &'static str },
+    #[error(transparent)]
+    Policy(#[from] app::ConfigError),
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    #[error(transparent)]
+    Consumer(#[from] NewConsumerError),
+    #[error(transparent)]
+    Producer(#[from] NewProducerError),
+    #[error(transparent)]
+    Admin(#[from] NewAdminError),
+    #[error("the cluster does not tell its topics: {0}")]
+    Topics(AdminError),
+    #[error(transparent)]
+    Subscribe(#[from] SubscribeError),
+    #[error("what is to be replayed cannot be found out: {0}")]
+    Replay(String),
+    #[error("a replay cannot be exactly once: its progress has no group; {topics} must be delivered otherwise")]
+    ReplayExactlyOnce { topics: String },
+    #[error("the transactions of this instance cannot begin: {0}")]
+    Transactions(TransactionCallError),
+}
+
+/// Why an application ended although nobody asked it to. What was done is committed as far as that was possible.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppError {
+    #[error("a handler ended the application at {topic}-{partition}, offset {offset}: {reason}")]
+    Fatal {
+        topic: String,
+        partition: i32,
+        offset: i64,
+        reason: String,
+    },
+    #[error("the consumer cannot go on: {0}")]
+    Consumer(String),
+    #[error("the transactions cannot go on: {0}")]
+    Transactions(String),
+    #[error(
+        "not everything that was begun could be ended within {limit_ms} ms; it is repeated when the application starts again"
+    )]
+    ShutdownTimedOut { limit_ms: u64 },
+    #[error("a part of the runtime panicked: this is a bug of Milena's; the panic's own message says where")]
+    Panicked,
+}
+
+impl From<&PollError> for AppError {
+    fn from(error: &PollError) -> Self {
+        Self::Consumer(error.to_string())
+    }
+}

@@ -1,0 +1,166 @@
+//! The handlers of a file, with their policies.
+
+use std::time::Duration;
+
+use super::keys::{Keys, Limit, Size};
+use crate::{
+    letters::Scheme,
+    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, Water},
+    route::Delivery,
+};
+
+/// A handler that a file declares.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct HandlerFile {
+    /// The name or pattern of its topics.
+    pub topic: String,
+    pub delivery: Option<Delivery>,
+    pub policy: Policy,
+    /// For `milena run`: a program and its arguments, which gets a line of JSON for each record and answers with one.
+    pub command: Option<Vec<String>>,
+    /// For `milena run`: the address of a service that gets a request for each record.
+    pub http: Option<String>,
+}
+
+impl HandlerFile {
+    pub(super) fn from_keys(keys: &Keys<'_>) -> Self {
+        let file = Self {
+            topic: keys.required("topic").unwrap_or_default(),
+            delivery: keys.get_as("delivery", DELIVERIES, |value| delivery(value.as_str()?)),
+            policy: policy(keys),
+            command: keys.get("command"),
+            http: keys.get("http"),
+        };
+        keys.finish();
+        file
+    }
+}
+
+const DELIVERIES: &str = "\"at-most-once\", \"at-least-once\" or \"exactly-once\"";
+
+fn delivery(name: &str) -> Option<Delivery> {
+    match name {
+        "at-most-once" => Some(Delivery::AtMostOnce),
+        "at-least-once" => Some(Delivery::AtLeastOnce),
+        "exactly-once" => Some(Delivery::ExactlyOnce),
+        _ => None,
+    }
+}
+
+fn policy(keys: &Keys<'_>) -> Policy {
+    let mut policy = Policy::default();
+    set(
+        &mut policy.order,
+        keys.get_as("order", "\"key\", \"partition\" or \"none\"", |value| {
+            match value.as_str()? {
+                "key" => Some(Order::Key),
+                "partition" => Some(Order::Partition),
+                "none" => Some(Order::Unordered),
+                _ => None,
+            }
+        }),
+    );
+    set(
+        &mut policy.null_key,
+        keys.get_as("null_key", "\"unordered\" or \"serial\"", |value| {
+            match value.as_str()? {
+                "unordered" => Some(NullKey::Unordered),
+                "serial" => Some(NullKey::Serial),
+                _ => None,
+            }
+        }),
+    );
+    set(&mut policy.in_flight, keys.get("in_flight").map(Water::high));
+    set(
+        &mut policy.buffer,
+        keys.get("buffer").map(|Size(bytes)| Water::high(bytes)),
+    );
+    policy.concurrency = keys.get("concurrency");
+    policy.bulkhead = keys.get("bulkhead");
+    policy.rate = rate(keys);
+    policy.breakers = keys.get("breakers").unwrap_or_default();
+    set(&mut policy.timeout, keys.get("timeout").map(|Limit(limit)| limit));
+    set(&mut policy.slow_after, keys.get("slow_after").map(|Limit(limit)| limit));
+    if let Some(retry) = keys.inner("retry") {
+        read_retry(&retry, &mut policy.retry);
+    }
+    if let Some(letters) = keys.inner("dead_letters") {
+        read_dead_letters(&letters, &mut policy.dead_letters);
+    }
+    set(
+        &mut policy.exhausted,
+        keys.get_as(
+            "when_exhausted",
+            "\"dead-letter\", \"skip\" or \"stop\"",
+            |value| match value.as_str()? {
+                "dead-letter" => Some(Exhausted::DeadLetter),
+                "skip" => Some(Exhausted::Skip),
+                "stop" => Some(Exhausted::Stop),
+                _ => None,
+            },
+        ),
+    );
+    policy.flood_guard = flood_guard(keys);
+    if let Some(batch) = keys.inner("batch") {
+        set(&mut policy.batch_size, batch.get("size"));
+        set::<Duration>(&mut policy.batch_linger, batch.get("linger"));
+        batch.finish();
+    }
+    policy
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn rate(keys: &Keys<'_>) -> Option<Rate> {
+    let rate = keys.inner("rate")?;
+    let per_second = rate.required("per_second").map(Rate::per_second);
+    let burst = rate.get("burst");
+    rate.finish();
+    per_second.map(|rate| burst.map_or(rate, |burst| rate.burst(burst)))
+}
+
+fn flood_guard(keys: &Keys<'_>) -> Option<FloodGuard> {
+    let inner = keys.inner("flood_guard")?;
+    let mut guard = FloodGuard::default();
+    set(&mut guard.percent, inner.get("percent"));
+    set(&mut guard.window, inner.get("window"));
+    set(&mut guard.consecutive, inner.get("consecutive"));
+    inner.finish();
+    Some(guard)
+}
+
+fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
+    set(&mut retry.attempts, keys.get("attempts"));
+    set(&mut retry.first, keys.get("first"));
+    set(&mut retry.max, keys.get("max"));
+    set(&mut retry.jitter_percent, keys.get("jitter_percent"));
+    set(
+        &mut retry.elapsed_max,
+        keys.get("elapsed_max").map(|Limit(limit)| limit),
+    );
+    set(&mut retry.topics, keys.get("topics"));
+    set(&mut retry.attempts_from_topics, keys.get("attempts_from_topics"));
+    keys.finish();
+}
+
+fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
+    letters.topic = keys.get("topic");
+    let schemes = keys.get_as(
+        "headers",
+        "a list of \"milena\", \"x\", \"spring\" and \"connect\"",
+        |value| {
+            let names = value.as_array()?.iter();
+            names.map(|name| name.as_str()?.parse::<Scheme>().ok()).collect()
+        },
+    );
+    set(&mut letters.schemes, schemes);
+    set(&mut letters.with_stack, keys.get("stack"));
+    set(&mut letters.create, keys.get("create"));
+    set(&mut letters.retention, keys.get("retention"));
+    keys.finish();
+}

@@ -1,0 +1,189 @@
+//! Handlers of several records at once.
+
+use std::{future::Future, iter, ops::Deref, sync::Arc, vec};
+
+use super::{
+    Cx, Done, Fault, IntoOutcome,
+    cx::MissingState,
+    extract::{Available, Extract},
+};
+
+/// What a batch handler gets: the part of each record that it asked for, in the order of the records of each key.
+#[derive(Debug)]
+pub struct Batch<E>(Vec<E>);
+
+impl<E> Batch<E> {
+    pub fn into_vec(self) -> Vec<E> {
+        self.0
+    }
+}
+
+impl<E> Deref for Batch<E> {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        &self.0
+    }
+}
+
+impl<E> IntoIterator for Batch<E> {
+    type Item = E;
+    type IntoIter = vec::IntoIter<E>;
+
+    fn into_iter(self) -> vec::IntoIter<E> {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, E> IntoIterator for &'a Batch<E> {
+    type Item = &'a E;
+    type IntoIter = std::slice::Iter<'a, E>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// What a batch handler may return: one outcome that holds for all records, or a `Vec` with one for each.
+pub trait IntoOutcomes {
+    fn into_outcomes(self) -> Outcomes;
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Outcomes {
+    /// The same for all of it.
+    All(Done),
+    /// All of it failed together.
+    Failed(Arc<Fault>),
+    /// One for each record, in their order.
+    Each(Vec<Result<Done, Arc<Fault>>>),
+}
+
+impl IntoOutcomes for () {
+    fn into_outcomes(self) -> Outcomes {
+        Outcomes::All(Done::Ok)
+    }
+}
+
+impl IntoOutcomes for Done {
+    fn into_outcomes(self) -> Outcomes {
+        Outcomes::All(self)
+    }
+}
+
+impl<O: IntoOutcome> IntoOutcomes for Vec<O> {
+    fn into_outcomes(self) -> Outcomes {
+        let outcomes = self.into_iter().map(|outcome| outcome.into_outcome().map_err(Arc::new));
+        Outcomes::Each(outcomes.collect())
+    }
+}
+
+impl<T: IntoOutcomes, E: Into<Fault>> IntoOutcomes for Result<T, E> {
+    fn into_outcomes(self) -> Outcomes {
+        self.map_or_else(
+            |error| Outcomes::Failed(Arc::new(error.into())),
+            IntoOutcomes::into_outcomes,
+        )
+    }
+}
+
+/// How many outcomes a batch handler returned does not fit how many records it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the handler returned {returned} outcomes for {records} records: it must return one for each, or one for all")]
+pub struct WrongCount {
+    pub records: usize,
+    pub returned: usize,
+}
+
+/// Handles several records at once. Async functions whose first argument is a [`Batch`] are batch handlers; their other
+/// arguments, up to four, are taken from the first record, so they should be the same for all, as `State` is.
+pub trait BatchHandler<A>: Send + Sync + 'static {
+    fn call(&self, records: &[Cx]) -> impl Future<Output = Outcomes> + Send;
+
+    /// Whether the application has what the handler asks for.
+    fn check(available: &Available<'_>) -> Result<(), MissingState>;
+}
+
+macro_rules! batch_handlers {
+    ($($argument:ident)*) => {
+        impl<F, R, O, T, $($argument,)*> BatchHandler<(T, $($argument,)*)> for F
+        where
+            F: Fn(Batch<T>, $($argument),*) -> R + Send + Sync + 'static,
+            R: Future<Output = O> + Send,
+            O: IntoOutcomes,
+            T: Extract,
+            $($argument: Extract,)*
+        {
+            async fn call(&self, records: &[Cx]) -> Outcomes {
+                let (batch, unread) = read(records);
+                let Some(_first) = records.first().filter(|_| !batch.0.is_empty()) else {
+                    return merge(records.len(), Outcomes::All(Done::Ok), unread);
+                };
+                let expected = batch.0.len();
+                $(
+                    #[allow(non_snake_case, reason = "named like its type")]
+                    let $argument = match $argument::extract(_first) {
+                        Ok(argument) => argument,
+                        Err(fault) => return merge(records.len(), Outcomes::Failed(Arc::new(fault)), unread),
+                    };
+                )*
+                let outcomes = self(batch, $($argument),*).await.into_outcomes();
+                merge(records.len(), counted(expected, outcomes), unread)
+            }
+
+            fn check(available: &Available<'_>) -> Result<(), MissingState> {
+                T::check(available)?;
+                $($argument::check(available)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+batch_handlers!();
+batch_handlers!(A);
+batch_handlers!(A B);
+batch_handlers!(A B C);
+batch_handlers!(A B C D);
+
+/// What can be read, and the places of what cannot.
+fn read<T: Extract>(records: &[Cx]) -> (Batch<T>, Vec<(usize, Fault)>) {
+    let mut batch = Vec::with_capacity(records.len());
+    let mut unread = vec![];
+    for (place, cx) in records.iter().enumerate() {
+        match T::extract(cx) {
+            Ok(part) => batch.push(part),
+            Err(fault) => unread.push((place, fault)),
+        }
+    }
+    (Batch(batch), unread)
+}
+
+fn counted(records: usize, outcomes: Outcomes) -> Outcomes {
+    match outcomes {
+        Outcomes::Each(each) if each.len() != records => {
+            let returned = each.len();
+            Outcomes::Failed(Arc::new(Fault::fatal(WrongCount { records, returned })))
+        }
+        outcomes => outcomes,
+    }
+}
+
+/// Puts those that could not be read back in between the others.
+fn merge(records: usize, outcomes: Outcomes, unread: Vec<(usize, Fault)>) -> Outcomes {
+    if unread.is_empty() {
+        return outcomes;
+    }
+    let mut others: Box<dyn Iterator<Item = Result<Done, Arc<Fault>>>> = match outcomes {
+        Outcomes::All(done) => Box::new(iter::repeat_with(move || Ok(done.clone()))),
+        Outcomes::Failed(fault) => Box::new(iter::repeat_with(move || Err(Arc::clone(&fault)))),
+        Outcomes::Each(each) => Box::new(each.into_iter()),
+    };
+    let mut unread = unread.into_iter().peekable();
+    let each = (0..records).map(|place| match unread.next_if(|(bad, _)| *bad == place) {
+        Some((_, fault)) => Err(Arc::new(fault)),
+        None => others.next().unwrap_or(Ok(Done::Ok)),
+    });
+    Outcomes::Each(each.collect())
+}

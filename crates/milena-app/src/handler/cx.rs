@@ -1,0 +1,149 @@
+//! What a handler may know besides the record.
+
+use std::{
+    any::{Any, TypeId, type_name},
+    fmt,
+    sync::Arc,
+};
+
+use milena_client::consumer::ConsumerRecord;
+
+use crate::letters::{Origin, read};
+
+/// What the application has for all its handlers.
+#[derive(Default, Clone)]
+pub(crate) struct States {
+    states: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+}
+
+impl States {
+    /// A second one of the same type takes the place of the first.
+    pub(crate) fn insert<S: Send + Sync + 'static>(&mut self, state: S) {
+        self.states.retain(|(id, _)| *id != TypeId::of::<S>());
+        self.states.push((TypeId::of::<S>(), Arc::new(state)));
+    }
+
+    pub(crate) fn get<S: 'static>(&self) -> Option<&S> {
+        let (_, state) = self.states.iter().find(|(id, _)| *id == TypeId::of::<S>())?;
+        state.downcast_ref()
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("States").field("count", &self.states.len()).finish()
+    }
+}
+
+/// A handler asks for a state that the application does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a handler asks for State<{name}>, but the application has none: add .state(…) before it is started")]
+pub struct MissingState {
+    pub name: &'static str,
+}
+
+/// What is the same for all records of a topic.
+#[derive(Debug)]
+pub(crate) struct TopicScope {
+    /// The place of its handler among all.
+    pub(crate) handler: usize,
+    pub(crate) group: Arc<str>,
+    pub(crate) states: States,
+    /// What the braces of a pattern stand for in the name of this topic.
+    pub(crate) captures: Vec<(Arc<str>, String)>,
+    /// Whether the topic is one of ours, so that its headers say where its records come from.
+    pub(crate) is_ours: bool,
+}
+
+/// The circumstances of a call: who handles, which record, for which time.
+#[derive(Clone)]
+pub struct Cx {
+    pub(crate) scope: Arc<TopicScope>,
+    pub(crate) record: ConsumerRecord,
+    pub(crate) attempt: u32,
+}
+
+impl Cx {
+    /// The group that reads.
+    pub fn group(&self) -> &str {
+        &self.scope.group
+    }
+
+    /// Which attempt this is, the first being 1; those made from retry topics go on counting.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub fn record(&self) -> &ConsumerRecord {
+        &self.record
+    }
+
+    /// What a name in braces stands for: with a handler for `events-{tenant}`, `capture("tenant")` of the topic
+    /// `events-acme` is `acme`.
+    pub fn capture(&self, name: &str) -> Option<&str> {
+        let mut captures = self.scope.captures.iter();
+        captures
+            .find(|(capture, _)| &**capture == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Where the record was when it came for the first time: of one from a retry topic, its place in the topic where it
+    /// was published.
+    pub fn origin(&self) -> Origin {
+        let written = if self.scope.is_ours {
+            read(self.record.headers())
+        } else {
+            None
+        };
+        written.map_or_else(
+            || Origin {
+                topic: self.record.topic().to_owned(),
+                partition: self.record.partition(),
+                offset: self.record.offset(),
+                timestamp: self.record.timestamp(),
+            },
+            |letter| letter.origin,
+        )
+    }
+
+    /// What names the event, however often it comes: the header `event_id`, `ce_id` or `id` if the producer wrote one, or
+    /// else the place where it was published, as `topic-partition-offset`.
+    pub fn event_id(&self) -> String {
+        for name in EVENT_IDS {
+            let mut headers = self.record.headers();
+            let found = headers.find(|header| header.key == name.as_bytes());
+            if let Some(value) = found.and_then(|header| header.value)
+                && !value.is_empty()
+            {
+                return String::from_utf8_lossy(value).into_owned();
+            }
+        }
+        let Origin {
+            topic,
+            partition,
+            offset,
+            ..
+        } = self.origin();
+        format!("{topic}-{partition}-{offset}")
+    }
+
+    pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {
+        self.scope
+            .states
+            .get()
+            .ok_or_else(|| MissingState { name: type_name::<S>() })
+    }
+}
+
+/// The headers that producers name their events with, the best known first; `id` is that of Debezium's outbox.
+const EVENT_IDS: [&str; 3] = ["event_id", "ce_id", "id"];
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("group", &self.scope.group)
+            .field("record", &self.record)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}

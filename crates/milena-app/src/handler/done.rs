@@ -1,0 +1,126 @@
+//! What a handler did.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use milena_client::producer::{Header, ProducerRecord};
+
+use super::Fault;
+
+/// What became of a record that did not fail.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Done {
+    #[default]
+    Ok,
+    /// It is not for us, for this reason. It counts apart.
+    Skip(Cow<'static, str>),
+    /// Its work was done before. It counts apart.
+    Duplicate,
+    /// Not yet: hand it to the handler again after this time. That is no failure and costs no attempt.
+    RetryAfter(Duration),
+    /// These are to be written. The record is done when all of them are acknowledged, or with the transaction.
+    Emit(Vec<OutRecord>),
+}
+
+/// A record to be written, with all it needs of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutRecord {
+    pub topic: String,
+    /// `None` leaves it to the partitioner.
+    pub partition: Option<i32>,
+    pub key: Option<Bytes>,
+    /// `None` is a tombstone.
+    pub value: Option<Bytes>,
+    /// In their order; names may repeat.
+    pub headers: Vec<(Bytes, Option<Bytes>)>,
+    /// Milliseconds since 1970; `None` is the time of sending.
+    pub timestamp: Option<i64>,
+}
+
+impl OutRecord {
+    /// A record without key, value and headers.
+    pub fn new(topic: impl Into<String>) -> Self {
+        Self {
+            topic: topic.into(),
+            ..Self::default()
+        }
+    }
+
+    #[must_use]
+    pub fn partition(mut self, partition: i32) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Bytes>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Bytes>) -> Self {
+        self.value = Some(value.into());
+        self
+    }
+
+    /// The value as JSON.
+    pub fn json<T: serde::Serialize + ?Sized>(self, value: &T) -> Result<Self, serde_json::Error> {
+        Ok(self.value(serde_json::to_vec(value)?))
+    }
+
+    /// One more header; names may repeat.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        self.headers.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Lends the record to a producer, with headers that are lent too.
+    pub(crate) fn lend<'a>(&'a self, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
+        ProducerRecord {
+            topic: &self.topic,
+            partition: self.partition,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
+impl From<OutRecord> for Done {
+    fn from(record: OutRecord) -> Self {
+        Self::Emit(vec![record])
+    }
+}
+
+impl From<Vec<OutRecord>> for Done {
+    fn from(records: Vec<OutRecord>) -> Self {
+        Self::Emit(records)
+    }
+}
+
+/// What a handler may return: nothing, a [`Done`], or a result with either and any error.
+pub trait IntoOutcome {
+    fn into_outcome(self) -> Result<Done, Fault>;
+}
+
+impl IntoOutcome for () {
+    fn into_outcome(self) -> Result<Done, Fault> {
+        Ok(Done::Ok)
+    }
+}
+
+impl IntoOutcome for Done {
+    fn into_outcome(self) -> Result<Done, Fault> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoOutcome, E: Into<Fault>> IntoOutcome for Result<T, E> {
+    fn into_outcome(self) -> Result<Done, Fault> {
+        self.map_err(Into::into).and_then(IntoOutcome::into_outcome)
+    }
+}

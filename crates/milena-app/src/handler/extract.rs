@@ -1,0 +1,171 @@
+//! The arguments of handlers: each takes its part of the record or of its circumstances.
+
+use std::{any::type_name, marker::PhantomData, ops::Deref};
+
+use bytes::Bytes;
+use milena_client::consumer::{
+    ConsumerRecord,
+    deserialize::{Deserializer, Json, Plain},
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    Cx, Fault,
+    cx::{MissingState, States},
+};
+
+/// An argument of a handler. What cannot be read is [`Fault::poison`]: the record goes to the dead letters as it is.
+pub trait Extract: Sized + Send {
+    fn extract(cx: &Cx) -> Result<Self, Fault>;
+
+    /// Looked at when the application starts, so that what is missing is not found with the first record.
+    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+        let _ = available;
+        Ok(())
+    }
+}
+
+/// What an application has to offer to its handlers.
+#[derive(Debug)]
+pub struct Available<'a> {
+    pub(crate) states: &'a States,
+}
+
+/// The value, read as JSON. A tombstone is read as `null`, which an `Option` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<T>(pub T);
+
+impl<T: DeserializeOwned + Send> Extract for Event<T> {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let value = cx.record.as_ref().value_as(&Json).map_err(Fault::poison)?;
+        Ok(Self(value))
+    }
+}
+
+/// The value as Kafka's own serializers write it: text, numbers, bytes; an `Option` takes tombstones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value<T>(pub T);
+
+impl<T: Send> Extract for Value<T>
+where
+    Plain: Deserializer<T>,
+{
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let value = cx.record.as_ref().value_as(&Plain).map_err(Fault::poison)?;
+        Ok(Self(value))
+    }
+}
+
+/// The key as Kafka's own serializers write it. If records may have none, take an `Option`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key<T>(pub T);
+
+impl<T: Send> Extract for Key<T>
+where
+    Plain: Deserializer<T>,
+{
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let key = cx.record.as_ref().key_as(&Plain).map_err(Fault::poison)?;
+        Ok(Self(key))
+    }
+}
+
+/// The value as a deserializer of your own reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded<T, D> {
+    pub value: T,
+    by: PhantomData<D>,
+}
+
+impl<T: Send, D: Deserializer<T> + Default + Send> Extract for Decoded<T, D> {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let value = cx.record.as_ref().value_as(&D::default()).map_err(Fault::poison)?;
+        Ok(Self { value, by: PhantomData })
+    }
+}
+
+/// The record as it is.
+#[derive(Debug, Clone)]
+pub struct Raw(pub ConsumerRecord);
+
+impl Deref for Raw {
+    type Target = ConsumerRecord;
+
+    fn deref(&self) -> &ConsumerRecord {
+        &self.0
+    }
+}
+
+impl Extract for Raw {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        Ok(Self(cx.record.clone()))
+    }
+}
+
+/// The headers, in their order; names may repeat and need not be text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(pub Vec<(Bytes, Option<Bytes>)>);
+
+impl Headers {
+    /// The value of the last header of this name, which is the one that counts.
+    pub fn last(&self, name: &str) -> Option<&[u8]> {
+        let mut headers = self.0.iter().rev();
+        let (_, value) = headers.find(|(key, _)| key == name.as_bytes())?;
+        value.as_deref()
+    }
+}
+
+impl Extract for Headers {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let headers = cx.record.headers();
+        let headers = headers.map(|header| {
+            let value = header.value.map(Bytes::copy_from_slice);
+            (Bytes::copy_from_slice(header.key), value)
+        });
+        Ok(Self(headers.collect()))
+    }
+}
+
+/// Something that the application was given with `.state(…)`, cloned for each call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State<S>(pub S);
+
+impl<S: Clone + Send + Sync + 'static> Extract for State<S> {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        let state = cx.state::<S>().map_err(Fault::fatal)?;
+        Ok(Self(state.clone()))
+    }
+
+    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+        let found = available.states.get::<S>();
+        found.map(drop).ok_or_else(|| MissingState { name: type_name::<S>() })
+    }
+}
+
+impl Extract for Cx {
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        Ok(cx.clone())
+    }
+}
+
+impl<T: Extract> Extract for Option<T> {
+    /// `None` where it cannot be read, for handlers that want to decide themselves.
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        Ok(T::extract(cx).ok())
+    }
+
+    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+        T::check(available)
+    }
+}
+
+impl<T: Extract> Extract for Result<T, Fault> {
+    /// The error where it cannot be read, for handlers that want to decide themselves.
+    fn extract(cx: &Cx) -> Result<Self, Fault> {
+        Ok(T::extract(cx))
+    }
+
+    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+        T::check(available)
+    }
+}

@@ -1,0 +1,154 @@
+//! Why a handler did not do its work, and what is to follow from that.
+
+use std::{any::type_name, borrow::Cow, error::Error, fmt};
+
+/// An error of any kind.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What is to be done about a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Intent {
+    /// It may work next time: try again as the policy says, then the retry topics, then the dead letters.
+    Retry,
+    /// It never works with this record: to the dead letters at once.
+    Poison,
+    /// Something that we depend on is in trouble. As `Retry`, and it counts against the breaker of this name; while that
+    /// is open the record waits and loses no attempt.
+    Dependency(Cow<'static, str>),
+    /// Nothing works any more: the application stops, and the record stays where it is.
+    Fatal,
+}
+
+/// A failure with its [`Intent`].
+///
+/// Every error becomes one by `?`, with the intent to try again. It is not an error itself: that is what lets `?` take all
+/// of them.
+pub struct Fault {
+    intent: Intent,
+    /// The type of the error, as Rust writes it.
+    class: &'static str,
+    error: BoxError,
+}
+
+impl Fault {
+    /// It may work next time.
+    pub fn retry<E: Into<BoxError>>(error: E) -> Self {
+        Self::new(Intent::Retry, error)
+    }
+
+    /// It never works with this record.
+    pub fn poison<E: Into<BoxError>>(error: E) -> Self {
+        Self::new(Intent::Poison, error)
+    }
+
+    /// Nothing works any more.
+    pub fn fatal<E: Into<BoxError>>(error: E) -> Self {
+        Self::new(Intent::Fatal, error)
+    }
+
+    /// Something that we depend on failed: `call.await.map_err(Fault::dependency("psp"))?`.
+    pub fn dependency<E: Into<BoxError>>(name: impl Into<Cow<'static, str>>) -> impl FnOnce(E) -> Self {
+        let name = name.into();
+        move |error| Self::new(Intent::Dependency(name), error)
+    }
+
+    fn new<E: Into<BoxError>>(intent: Intent, error: E) -> Self {
+        Self {
+            intent,
+            class: type_name::<E>(),
+            error: error.into(),
+        }
+    }
+
+    pub fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
+    /// The type of the error, as Rust writes it: what `dlq.failure.exception` has.
+    pub fn class(&self) -> &'static str {
+        self.class
+    }
+
+    pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.error
+    }
+
+    /// The error and all that caused it, a line for each.
+    pub fn chain(&self) -> String {
+        let mut text = self.error.to_string();
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            text.push_str("\ncaused by: ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::retry(error)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault")
+            .field("intent", &self.intent)
+            .field("error", &self.error)
+            .finish()
+    }
+}
+
+/// A handler that did not return in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the handler did not return within {limit_ms} ms; what it was doing may be half done")]
+pub struct TimedOut {
+    pub limit_ms: u64,
+}
+
+/// A handler that panicked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the handler panicked: {message}")]
+pub struct Panicked {
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no stock")]
+    struct NoStock(#[source] std::num::ParseIntError);
+
+    fn fails() -> Result<(), Fault> {
+        "x".parse::<i32>().map_err(NoStock)?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_question_mark_means_try_again_and_keeps_the_causes() {
+        let fault = fails().unwrap_err();
+        assert_eq!(*fault.intent(), Intent::Retry);
+        assert!(fault.class().ends_with("NoStock"), "{}", fault.class());
+        assert_eq!(fault.chain(), "no stock\ncaused by: invalid digit found in string");
+    }
+
+    #[test]
+    fn intents_are_made_where_errors_are_mapped() {
+        let poison = "x".parse::<i32>().map_err(Fault::poison).unwrap_err();
+        assert_eq!(*poison.intent(), Intent::Poison);
+        let dependency = "x".parse::<i32>().map_err(Fault::dependency("psp")).unwrap_err();
+        assert_eq!(*dependency.intent(), Intent::Dependency("psp".into()));
+        assert_eq!(*Fault::fatal("the disk is full").intent(), Intent::Fatal);
+    }
+}

@@ -1,0 +1,79 @@
+//! Handlers: plain async functions.
+//!
+//! What a handler takes are [extractors](Extract); what it returns says what became of the record: nothing, a [`Done`], or
+//! a result of either with an error that becomes a [`Fault`].
+//!
+//! ```
+//! use milena_app::handler::{Cx, Done, Event, Fault, State};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct OrderPlaced {
+//!     id: u64,
+//! }
+//! # #[derive(Clone)]
+//! # struct Payments;
+//! # impl Payments { async fn charge(&self, order: u64, key: &str) -> std::io::Result<()> { Ok(()) } }
+//!
+//! async fn charge(Event(order): Event<OrderPlaced>, State(payments): State<Payments>, cx: Cx) -> Result<Done, Fault> {
+//!     // An error of the payment service counts against its breaker, and the record comes again.
+//!     let paid = payments.charge(order.id, &cx.event_id()).await;
+//!     paid.map_err(Fault::dependency("payments"))?;
+//!     Ok(Done::Ok)
+//! }
+//! ```
+
+mod batch;
+mod cx;
+mod done;
+mod extract;
+mod fault;
+
+use std::future::Future;
+
+pub use batch::{Batch, BatchHandler, IntoOutcomes, Outcomes, WrongCount};
+pub use cx::{Cx, MissingState};
+pub(crate) use cx::{States, TopicScope};
+pub use done::{Done, IntoOutcome, OutRecord};
+pub use extract::{Available, Decoded, Event, Extract, Headers, Key, Raw, State, Value};
+pub use fault::{BoxError, Fault, Intent, Panicked, TimedOut};
+
+/// Handles one record. Async functions and closures of up to eight [extractors](Extract) are handlers.
+pub trait Handler<A>: Send + Sync + 'static {
+    fn call(&self, cx: Cx) -> impl Future<Output = Result<Done, Fault>> + Send;
+
+    /// Whether the application has what the handler asks for.
+    fn check(available: &Available<'_>) -> Result<(), MissingState>;
+}
+
+macro_rules! handlers {
+    ($($argument:ident)*) => {
+        impl<F, R, O, $($argument,)*> Handler<($($argument,)*)> for F
+        where
+            F: Fn($($argument),*) -> R + Send + Sync + 'static,
+            R: Future<Output = O> + Send,
+            O: IntoOutcome,
+            $($argument: Extract,)*
+        {
+            #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
+            async fn call(&self, cx: Cx) -> Result<Done, Fault> {
+                self($($argument::extract(&cx)?),*).await.into_outcome()
+            }
+
+            #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
+            fn check(available: &Available<'_>) -> Result<(), MissingState> {
+                $($argument::check(available)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A);
+handlers!(A B);
+handlers!(A B C);
+handlers!(A B C D);
+handlers!(A B C D E);
+handlers!(A B C D E G);
+handlers!(A B C D E G H);
+handlers!(A B C D E G H I);

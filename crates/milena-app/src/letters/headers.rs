@@ -1,0 +1,169 @@
+//! The names of headers, ours and those of others.
+
+use std::{fmt, str::FromStr};
+
+/// How the story of a letter is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Scheme {
+    /// `dlq.original.topic` and so on, all as text.
+    Milena,
+    /// `X-Original-Topic` and so on, all as text.
+    X,
+    /// `kafka_dlt-original-topic` and so on, numbers as bytes: what Spring for Apache Kafka writes.
+    Spring,
+    /// `__connect.errors.topic` and so on, all as text: what Kafka Connect writes.
+    Connect,
+}
+
+impl Scheme {
+    pub const ALL: [Self; 4] = [Self::Milena, Self::X, Self::Spring, Self::Connect];
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Milena => "milena",
+            Self::X => "x",
+            Self::Spring => "spring",
+            Self::Connect => "connect",
+        })
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|scheme| scheme.to_string() == name)
+            .ok_or(())
+    }
+}
+
+/// How often the handler has tried; on every record of a retry topic.
+pub(crate) const RETRY_COUNT: &str = "X-Retry-Count";
+/// When a record of a retry topic is to be tried, in milliseconds since 1970.
+pub(crate) const DUE_AT: &str = "milena.due_at";
+/// When it failed for the first time, in milliseconds since 1970.
+pub(crate) const FIRST_FAILED_AT: &str = "milena.first_failed_at";
+
+/// Whether a number is text, or the bytes that Java's serializers make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    Text,
+    Bytes,
+}
+
+/// The names of one scheme; an empty one is not there.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) topic: &'static str,
+    pub(super) partition: &'static str,
+    pub(super) offset: &'static str,
+    pub(super) timestamp: &'static str,
+    pub(super) exception: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) stack: &'static str,
+    pub(super) attempts: &'static str,
+    pub(super) failed_at: &'static str,
+    pub(super) group: &'static str,
+    pub(super) instance: &'static str,
+    pub(super) numbers: Numbers,
+}
+
+pub(super) const fn names(scheme: Scheme) -> &'static Names {
+    match scheme {
+        Scheme::Milena => &MILENA,
+        Scheme::X => &X,
+        Scheme::Spring => &SPRING,
+        Scheme::Connect => &CONNECT,
+    }
+}
+
+static MILENA: Names = Names {
+    topic: "dlq.original.topic",
+    partition: "dlq.original.partition",
+    offset: "dlq.original.offset",
+    timestamp: "dlq.original.timestamp",
+    exception: "dlq.failure.exception",
+    reason: "dlq.failure.reason",
+    stack: "dlq.stacktrace",
+    attempts: "dlq.retry.count",
+    failed_at: "dlq.failed.at",
+    group: "dlq.consumer.group",
+    instance: "dlq.consumer.instance",
+    numbers: Numbers::Text,
+};
+
+static X: Names = Names {
+    topic: "X-Original-Topic",
+    partition: "X-Original-Partition",
+    offset: "X-Original-Offset",
+    timestamp: "X-Original-Timestamp",
+    exception: "X-Error-Class",
+    reason: "X-Error-Message",
+    stack: "",
+    attempts: RETRY_COUNT,
+    failed_at: "X-Error-Timestamp",
+    group: "",
+    instance: "",
+    numbers: Numbers::Text,
+};
+
+static SPRING: Names = Names {
+    topic: "kafka_dlt-original-topic",
+    partition: "kafka_dlt-original-partition",
+    offset: "kafka_dlt-original-offset",
+    timestamp: "kafka_dlt-original-timestamp",
+    exception: "kafka_dlt-exception-fqcn",
+    reason: "kafka_dlt-exception-message",
+    stack: "kafka_dlt-exception-stacktrace",
+    attempts: "retry_topic-attempts",
+    failed_at: "",
+    group: "kafka_dlt-original-consumer-group",
+    instance: "",
+    numbers: Numbers::Bytes,
+};
+
+static CONNECT: Names = Names {
+    topic: "__connect.errors.topic",
+    partition: "__connect.errors.partition",
+    offset: "__connect.errors.offset",
+    timestamp: "",
+    exception: "__connect.errors.exception.class.name",
+    reason: "__connect.errors.exception.message",
+    stack: "__connect.errors.exception.stacktrace",
+    attempts: "",
+    failed_at: "",
+    group: "__connect.errors.connector.name",
+    instance: "__connect.errors.task.id",
+    numbers: Numbers::Text,
+};
+
+impl Names {
+    fn all(&self) -> [&'static str; 11] {
+        [
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp,
+            self.exception,
+            self.reason,
+            self.stack,
+            self.attempts,
+            self.failed_at,
+            self.group,
+            self.instance,
+        ]
+    }
+}
+
+/// Whether a header of this name is part of a story in any of these schemes, and so is replaced by the next one.
+pub(crate) fn is_ours(name: &[u8], schemes: &[Scheme]) -> bool {
+    let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT];
+    let mut schemes = schemes.iter().flat_map(|scheme| names(*scheme).all());
+    of_retries.into_iter().any(|ours| ours.as_bytes() == name)
+        || schemes.any(|ours| !ours.is_empty() && ours.as_bytes() == name)
+}

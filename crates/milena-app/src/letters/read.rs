@@ -1,0 +1,87 @@
+//! From headers to what they tell.
+
+use milena_client::consumer::Headers;
+
+use super::{
+    DUE_AT, FIRST_FAILED_AT, Failure, Letter, Origin, RETRY_COUNT, Scheme, date,
+    headers::{Names, Numbers, names},
+};
+
+/// Reads the story of a letter in whatever form it is written; `None` if no headers say where the record comes from.
+///
+/// Anybody can write headers. Believe them on topics that you alone write to.
+pub fn read(headers: Headers<'_>) -> Option<Letter> {
+    let headers: Vec<(&[u8], &[u8])> = headers.filter_map(|header| Some((header.key, header.value?))).collect();
+    let found = Found { headers: &headers };
+    Scheme::ALL.into_iter().find_map(|scheme| found.letter(names(scheme)))
+}
+
+struct Found<'a> {
+    headers: &'a [(&'a [u8], &'a [u8])],
+}
+
+impl<'a> Found<'a> {
+    fn letter(&self, names: &Names) -> Option<Letter> {
+        let origin = Origin {
+            topic: self.text(names.topic)?,
+            partition: i32::try_from(self.number(names.partition, names.numbers)?).ok()?,
+            offset: self.number(names.offset, names.numbers)?,
+            timestamp: self.number(names.timestamp, names.numbers).unwrap_or(-1),
+        };
+        let failure = Failure {
+            exception: self.text(names.exception).unwrap_or_default(),
+            reason: self.text(names.reason).unwrap_or_default(),
+            stack: self.text(names.stack),
+        };
+        let attempts = self
+            .number(RETRY_COUNT, Numbers::Text)
+            .or_else(|| self.number(names.attempts, names.numbers));
+        Some(Letter {
+            origin,
+            failure,
+            attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),
+            failed_at_ms: self.text(names.failed_at).and_then(|text| date::parse_rfc3339(&text)),
+            first_failed_at_ms: self.number(FIRST_FAILED_AT, Numbers::Text),
+            group: self.text(names.group),
+            instance: self.text(names.instance),
+            due_at_ms: self.number(DUE_AT, Numbers::Text),
+        })
+    }
+
+    /// Of several with one name the last counts.
+    fn last(&self, name: &str) -> Option<&'a [u8]> {
+        if name.is_empty() {
+            return None;
+        }
+        let mut headers = self.headers.iter().rev();
+        headers
+            .find(|(key, _)| *key == name.as_bytes())
+            .map(|(_, value)| *value)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.last(name).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn number(&self, name: &str, numbers: Numbers) -> Option<i64> {
+        let value = self.last(name)?;
+        match numbers {
+            Numbers::Text => std::str::from_utf8(value).ok()?.trim().parse().ok(),
+            Numbers::Bytes => big_endian(value),
+        }
+    }
+}
+
+/// What Java's `ByteBuffer` and `BigInteger` make of a number.
+fn big_endian(value: &[u8]) -> Option<i64> {
+    let (first, len) = (*value.first()?, value.len());
+    if len > 8 {
+        return None;
+    }
+    let sign = if first >= 0x80 { -1 } else { 0 };
+    Some(
+        value
+            .iter()
+            .fold(sign, |number: i64, byte| (number << 8) | i64::from(*byte)),
+    )
+}

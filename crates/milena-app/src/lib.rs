@@ -1,0 +1,54 @@
+//! The runtime for applications that read events.
+//!
+//! An [`App`] has handlers, which are plain async functions, and policies, which are data. It reads topics as a member of
+//! a group, calls handlers in the order that was asked for, tries again what fails, keeps what fails for good, and commits
+//! what is done, so that a crash loses nothing.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+)]
+
+mod app;
+mod clock;
+mod driver;
+mod error;
+pub mod file;
+pub mod handler;
+mod lane;
+pub mod letters;
+mod metrics;
+pub mod outside;
+pub mod policy;
+mod pool;
+pub mod projection;
+pub mod replay;
+mod route;
+mod running;
+mod settings;
+pub mod status;
+#[cfg(test)]
+mod testing;
+mod topics;
+
+pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
+pub use clock::Clock;
+pub use error::{AppError, StartError};
+pub use file::AppFile;
+pub use metrics::HandlerCounts;
+pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo};
+pub use route::Delivery;
+pub use running::Running;
+pub use topics::TopicNameError;
+
+/// What most applications need, for `use milena_app::prelude::*`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::{
+        App, Running,
+        app::shutdown_signal,
+        handler::{Batch, Cx, Done, Event, Fault, Headers, Key, OutRecord, Raw, State, Value},
+        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry},
+    };
+}

@@ -1,0 +1,194 @@
+//! Records and outcomes as JSON.
+
+use std::{borrow::Cow, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+
+use crate::handler::{BoxError, Cx, Done, Fault, OutRecord};
+
+/// A record on its way out.
+#[derive(Serialize)]
+pub(super) struct Request<'a> {
+    pub(super) id: u64,
+    topic: &'a str,
+    partition: i32,
+    offset: i64,
+    timestamp: i64,
+    key: Option<Data<'a>>,
+    value: Option<Data<'a>>,
+    headers: Vec<(Cow<'a, str>, Option<Data<'a>>)>,
+    attempt: u32,
+    group: &'a str,
+    event_id: String,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(id: u64, cx: &'a Cx) -> Self {
+        let record = cx.record();
+        let headers = record.headers().map(|header| {
+            let name = String::from_utf8_lossy(header.key);
+            (name, header.value.map(Data))
+        });
+        Self {
+            id,
+            topic: record.topic(),
+            partition: record.partition(),
+            offset: record.offset(),
+            timestamp: record.timestamp(),
+            key: record.key().map(Data),
+            value: record.value().map(Data),
+            headers: headers.collect(),
+            attempt: cx.attempt(),
+            group: cx.group(),
+            event_id: cx.event_id(),
+        }
+    }
+}
+
+/// Text if it is, and base64 otherwise.
+struct Data<'a>(&'a [u8]);
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = std::str::from_utf8(self.0) {
+            return serializer.serialize_str(text);
+        }
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("base64", &STANDARD.encode(self.0))?;
+        map.end()
+    }
+}
+
+/// What became of a record.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Answer {
+    #[serde(default)]
+    pub(super) id: u64,
+    skip: Option<String>,
+    #[serde(default)]
+    duplicate: bool,
+    retry_after_ms: Option<u64>,
+    #[serde(default)]
+    emit: Vec<Emitted>,
+    error: Option<String>,
+    intent: Option<WrittenIntent>,
+    dependency: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenIntent {
+    Retry,
+    Poison,
+    Dependency,
+    Fatal,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Emitted {
+    topic: String,
+    partition: Option<i32>,
+    key: Option<Written>,
+    value: Option<Written>,
+    #[serde(default)]
+    headers: Vec<(String, Option<Written>)>,
+    timestamp: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Encoded { base64: String },
+}
+
+impl Written {
+    fn bytes(self) -> Result<Bytes, BoxError> {
+        match self {
+            Self::Text(text) => Ok(text.into()),
+            Self::Encoded { base64 } => Ok(STANDARD.decode(base64)?.into()),
+        }
+    }
+}
+
+impl Emitted {
+    fn record(self) -> Result<OutRecord, BoxError> {
+        let mut record = OutRecord {
+            topic: self.topic,
+            partition: self.partition,
+            key: self.key.map(Written::bytes).transpose()?,
+            value: self.value.map(Written::bytes).transpose()?,
+            headers: vec![],
+            timestamp: self.timestamp,
+        };
+        for (name, value) in self.headers {
+            let value = value.map(Written::bytes).transpose()?;
+            record.headers.push((name.into(), value));
+        }
+        Ok(record)
+    }
+}
+
+impl Answer {
+    pub(super) fn outcome(self) -> Result<Done, Fault> {
+        if let Some(error) = self.error {
+            return Err(match (self.intent, self.dependency) {
+                (Some(WrittenIntent::Poison), _) => Fault::poison(error),
+                (Some(WrittenIntent::Fatal), _) => Fault::fatal(error),
+                (Some(WrittenIntent::Dependency), Some(name)) => Fault::dependency(name)(error),
+                _ => Fault::retry(error),
+            });
+        }
+        if let Some(why) = self.skip {
+            return Ok(Done::Skip(why.into()));
+        }
+        if self.duplicate {
+            return Ok(Done::Duplicate);
+        }
+        if let Some(ms) = self.retry_after_ms {
+            return Ok(Done::RetryAfter(Duration::from_millis(ms)));
+        }
+        let records: Result<Vec<OutRecord>, BoxError> = self.emit.into_iter().map(Emitted::record).collect();
+        let records = records.map_err(Fault::retry)?;
+        Ok(if records.is_empty() {
+            Done::Ok
+        } else {
+            Done::Emit(records)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::Intent;
+
+    fn outcome(text: &str) -> Result<Done, Fault> {
+        serde_json::from_str::<Answer>(text).unwrap().outcome()
+    }
+
+    #[test]
+    fn answers_mean_what_handlers_return() {
+        assert_eq!(outcome(r#"{"id":1}"#).unwrap(), Done::Ok);
+        assert_eq!(outcome(r#"{"skip":"no"}"#).unwrap(), Done::Skip("no".into()));
+        assert_eq!(outcome(r#"{"duplicate":true}"#).unwrap(), Done::Duplicate);
+        assert_eq!(
+            outcome(r#"{"retry_after_ms":5}"#).unwrap(),
+            Done::RetryAfter(Duration::from_millis(5))
+        );
+        let emitted = outcome(r#"{"emit":[{"topic":"t","key":"k","value":{"base64":"AP8="},"headers":[["h","v"]]}]}"#);
+        let expected = OutRecord::new("t").key("k").value(&b"\x00\xff"[..]).header("h", "v");
+        assert_eq!(emitted.unwrap(), Done::Emit(vec![expected]));
+        let intent = |text: &str| outcome(text).unwrap_err().intent().clone();
+        assert_eq!(intent(r#"{"error":"e"}"#), Intent::Retry);
+        assert_eq!(intent(r#"{"error":"e","intent":"poison"}"#), Intent::Poison);
+        assert_eq!(intent(r#"{"error":"e","intent":"fatal"}"#), Intent::Fatal);
+        let dependency = r#"{"error":"e","intent":"dependency","dependency":"psp"}"#;
+        assert_eq!(intent(dependency), Intent::Dependency("psp".into()));
+        assert!(serde_json::from_str::<Answer>(r#"{"eror":"e"}"#).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! What is declared about a handler: order, bounds, retries, dead letters. Policies are data; the runtime runs them in one
+//! fixed order, whatever the order in which they were declared:
+//!
+//! decode → bulkhead → rate → breaker → timeout → handler → classify → retry in place → retry topic → dead letter → done
+//!
+//! What must wait waits without a thread, a connection or the membership of the group: its key is parked, or its
+//! partition is not fetched. Every default stands beside its setter, with what happens when it is exceeded.
+
+mod dead_letters;
+mod resources;
+mod retry;
+
+use std::time::Duration;
+
+pub use dead_letters::{DeadLetters, Exhausted};
+pub use milena_machines::app::{NullKey, Order};
+pub use resources::{Breaker, FloodGuard, Rate};
+pub use retry::Retry;
+
+/// High and low water: above the first, fetching pauses; at the second it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Water {
+    pub high: u64,
+    pub low: u64,
+}
+
+impl Water {
+    /// With a low water of 70 percent.
+    pub fn high(high: u64) -> Self {
+        Self {
+            high,
+            low: high.saturating_mul(7) / 10,
+        }
+    }
+}
+
+/// How a handler's records are treated.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a policy does something when it is given to a handler"]
+pub struct Policy {
+    pub(crate) order: Order,
+    pub(crate) null_key: NullKey,
+    pub(crate) in_flight: Water,
+    pub(crate) buffer: Water,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) bulkhead: Option<String>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) breakers: Vec<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) slow_after: Option<Duration>,
+    pub(crate) retry: Retry,
+    pub(crate) exhausted: Exhausted,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) flood_guard: Option<FloodGuard>,
+    pub(crate) batch_size: usize,
+    pub(crate) batch_linger: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            order: Order::Key,
+            null_key: NullKey::Unordered,
+            in_flight: Water {
+                high: 10_000,
+                low: 7_000,
+            },
+            buffer: Water {
+                high: 64 << 20,
+                low: 48 << 20,
+            },
+            concurrency: None,
+            bulkhead: None,
+            rate: None,
+            breakers: vec![],
+            timeout: Some(Duration::from_secs(5)),
+            slow_after: Some(Duration::from_secs(1)),
+            retry: Retry::default(),
+            exhausted: Exhausted::DeadLetter,
+            dead_letters: DeadLetters::default(),
+            flood_guard: None,
+            batch_size: 500,
+            batch_linger: Duration::from_millis(20),
+        }
+    }
+}
+
+impl Policy {
+    /// What is handled one after the other: the records of a key ([`Order::Key`], the default), of a partition, or none.
+    /// A record that waits for its retry keeps those behind it waiting, and no others.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Whether records without a key are in order among themselves; by default they are not.
+    pub fn null_key(mut self, null_key: NullKey) -> Self {
+        self.null_key = null_key;
+        self
+    }
+
+    /// How many records may be fetched and not done: 10,000, and fetching goes on at 7,000. Above it the partitions of
+    /// this handler pause; one partition fills at most a quarter.
+    pub fn in_flight(mut self, records: u64) -> Self {
+        self.in_flight = Water::high(records);
+        self
+    }
+
+    /// The same with a low water of its own.
+    pub fn in_flight_water(mut self, water: Water) -> Self {
+        self.in_flight = water;
+        self
+    }
+
+    /// How many bytes of records may be fetched and not done: 64 MiB, and fetching goes on at 48 MiB. Above it the
+    /// partitions of this handler pause.
+    pub fn buffer(mut self, bytes: u64) -> Self {
+        self.buffer = Water::high(bytes);
+        self
+    }
+
+    /// How many records may be in the handler at once; by default as many as are in flight. Others wait.
+    pub fn concurrency(mut self, records: u32) -> Self {
+        self.concurrency = Some(records);
+        self
+    }
+
+    /// Permits that are shared with all handlers that name the same bulkhead; see `App::bulkhead`. Records without a
+    /// permit wait.
+    pub fn bulkhead(mut self, name: impl Into<String>) -> Self {
+        self.bulkhead = Some(name.into());
+        self
+    }
+
+    /// At most so many records per second; by default without a limit. Others wait.
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The handler needs what this breaker guards: see `App::breaker`. While it is open the handler's partitions pause,
+    /// and nothing is lost, tried or sent to the dead letters.
+    pub fn breaker(mut self, name: impl Into<String>) -> Self {
+        self.breakers.push(name.into());
+        self
+    }
+
+    /// How long one call of the handler may take: 5 seconds. Then its future is dropped, which is a failure like any
+    /// other; what it was doing may be half done. `None` is without end.
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.timeout = limit.into();
+        self
+    }
+
+    /// A call that takes longer than this is counted as slow and told of: 1 second.
+    pub fn slow_after(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.slow_after = limit.into();
+        self
+    }
+
+    /// What happens to a record that fails. See [`Retry`] for the defaults.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Retry topics for what still fails after the tries in place: a topic for each delay, `<topic>.retry-1m` and so on.
+    /// By default there are none. A record keeps its key there but not its place among those of its key.
+    pub fn then_topics(mut self, delays: impl IntoIterator<Item = Duration>) -> Self {
+        self.retry.topics = delays.into_iter().collect();
+        self
+    }
+
+    /// Dead letters for what fails for good: `<topic>.dlq`, which is the default. If they cannot be written the partition
+    /// stops until they can.
+    pub fn dead_letters(mut self, dead_letters: DeadLetters) -> Self {
+        self.exhausted = Exhausted::DeadLetter;
+        self.dead_letters = dead_letters;
+        self
+    }
+
+    /// What is to happen with what fails for good, if it is not to become a dead letter.
+    pub fn when_exhausted(mut self, exhausted: Exhausted) -> Self {
+        self.exhausted = exhausted;
+        self
+    }
+
+    /// Stops a partition whose records fail for good in numbers; by default nothing does. It is not the records then.
+    pub fn flood_guard(mut self, guard: FloodGuard) -> Self {
+        self.flood_guard = Some(guard);
+        self
+    }
+
+    /// For batch handlers: how many records a call gets at most, 500.
+    pub fn batch_size(mut self, records: usize) -> Self {
+        self.batch_size = records;
+        self
+    }
+
+    /// For batch handlers: how long a batch that is not full waits for more, 20 ms.
+    pub fn batch_linger(mut self, time: Duration) -> Self {
+        self.batch_linger = time;
+        self
+    }
+}

@@ -1,0 +1,126 @@
+//! What an application can tell about itself: how much there is, how it goes, and why a partition is not moving.
+
+use std::{fmt, ops::AddAssign};
+
+use milena_client::consumer::TopicPartition;
+pub use milena_machines::app::{BreakerState, PauseReason, StallWhy, StopWhy};
+
+/// An application at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Records that were fetched and are not done.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    pub in_handlers: u64,
+    /// Waiting for an acknowledgement of what they emitted, their retry topic or their dead letter.
+    pub publishing: u64,
+    /// Whether a transaction is being committed or aborted.
+    pub is_ending_transaction: bool,
+    /// Waiting to be tried again.
+    pub parked: u64,
+    /// So many records that are done would be done again after a crash.
+    pub replay_if_crashed_now: u64,
+    pub partitions: Vec<PartitionStatus>,
+    pub breakers: Vec<BreakerStatus>,
+    /// Why it cannot go on, if so.
+    pub failure: Option<String>,
+}
+
+/// A partition that is ours.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PartitionStatus {
+    pub partition: TopicPartition,
+    /// The group it is read for; that of a retry topic has a name of its own.
+    pub group: String,
+    pub committed: Option<i64>,
+    /// The lowest offset that is not done.
+    pub frontier: i64,
+    /// The next offset that can come.
+    pub end: i64,
+    pub records: u64,
+    pub replay_if_crashed_now: u64,
+    /// Why nothing of it is fetched, and since when, in milliseconds since 1970.
+    pub paused: Vec<(PauseReason, i64)>,
+    /// Why its lowest record that is not done is not.
+    pub why: StallWhy,
+}
+
+/// A circuit breaker.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct BreakerStatus {
+    pub name: String,
+    pub state: BreakerState,
+    /// Of the last calls, if there were enough of them.
+    pub failure_percent: Option<u32>,
+    /// How often a call had to wait because of it.
+    pub not_permitted: u64,
+    /// How often it has opened.
+    pub opened: u64,
+}
+
+impl Status {
+    /// Whether it does what it should: nothing has failed or stopped, and what must be written can be. A breaker that is
+    /// open, or a handler that is slow, is no reason to start it anew.
+    pub fn is_healthy(&self) -> bool {
+        let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
+        self.failure.is_none() && !self.partitions.iter().any(|partition| is_stuck(&partition.why))
+    }
+
+    /// Whether it takes part: it is healthy and has heard from its group. An instance without partitions is ready too if
+    /// there are none left for it; ask the group for that.
+    pub fn is_ready(&self) -> bool {
+        self.is_healthy() && !self.partitions.is_empty()
+    }
+
+    /// Whether nothing more happens unless something comes, or time passes.
+    pub fn is_idle(&self) -> bool {
+        self.in_handlers == 0 && self.publishing == 0 && !self.is_ending_transaction
+    }
+}
+
+/// Several instances together.
+impl AddAssign for Status {
+    fn add_assign(&mut self, other: Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.in_handlers += other.in_handlers;
+        self.publishing += other.publishing;
+        self.is_ending_transaction |= other.is_ending_transaction;
+        self.parked += other.parked;
+        self.replay_if_crashed_now += other.replay_if_crashed_now;
+        self.partitions.extend(other.partitions);
+        self.breakers.extend(other.breakers);
+        self.failure = self.failure.take().or(other.failure);
+    }
+}
+
+impl fmt::Display for PartitionStatus {
+    /// A line for people: where it stands, and why it does not move.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} @ {} of {}: ", self.partition, self.frontier, self.end)?;
+        match self.why {
+            StallWhy::Idle => f.write_str("nothing to do")?,
+            StallWhy::InHandler { for_ms, attempt } => write!(f, "in its handler for {for_ms} ms, attempt {attempt}")?,
+            StallWhy::WaitsForRetry { attempt, .. } => write!(f, "failed, waits for attempt {}", attempt + 1)?,
+            StallWhy::NotDue { .. } => f.write_str("waits until it is due")?,
+            StallWhy::Breaker(_) => f.write_str("waits for a circuit breaker")?,
+            StallWhy::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
+            StallWhy::Publishing { failing: true } => f.write_str("what it needs cannot be written")?,
+            StallWhy::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
+            StallWhy::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
+            StallWhy::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,
+            StallWhy::Stopped(why) => write!(f, "stopped ({why:?}): somebody has to look")?,
+            StallWhy::Revoking => f.write_str("is being given back")?,
+            StallWhy::User => f.write_str("paused by hand")?,
+        }
+        if !self.paused.is_empty() {
+            let reasons: Vec<String> = self.paused.iter().map(|(reason, _)| format!("{reason:?}")).collect();
+            write!(f, "; not fetched because of {}", reasons.join(", "))?;
+        }
+        Ok(())
+    }
+}

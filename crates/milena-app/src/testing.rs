@@ -1,0 +1,34 @@
+//! Records that no broker has sent.
+
+use bytes::Bytes;
+use milena_client::consumer::{ConsumerRecords, TopicPartition};
+use milena_wire::pool::BufferPool;
+use milena_wire::records::{BatchBuilder, BatchOptions, Batches, Header, NewRecord, RecordDecoder, RecordSet};
+
+/// One record with these headers.
+pub(crate) fn record_with_headers(headers: &[(Vec<u8>, Option<Bytes>)]) -> ConsumerRecords {
+    let headers: Vec<Header<'_>> = headers
+        .iter()
+        .map(|(key, value)| Header {
+            key,
+            value: value.as_deref(),
+        })
+        .collect();
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    let record = NewRecord {
+        timestamp: 0,
+        key: None,
+        value: Some(b"value"),
+        headers: &headers,
+    };
+    builder.append(&record).unwrap();
+    let bytes = builder.finish();
+    let mut set = RecordSet::default();
+    for batch in Batches::new(bytes) {
+        let mut decoder = RecordDecoder::new(BufferPool::new(0), 1 << 20);
+        batch.unwrap().decode_into(&mut decoder, &mut set).unwrap();
+    }
+    let mut records = ConsumerRecords::default();
+    records.add(&TopicPartition::new("orders", 0), None, set);
+    records
+}

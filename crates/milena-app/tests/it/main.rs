@@ -1,0 +1,12 @@
+//! Applications on a real broker in the test.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+#![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
+
+mod delivery;
+mod failures;
+mod handlers;
+mod outside;
+mod reading_again;
+mod rig;
+mod topics;

@@ -1,0 +1,172 @@
+//! Patterns, retry topics, letters of other groups.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use milena_app::{Clock, Unknown, letters, prelude::*};
+use milena_test::{TestBroker, TestRecord};
+use tokio::sync::mpsc;
+
+use crate::rig::{GROUP, app, committed, header, read, text, until, within};
+
+#[tokio::test]
+async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
+    let broker = TestBroker::start();
+    for topic in ["events-acme", "events-zeta", "events-special", "other"] {
+        broker.create_topic(topic, 1);
+        broker.produce(topic, 0, ["x"]);
+    }
+    let (seen, mut told) = mpsc::unbounded_channel();
+    let of_tenant = {
+        let seen = seen.clone();
+        move |cx: Cx| {
+            seen.send(cx.capture("tenant").unwrap().to_owned()).unwrap();
+            async {}
+        }
+    };
+    let special = move || {
+        seen.send("its own handler".to_owned()).unwrap();
+        async {}
+    };
+    let running = app(&broker)
+        .on("events-{tenant}", of_tenant, |policy| policy)
+        .on("events-special", special, |policy| policy)
+        .otherwise("{any}", Unknown::Skip)
+        .start()
+        .await
+        .unwrap();
+    let mut found = vec![];
+    for _ in 0..3 {
+        found.push(within("a call", told.recv()).await.unwrap());
+    }
+    found.sort();
+    assert_eq!(found, ["acme", "its own handler", "zeta"]);
+    committed(&broker, GROUP, "other", 0, 1).await;
+    assert_eq!(running.counts().iter().map(|counts| counts.skipped).sum::<u64>(), 1);
+    running.stop().await.unwrap();
+}
+
+/// Which attempt, after how many seconds, of which event, from which topic.
+type Try = (u32, i64, String, String);
+
+/// Lets time pass until the handler is called.
+async fn next_try(clock: &Clock, step: Duration, told: &mut mpsc::UnboundedReceiver<Try>) -> Try {
+    let mut found = None;
+    until("the next try", || {
+        clock.advance(step);
+        found = told.try_recv().ok();
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+#[tokio::test]
+async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 2);
+    let clock = Clock::standing();
+    let start_ms = clock.now_ms();
+    let (seen, mut told) = mpsc::unbounded_channel();
+    let handler = {
+        let clock = clock.clone();
+        move |Value(value): Value<String>, cx: Cx| {
+            let waited_s = (clock.now_ms() - start_ms) / 1000;
+            seen.send((cx.attempt(), waited_s, cx.event_id(), cx.record().topic().to_owned()))
+                .unwrap();
+            async move {
+                if value == "bad" {
+                    Err(Fault::retry("not yet"))
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    };
+    broker.produce("orders", 1, [TestRecord::new("bad").key("k").header("trace", "t1")]);
+    let running = app(&broker)
+        .clock(clock.clone())
+        .on("orders", handler, |policy| {
+            policy
+                .retry(Retry::none())
+                .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
+        })
+        .start()
+        .await
+        .unwrap();
+    assert_eq!(
+        within("the first try", told.recv()).await.unwrap(),
+        (1, 0, "orders-1-0".to_owned(), "orders".to_owned())
+    );
+    let first = read(&broker, "orders.retry-1m", 2, 1).await;
+    assert_eq!((first[0].partition(), text(first[0].value())), (1, "bad"));
+    assert_eq!(header(&first[0], "X-Retry-Count").as_deref(), Some("1"));
+    let due: i64 = header(&first[0], "milena.due_at").unwrap().parse().unwrap();
+    assert_eq!((due - start_ms) / 1000, 60);
+
+    let second = next_try(&clock, Duration::from_secs(1), &mut told).await;
+    let (attempt, waited_s, id, topic) = second;
+    assert_eq!(
+        (attempt, id.as_str(), topic.as_str()),
+        (2, "orders-1-0", "orders.retry-1m")
+    );
+    assert!(waited_s >= 60, "tried after {waited_s} s, before its time");
+    let second = read(&broker, "orders.retry-5m", 2, 1).await;
+    assert_eq!(header(&second[0], "X-Retry-Count").as_deref(), Some("2"));
+
+    next_try(&clock, Duration::from_secs(10), &mut told).await;
+    let dead = read(&broker, "orders.dlq", 2, 1).await;
+    let letter = letters::read(dead[0].headers()).unwrap();
+    assert_eq!(
+        (letter.attempts, letter.origin.topic.as_str(), letter.origin.offset),
+        (3, "orders", 0)
+    );
+    assert_eq!(
+        (letter.due_at_ms, header(&dead[0], "trace").as_deref()),
+        (None, Some("t1"))
+    );
+    running.stop().await.unwrap();
+    assert_eq!(broker.committed("billing.retry-1m", "orders.retry-1m", 1), Some(1));
+    assert_eq!(broker.committed(GROUP, "orders", 1), Some(1));
+}
+
+#[tokio::test]
+async fn what_another_group_has_put_into_a_retry_topic_is_left_to_it() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 1);
+    broker.create_topic("orders.retry-1s", 1);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let handler = {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async {}
+        }
+    };
+    let letter = |group: &str| {
+        TestRecord::new("x")
+            .header("dlq.original.topic", "orders")
+            .header("dlq.original.partition", "0")
+            .header("dlq.original.offset", "7")
+            .header("dlq.consumer.group", group)
+            .header("milena.due_at", "0")
+    };
+    broker.produce(
+        "orders.retry-1s",
+        0,
+        [letter("shipping"), letter(GROUP), letter("shipping")],
+    );
+    let running = app(&broker)
+        .on("orders", handler, |policy| policy.then_topics([Duration::from_secs(1)]))
+        .start()
+        .await
+        .unwrap();
+    committed(&broker, "billing.retry-1s", "orders.retry-1s", 0, 3).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    running.stop().await.unwrap();
+}

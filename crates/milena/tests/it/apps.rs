@@ -1,0 +1,185 @@
+//! The examples that are applications, each on a broker and with a time of its own.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use milena::TopicPartition;
+use milena_test::{TestBroker, TestKit};
+
+use crate::{
+    bulk_and_slow, country_counter, enrich, mail_storm,
+    order_service::{self, PaymentError, Payments},
+    tenants,
+};
+
+#[derive(Default)]
+struct Till {
+    is_down: AtomicBool,
+    charged: Mutex<Vec<String>>,
+}
+
+impl Payments for Till {
+    fn charge(&self, event_id: &str, customer: &str, _cents: i64) -> Result<String, PaymentError> {
+        if self.is_down.load(Ordering::SeqCst) {
+            return Err(PaymentError::Down);
+        }
+        if customer == "broke" {
+            return Err(PaymentError::Declined);
+        }
+        self.charged.lock().unwrap().push(event_id.to_owned());
+        Ok(format!("a receipt for {customer}"))
+    }
+}
+
+#[tokio::test]
+async fn the_order_service_bills_what_it_can_and_keeps_the_rest() {
+    let broker = TestBroker::start();
+    broker.create_topic("bills", 1);
+    let till = Arc::new(Till::default());
+    let kit = TestKit::start_on(broker, order_service::app("", till.clone())).await;
+    kit.publish("orders", ("anna", r#"{"customer":"anna","cents":100}"#))
+        .await;
+    kit.publish("orders", ("broke", r#"{"customer":"broke","cents":100}"#))
+        .await;
+    kit.publish("orders", ("odd", r#"{"customer":"odd","cents":0}"#)).await;
+    kit.publish("orders", ("worse", "no order at all")).await;
+    kit.settled().await;
+    assert_eq!(kit.records("bills").await.len(), 1);
+    kit.assert_dlq("orders", 2).await;
+    // Tried in its place, and after 1, 5 and 15 minutes.
+    kit.advance(Duration::from_secs(22 * 60)).await;
+    assert_eq!(kit.assert_dlq("orders", 3).await[2].key(), Some(&b"broke"[..]));
+    till.is_down.store(true, Ordering::SeqCst);
+    for customer in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"] {
+        let order = format!(r#"{{"customer":"{customer}","cents":5}}"#);
+        kit.publish("orders", (customer, order.as_str())).await;
+    }
+    kit.settled().await;
+    till.is_down.store(false, Ordering::SeqCst);
+    kit.advance(Duration::from_secs(120)).await;
+    assert_eq!(kit.records("bills").await.len(), 13);
+    kit.assert_dlq("orders", 3).await;
+    kit.stop().await;
+}
+
+#[tokio::test]
+async fn a_breaker_keeps_a_storm_of_mails_from_a_server_that_is_down() {
+    const MAILS: usize = 200;
+    let mut tries = vec![];
+    for with_breaker in [false, true] {
+        let tried = Arc::new(AtomicUsize::new(0));
+        let count = tried.clone();
+        let down = move |_: &str| {
+            count.fetch_add(1, Ordering::SeqCst);
+            false
+        };
+        let broker = TestBroker::start();
+        broker.create_topic("mails", 1);
+        broker.produce("mails", 0, (0..MAILS).map(|number| number.to_string()));
+        let kit = TestKit::start_on(broker, mail_storm::app("", Arc::new(down), with_breaker)).await;
+        kit.advance(Duration::from_secs(25)).await;
+        tries.push(tried.load(Ordering::SeqCst));
+        kit.assert_dlq("mails", if with_breaker { 0 } else { MAILS }).await;
+    }
+    assert_eq!(tries[0], MAILS * 5);
+    assert!(tries[1] <= 20, "{tries:?}");
+}
+
+#[tokio::test]
+async fn tenants_that_come_later_are_counted_too() {
+    let broker = TestBroker::start();
+    broker.create_topic("events-acme", 1);
+    let counts = tenants::Counts::default();
+    let kit = TestKit::start_on(broker, tenants::app("", counts.clone())).await;
+    kit.publish("events-acme", "x").await;
+    kit.settled().await;
+    kit.broker().create_topic("events-zeta", 1);
+    kit.publish("events-zeta", "x").await;
+    while !counts.lock().unwrap().contains_key("zeta") {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(counts.lock().unwrap().get("acme"), Some(&1));
+    kit.stop().await;
+}
+
+#[tokio::test]
+async fn sales_are_enriched_exactly_once() {
+    let broker = TestBroker::start();
+    broker.create_topic("rich", 1);
+    let mut kit = TestKit::start_on(broker, enrich::app("", "one")).await;
+    kit.publish("raw", ("k", r#"{"item":"book","cents":1000}"#)).await;
+    kit.publish("raw", ("k", "nothing")).await;
+    kit.advance(Duration::from_secs(1)).await;
+    kit.crash().await;
+    kit.advance(Duration::from_secs(1)).await;
+    let rich = kit.records("rich").await;
+    assert_eq!(rich.len(), 1);
+    assert_eq!(
+        rich[0].value(),
+        Some(&br#"{"item":"book","cents":1000,"with_tax":1200}"#[..])
+    );
+    kit.assert_dlq("raw", 1).await;
+    kit.stop().await;
+}
+
+#[tokio::test]
+async fn countries_are_counted_from_the_last_snapshot_on() {
+    let broker = TestBroker::start();
+    broker.create_topic("sales", 1);
+    let directory = tempfile::tempdir().unwrap();
+    let partition = TopicPartition::new("sales", 0);
+    for (run, sales) in [(1, 2), (2, 3)] {
+        broker.produce("sales", 0, (0..sales).map(|_| ("fr", "1")));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let stopping = async {
+            let _ = stopped.await;
+        };
+        let counter = country_counter::counter(&broker.bootstrap_servers(), directory.path()).unwrap();
+        let view = counter.view();
+        let running = counter.run_until(country_counter::count, stopping);
+        let expected = if run == 1 { 2 } else { 5 };
+        let looking = async {
+            let count = || {
+                view.with(&partition, |countries, _| countries.get("fr").copied())
+                    .flatten()
+            };
+            while count() != Some(expected) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            stop.send(()).unwrap();
+        };
+        let (ran, ()) = tokio::join!(running, looking);
+        ran.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_does_not_slow_a_fast_one() {
+    let broker = TestBroker::start();
+    broker.create_topic("clicks", 1);
+    broker.create_topic("scans", 1);
+    broker.produce("scans", 0, (0..6).map(|number: i32| number.to_string()));
+    broker.produce("clicks", 0, (0..2_000).map(|number: i32| number.to_string()));
+    let indexed = bulk_and_slow::Indexed::default();
+    let running = bulk_and_slow::app(&broker.bootstrap_servers(), indexed.clone())
+        .start()
+        .await
+        .unwrap();
+    while indexed.load(Ordering::Relaxed) < 2_000 || running.counts().iter().map(|counts| counts.slow).sum::<u64>() < 6
+    {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let counts = running.counts();
+    let slow: Vec<&str> = counts
+        .iter()
+        .filter(|counts| counts.slow > 0)
+        .map(|counts| counts.topics.as_str())
+        .collect();
+    assert_eq!(slow, ["scans"]);
+    running.stop().await.unwrap();
+}
