@@ -129,7 +129,10 @@ fn in_first_epoch(mut bytes: Vec<u8>) -> Vec<u8> {
 /// A record of the golden file as both programs print it.
 fn printed(words: &[&str]) -> String {
     let (key, value) = (text(words[4]), text(words[5]));
-    let length = |text: &Option<String>| text.as_ref().map_or("-1".to_owned(), |text| text.len().to_string());
+    let length = |text: &Option<String>| {
+        text.as_ref()
+            .map_or_else(|| "-1".to_owned(), |text| text.len().to_string())
+    };
     let (key_length, value_length) = (length(&key), length(&value));
     let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
     assert_eq!(words[6], ".", "the old formats have no headers");

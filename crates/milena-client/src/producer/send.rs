@@ -180,7 +180,7 @@ impl Shared {
         };
         let choice = match record.partition {
             Some(partition) => Choice::Partition(partition),
-            None => self.choose(&topic, record, timestamp),
+            None => self.choose(topic, record, timestamp),
         };
         let appended = match choice {
             Choice::Partition(index) => {
