@@ -1,4 +1,4 @@
-//! An application declared in a file of TOML: all that [`App`] and [`Policy`] have setters for.
+//! An application declared in a file of TOML: all that [`App`] and [`Policy`](crate::policy::Policy) have setters for.
 //!
 //! ```toml
 //! group = "billing"
