@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -50,7 +50,7 @@ fn main() {
         println!("round {round}: raw consumer {raw:.2} M records/s");
         let group = |kind: &str| App::new(broker.bootstrap_servers()).group(format!("{kind}-{round}"));
         for order in [Order::Key, Order::Partition, Order::Unordered] {
-            let counter = Arc::new(AtomicU64::new(0));
+            let counter = Arc::new(Counter::default());
             let app = group(&format!("batch-{order:?}")).state(counter.clone());
             let app = app.batch("events", each_batch, |policy| policy.order(order).batch_size(500));
             let batch = runtime.block_on(timed(app, &counter));
@@ -58,7 +58,7 @@ fn main() {
                 "round {round}: {order:?}, batches {batch:.2} M records/s, {:.0} % of raw",
                 batch / raw * 100.0
             );
-            let counter = Arc::new(AtomicU64::new(0));
+            let counter = Arc::new(Counter::default());
             let app = group(&format!("each-{order:?}")).state(counter.clone());
             let each = runtime.block_on(timed(
                 app.on("events", each_one, |policy| policy.order(order)),
@@ -72,12 +72,30 @@ fn main() {
     }
 }
 
-async fn each_batch(batch: Batch<Raw>, State(counter): State<Arc<AtomicU64>>) {
-    counter.fetch_add(batch.len() as u64, Ordering::Relaxed);
+/// Counts records, and notes when the first and the last one came. The handlers do so themselves: a task that looked on
+/// could be late, and would find the application faster than it is.
+#[derive(Default)]
+struct Counter {
+    seen: AtomicU64,
+    first: OnceLock<Instant>,
+    last: OnceLock<Instant>,
 }
 
-async fn each_one(_record: Raw, State(counter): State<Arc<AtomicU64>>) {
-    counter.fetch_add(1, Ordering::Relaxed);
+impl Counter {
+    fn add(&self, records: u64) {
+        self.first.get_or_init(Instant::now);
+        if self.seen.fetch_add(records, Ordering::Relaxed) + records >= RECORDS {
+            self.last.get_or_init(Instant::now);
+        }
+    }
+}
+
+async fn each_batch(batch: Batch<Raw>, State(counter): State<Arc<Counter>>) {
+    counter.add(batch.len() as u64);
+}
+
+async fn each_one(_record: Raw, State(counter): State<Arc<Counter>>) {
+    counter.add(1);
 }
 
 async fn raw(broker: &TestBroker) -> f64 {
@@ -85,28 +103,25 @@ async fn raw(broker: &TestBroker) -> f64 {
     let mut consumer = Consumer::new(config).unwrap();
     let partitions = (0..PARTITIONS).map(|partition| TopicPartition::new("events", partition));
     consumer.assign(partitions).unwrap();
+    // Its clock begins with the first records too.
+    let mut seen = consumer.poll(Duration::from_secs(10)).await.unwrap().len() as u64;
     let began = Instant::now();
-    let mut seen = 0;
     while seen < RECORDS {
         seen += consumer.poll(Duration::from_secs(10)).await.unwrap().len() as u64;
     }
-    rate(began)
+    rate(began.elapsed())
 }
 
-async fn timed(app: App, counter: &AtomicU64) -> f64 {
+async fn timed(app: App, counter: &Counter) -> f64 {
     let running = app.start().await.unwrap();
-    while counter.load(Ordering::Relaxed) == 0 {
-        tokio::time::sleep(Duration::from_micros(100)).await;
+    while counter.last.get().is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let began = Instant::now();
-    while counter.load(Ordering::Relaxed) < RECORDS {
-        tokio::time::sleep(Duration::from_micros(100)).await;
-    }
-    let rate = rate(began);
     running.stop().await.unwrap();
-    rate
+    let (first, last) = (counter.first.get().unwrap(), counter.last.get().unwrap());
+    rate(last.duration_since(*first))
 }
 
-fn rate(began: Instant) -> f64 {
-    RECORDS as f64 / began.elapsed().as_secs_f64() / 1e6
+fn rate(took: Duration) -> f64 {
+    RECORDS as f64 / took.as_secs_f64() / 1e6
 }
