@@ -50,7 +50,12 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     wait_for_transactions(&mut fencing);
     fenced.signal("CONT");
     let (code, said) = fenced.end();
-    assert_ne!(code, Some(0), "two copiers with one transactional id went on: {said}");
+    // It is told that it was fenced when it goes on. The other may have left it nothing: then it ends in peace.
+    let had_nothing = said.trim_end().ends_with("\"consumed\":0,\"remaining\":0}");
+    assert!(
+        code != Some(0) || had_nothing,
+        "two copiers with one transactional id went on: {said}"
+    );
     fencing.succeed();
 
     write(&address, RECORDS / 2..RECORDS);
