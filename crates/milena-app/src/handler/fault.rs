@@ -20,13 +20,24 @@ pub enum Intent {
     Fatal,
 }
 
+impl Intent {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Poison => "poison",
+            Self::Dependency(_) => "dependency",
+            Self::Fatal => "fatal",
+        }
+    }
+}
+
 /// A failure with its [`Intent`].
 ///
 /// Every error becomes one by `?`, with the intent to try again. It is not an error itself: that is what lets `?` take all
 /// of them.
 pub struct Fault {
     intent: Intent,
-    /// The type of the error, as Rust writes it.
+    /// See [`Fault::class`].
     class: &'static str,
     error: BoxError,
 }
@@ -54,9 +65,14 @@ impl Fault {
     }
 
     fn new<E: Into<BoxError>>(intent: Intent, error: E) -> Self {
+        let class = match type_name::<E>() {
+            // Words have no type worth telling; what is meant by them is.
+            "&str" | "alloc::string::String" => intent.name(),
+            class => class,
+        };
         Self {
             intent,
-            class: type_name::<E>(),
+            class,
             error: error.into(),
         }
     }
@@ -65,7 +81,7 @@ impl Fault {
         &self.intent
     }
 
-    /// The type of the error, as Rust writes it: what `dlq.failure.exception` has.
+    /// The type of the error, as Rust writes it, or the intent if the error is but words: what `dlq.failure.exception` has.
     pub fn class(&self) -> &'static str {
         self.class
     }
@@ -150,5 +166,11 @@ mod tests {
         let dependency = "x".parse::<i32>().map_err(Fault::dependency("psp")).unwrap_err();
         assert_eq!(*dependency.intent(), Intent::Dependency("psp".into()));
         assert_eq!(*Fault::fatal("the disk is full").intent(), Intent::Fatal);
+    }
+
+    #[test]
+    fn words_are_classed_by_what_is_meant() {
+        assert_eq!(Fault::fatal("the disk is full").class(), "fatal");
+        assert_eq!(Fault::poison(format!("{} cents", -1)).class(), "poison");
     }
 }
