@@ -220,7 +220,7 @@ fn offsets(lines: impl Iterator<Item = String>) -> RangeInclusive<i64> {
 
 #[test]
 fn what_a_killed_reader_has_not_printed_is_for_the_next() {
-    const COUNT: i64 = 40_000;
+    const COUNT: i64 = 200_000;
     const KILLED: usize = 4;
     let dir = tempfile::tempdir().unwrap();
     let broker = Process::start(dir.path(), &["-X", "group.min.session.timeout.ms=1"]);
