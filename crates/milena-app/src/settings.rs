@@ -90,14 +90,8 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            in_flight: Water {
-                high: 10_000,
-                low: 7_000,
-            },
-            buffer: Water {
-                high: 64 << 20,
-                low: 48 << 20,
-            },
+            in_flight: Water::RECORDS,
+            buffer: Water::BYTES,
             partition_percent: 25,
             commit_interval: Duration::from_secs(1),
             commit_every: None,

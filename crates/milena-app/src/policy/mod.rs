@@ -25,6 +25,17 @@ pub struct Water {
 }
 
 impl Water {
+    /// How many records are in flight, unless told otherwise.
+    pub const RECORDS: Self = Self {
+        high: 10_000,
+        low: 7_000,
+    };
+    /// How many bytes they have, unless told otherwise.
+    pub const BYTES: Self = Self {
+        high: 64 << 20,
+        low: 48 << 20,
+    };
+
     /// With a low water of 70 percent.
     pub fn high(high: u64) -> Self {
         Self {
@@ -61,14 +72,8 @@ impl Default for Policy {
         Self {
             order: Order::Key,
             null_key: NullKey::Unordered,
-            in_flight: Water {
-                high: 10_000,
-                low: 7_000,
-            },
-            buffer: Water {
-                high: 64 << 20,
-                low: 48 << 20,
-            },
+            in_flight: Water::RECORDS,
+            buffer: Water::BYTES,
             concurrency: None,
             bulkhead: None,
             rate: None,
