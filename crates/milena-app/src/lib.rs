@@ -16,6 +16,7 @@ mod driver;
 mod error;
 pub mod file;
 pub mod handler;
+pub mod json;
 mod lane;
 pub mod letters;
 mod metrics;

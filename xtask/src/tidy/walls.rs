@@ -159,7 +159,6 @@ const ROOMS: &[Room] = &[
         rooms: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
         outside: &[
             "anyhow",
-            "base64",
             "bytes",
             "clap",
             "rustix",

@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, fmt, time::Duration};
 
+use milena_client::config::{edit_distance, parse_time};
 use toml::{Table, Value};
 
 /// One thing that is wrong in a file.
@@ -192,28 +193,9 @@ pub(super) fn shown(value: &Value) -> String {
 
 /// One edit for every three letters still looks like a slip; more would be a guess.
 fn nearest(wrong: &str, known: &[&'static str]) -> Option<&'static str> {
-    let measured = known.iter().map(|name| (distance(wrong, name), *name));
+    let measured = known.iter().map(|name| (edit_distance(wrong, name), *name));
     let (edits, name) = measured.min()?;
     (edits <= name.len().div_ceil(3)).then_some(name)
-}
-
-/// How many letters must be put in, taken out or changed.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (place, letter) in left.chars().enumerate() {
-        let mut diagonal = place;
-        let mut before = place + 1;
-        let mut next = vec![before];
-        for (other, above) in right.iter().zip(row.iter().skip(1)) {
-            let changed = diagonal + usize::from(letter != *other);
-            before = changed.min(before + 1).min(above + 1);
-            diagonal = *above;
-            next.push(before);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 impl FromValue for String {
@@ -258,19 +240,7 @@ impl FromValue for Duration {
     const EXPECTED: &'static str = "a time with its unit, such as \"100ms\", \"5s\", \"1m\", \"2h\" or \"30d\"";
 
     fn from_value(value: &Value) -> Option<Self> {
-        let text = value.as_str()?;
-        let digits = text.find(|c: char| !c.is_ascii_digit())?;
-        let (number, unit) = text.split_at_checked(digits)?;
-        let number: u64 = number.parse().ok()?;
-        let unit_ms = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return None,
-        };
-        number.checked_mul(unit_ms).map(Self::from_millis)
+        parse_time(value.as_str()?).ok()
     }
 }
 
@@ -317,8 +287,6 @@ mod tests {
         assert_eq!(nearest("atempts", &known), Some("attempts"));
         assert_eq!(nearest("jitter", &known), None);
         assert_eq!(nearest("topic", &known), Some("topics"));
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]

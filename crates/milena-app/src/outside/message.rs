@@ -2,11 +2,13 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize};
 
-use crate::handler::{BoxError, Cx, Done, Fault, OutRecord};
+use crate::{
+    handler::{BoxError, Cx, Done, Fault, OutRecord},
+    json::{Text, WrittenText},
+};
 
 /// A record on its way out.
 #[derive(Serialize)]
@@ -16,9 +18,9 @@ pub(super) struct Request<'a> {
     partition: i32,
     offset: i64,
     timestamp: i64,
-    key: Option<Data<'a>>,
-    value: Option<Data<'a>>,
-    headers: Vec<(Cow<'a, str>, Option<Data<'a>>)>,
+    key: Option<Text<'a>>,
+    value: Option<Text<'a>>,
+    headers: Vec<(Cow<'a, str>, Option<Text<'a>>)>,
     attempt: u32,
     group: &'a str,
     event_id: String,
@@ -29,7 +31,7 @@ impl<'a> Request<'a> {
         let record = cx.record();
         let headers = record.headers().map(|header| {
             let name = String::from_utf8_lossy(header.key);
-            (name, header.value.map(Data))
+            (name, header.value.map(Text))
         });
         Self {
             id,
@@ -37,27 +39,13 @@ impl<'a> Request<'a> {
             partition: record.partition(),
             offset: record.offset(),
             timestamp: record.timestamp(),
-            key: record.key().map(Data),
-            value: record.value().map(Data),
+            key: record.key().map(Text),
+            value: record.value().map(Text),
             headers: headers.collect(),
             attempt: cx.attempt(),
             group: cx.group(),
             event_id: cx.event_id(),
         }
-    }
-}
-
-/// Text if it is, and base64 otherwise.
-struct Data<'a>(&'a [u8]);
-
-impl Serialize for Data<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(text) = std::str::from_utf8(self.0) {
-            return serializer.serialize_str(text);
-        }
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("base64", &STANDARD.encode(self.0))?;
-        map.end()
     }
 }
 
@@ -92,27 +80,15 @@ enum WrittenIntent {
 struct Emitted {
     topic: String,
     partition: Option<i32>,
-    key: Option<Written>,
-    value: Option<Written>,
+    key: Option<WrittenText>,
+    value: Option<WrittenText>,
     #[serde(default)]
-    headers: Vec<(String, Option<Written>)>,
+    headers: Vec<(String, Option<WrittenText>)>,
     timestamp: Option<i64>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Text(String),
-    Encoded { base64: String },
-}
-
-impl Written {
-    fn bytes(self) -> Result<Bytes, BoxError> {
-        match self {
-            Self::Text(text) => Ok(text.into()),
-            Self::Encoded { base64 } => Ok(STANDARD.decode(base64)?.into()),
-        }
-    }
+fn bytes(written: Option<WrittenText>) -> Result<Option<Bytes>, BoxError> {
+    Ok(written.map(WrittenText::bytes).transpose()?.map(Bytes::from))
 }
 
 impl Emitted {
@@ -120,14 +96,13 @@ impl Emitted {
         let mut record = OutRecord {
             topic: self.topic,
             partition: self.partition,
-            key: self.key.map(Written::bytes).transpose()?,
-            value: self.value.map(Written::bytes).transpose()?,
+            key: bytes(self.key)?,
+            value: bytes(self.value)?,
             headers: vec![],
             timestamp: self.timestamp,
         };
         for (name, value) in self.headers {
-            let value = value.map(Written::bytes).transpose()?;
-            record.headers.push((name.into(), value));
+            record.headers.push((name.into(), bytes(value)?));
         }
         Ok(record)
     }

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use milena_app::json::Text;
 use milena_client::consumer::{RecordRef, TimestampType};
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde::Serialize;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -23,20 +23,6 @@ struct Line<'a> {
 struct Header<'a> {
     key: Text<'a>,
     value: Option<Text<'a>>,
-}
-
-/// A string where the bytes are UTF-8; else an object, so that nobody takes one for the other.
-pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(text) = std::str::from_utf8(self.0) {
-            return serializer.serialize_str(text);
-        }
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("base64", &STANDARD.encode(self.0))?;
-        map.end()
-    }
 }
 
 pub(super) fn write(out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {

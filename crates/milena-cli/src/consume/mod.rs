@@ -23,8 +23,6 @@ use format::Format;
 use start::Start;
 pub(crate) use start::parse_time;
 
-pub(crate) use json::Text;
-
 pub(crate) const HELP: &str = "\
 Examples:
   milena consume -b localhost:9092 -t letters --exit-at-end

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use milena_app::json::WrittenText;
 use milena_client::producer::Header;
 use serde::Deserialize;
 
@@ -25,8 +25,8 @@ struct Fields {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
-    key: Option<Text>,
-    value: Option<Text>,
+    key: Option<WrittenText>,
+    value: Option<WrittenText>,
     #[serde(default)]
     headers: Vec<ObjectHeader>,
     partition: Option<i32>,
@@ -41,24 +41,12 @@ struct Object {
 
 #[derive(Deserialize)]
 struct ObjectHeader {
-    key: Text,
-    value: Option<Text>,
+    key: WrittenText,
+    value: Option<WrittenText>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Text {
-    Plain(String),
-    Encoded { base64: String },
-}
-
-impl Text {
-    fn bytes(self) -> Result<Vec<u8>, String> {
-        match self {
-            Self::Plain(text) => Ok(text.into_bytes()),
-            Self::Encoded { base64 } => STANDARD.decode(base64).map_err(|error| format!("bad base64: {error}")),
-        }
-    }
+fn bytes(text: WrittenText) -> Result<Vec<u8>, String> {
+    text.bytes().map_err(|error| format!("bad base64: {error}"))
 }
 
 impl<'a> Line<'a> {
@@ -73,12 +61,12 @@ impl<'a> Line<'a> {
         let object: Object = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let mut headers = vec![];
         for header in object.headers {
-            headers.push((header.key.bytes()?, header.value.map(Text::bytes).transpose()?));
+            headers.push((bytes(header.key)?, header.value.map(bytes).transpose()?));
         }
         Ok(Self {
-            value: object.value.map(Text::bytes).transpose()?.map(Cow::Owned),
+            value: object.value.map(bytes).transpose()?.map(Cow::Owned),
             fields: Fields {
-                key: object.key.map(Text::bytes).transpose()?,
+                key: object.key.map(bytes).transpose()?,
                 headers,
                 partition: object.partition,
                 timestamp: object.timestamp,

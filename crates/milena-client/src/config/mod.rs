@@ -37,6 +37,7 @@ mod producer_types;
 mod properties;
 mod resolve;
 mod security_table;
+mod time;
 mod toml_text;
 mod types;
 mod value;
@@ -49,11 +50,13 @@ pub use definition::{Alias, AliasUnit, Allowed, ConfigType, Definition, Deviatio
 pub use document::document;
 pub use error::{ConfigError, ConfigErrors};
 pub use map::ConfigMap;
+pub use names::edit_distance;
 pub use note::Note;
 pub use origin::{Origin, Setting, Source};
 pub use producer::ProducerConfig;
 pub use producer_builder::ProducerConfigBuilder;
 pub use producer_types::{Acks, PartitionerName};
+pub use time::{TimeError, parse_time};
 pub use types::{
     AssignorName, AutoOffsetReset, DeserializerName, GroupProtocol, IsolationLevel, MetadataRecovery, Profile,
     ServerAddress,

@@ -44,7 +44,7 @@ pub(super) fn matches(known: &str, name: &str) -> bool {
 }
 
 fn nearest(client: ClientKind, wrong: &str) -> Option<&'static str> {
-    let measured = lookup::names(client).map(|name| (distance(wrong, name), name));
+    let measured = lookup::names(client).map(|name| (edit_distance(wrong, name), name));
     let (edits, nearest) = measured.min()?;
     // One edit for every five letters still looks like a slip; more would be a guess.
     let near = edits <= (wrong.chars().count() / 5).max(1);
@@ -73,7 +73,7 @@ fn only_continuation(client: ClientKind, beginning: &str) -> Option<&'static str
 }
 
 /// How many letters must be added, removed or replaced to make one name of the other.
-fn distance(a: &str, b: &str) -> usize {
+pub fn edit_distance(a: &str, b: &str) -> usize {
     // One row of the usual table: the distances between what was read of `a` and every beginning of `b`.
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (read, left) in a.chars().enumerate() {
@@ -224,3 +224,14 @@ const OTHERS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_added_removed_and_replaced() {
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+}

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "since")]
     last: Option<u64>,
     /// Look only at records that are not older: a number with ms, s, m, h or d behind it
-    #[arg(long, value_name = "DURATION", value_parser = range::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = milena_client::config::parse_time)]
     since: Option<Duration>,
     /// How many of the most frequent keys to show for each partition
     #[arg(long, value_name = "N", default_value_t = 5)]

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use milena_client::consumer::{Consumer, TopicPartition};
 
 /// From where to where each partition is read.
@@ -87,55 +87,5 @@ impl Range {
     /// How many records there are at most: some offsets may have none.
     fn len(&self) -> u64 {
         self.offsets.values().map(|(start, end)| end.abs_diff(*start)).sum()
-    }
-}
-
-/// Such as `90s` or `7d`.
-pub(super) fn parse_duration(text: &str) -> Result<Duration> {
-    let unit_at = text
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let unit_ms: u64 = match unit {
-        "ms" => Some(1),
-        "s" => Some(1000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    }
-    .context(WANTED)?;
-    let number: u64 = number.parse().context(WANTED)?;
-    number
-        .checked_mul(unit_ms)
-        .map(Duration::from_millis)
-        .context("that is too long")
-}
-
-const WANTED: &str = "it must be a number with ms, s, m, h or d behind it, as in 90s or 7d";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_a_number_and_a_unit() {
-        for (text, seconds) in [("90s", 90), ("2m", 120), ("1h", 3600), ("7d", 604_800), ("3000ms", 3)] {
-            assert_eq!(parse_duration(text).unwrap(), Duration::from_secs(seconds));
-        }
-        for wrong in [
-            "",
-            "7",
-            "d",
-            "1w",
-            "-1s",
-            "1.5h",
-            "1h30m",
-            "s5",
-            "99999999999999999999d",
-            "999999999999999d",
-        ] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
+use milena_app::json::Text;
 use milena_client::producer::partition::skew::{KeyCount, PartitionSkew, SkewReport};
 use serde::Serialize;
-
-use crate::consume::Text;
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
