@@ -5,9 +5,8 @@ mod client;
 mod generate;
 mod golden;
 mod kafka;
-mod simulate;
+mod pass_on;
 mod tidy;
-mod torture;
 
 use std::{path::Path, process::ExitCode};
 
@@ -21,10 +20,12 @@ enum Chore {
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
-    Simulate(simulate::Args),
+    /// Play the coordinators against a lying world, from seeds; `--help` lists the options
+    Simulate(pass_on::Args),
     /// Check the rules of this repository that no compiler checks
     Tidy,
-    Torture(torture::Args),
+    /// Move records exactly once while processes and brokers are killed; `--help` lists the options
+    Torture(pass_on::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,9 +34,9 @@ fn main() -> ExitCode {
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),
-        Chore::Simulate(args) => simulate::run(&args),
+        Chore::Simulate(args) => pass_on::simulate(&args),
         Chore::Tidy => tidy::run(root()),
-        Chore::Torture(args) => torture::run(&args),
+        Chore::Torture(args) => pass_on::torture(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,33 @@
+//! Chores that are programs of their own, so that the others need not build what those need.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// Options of the program
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<String>,
+}
+
+/// Plays runs of `milena-sim`.
+pub(crate) fn simulate(args: &Args) -> Result<()> {
+    let simulator = ["run", "--quiet", "--release", "--package", "milena-sim", "--"];
+    cargo(&simulator, args, "the simulation failed")
+}
+
+/// Runs a test of `milena-cli`.
+pub(crate) fn torture(args: &Args) -> Result<()> {
+    let package = ["test", "--quiet", "--package", "milena-cli", "--features", "outside"];
+    let test = ["--test", "torture", "--"];
+    cargo(&[&package[..], &test].concat(), args, "the torture failed")
+}
+
+fn cargo(program: &[&str], args: &Args, failure: &'static str) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    let status = command.args(program).args(&args.options).status();
+    ensure!(status.context("cannot run cargo")?.success(), failure);
+    Ok(())
+}
