@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     process::Process,
     program::Program,
-    programs::{kafka_tool, kcat},
+    programs::{kafka_tool, kcat, read_as},
 };
 
 const RECORDS: usize = 3_000;
@@ -140,23 +140,5 @@ fn check(address: &str, partitions: usize) {
 }
 
 fn read(address: &str, topic: &str, partition: usize, level: &str) -> Vec<String> {
-    let partition = partition.to_string();
-    let level = format!("isolation.level={level}");
-    let arguments = [
-        "-C",
-        "-t",
-        topic,
-        "-p",
-        &partition,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-X",
-        &level,
-        "-f",
-        "%k %s\n",
-    ];
-    let read = kcat(address, &arguments, "");
-    read.lines().map(str::to_owned).collect()
+    read_as(address, topic, partition, level, "%k %s\\n")
 }

@@ -52,26 +52,16 @@ pub const FORMAT: &str = "%o %T key %K %k value %S %s headers %h\\n";
 
 /// All records of a partition, one line for each with everything that a record has.
 pub fn read_all(address: &str, topic: &str, partition: usize) -> Vec<String> {
-    let partition = partition.to_string();
-    let read = kcat(
-        address,
-        &[
-            "-X",
-            "fetch.wait.max.ms=10",
-            "-C",
-            "-t",
-            topic,
-            "-p",
-            &partition,
-            "-o",
-            "beginning",
-            "-e",
-            "-q",
-            "-f",
-            FORMAT,
-        ],
-        "",
-    );
+    // As librdkafka does by itself.
+    read_as(address, topic, partition, "read_committed", FORMAT)
+}
+
+/// All records of a partition with this `isolation.level`, one line for each in this format.
+pub fn read_as(address: &str, topic: &str, partition: usize, level: &str, format: &str) -> Vec<String> {
+    let (partition, level) = (partition.to_string(), format!("isolation.level={level}"));
+    let read = ["-C", "-t", topic, "-p", &partition, "-o", "beginning", "-e", "-q"];
+    let how = ["-X", "fetch.wait.max.ms=10", "-X", &level, "-f", format];
+    let read = kcat(address, &[&read[..], &how].concat(), "");
     read.lines().map(str::to_owned).collect()
 }
 

@@ -14,7 +14,7 @@ use milena_client::{
 use tokio::sync::watch;
 
 use crate::{
-    programs::kcat,
+    programs::read_as,
     topics::{self, INPUT, KEYS, PARTITIONS, PROTOCOLS, Progress},
 };
 
@@ -199,22 +199,7 @@ impl Found {
 
 /// Offsets, keys and numbers.
 fn read(address: &str, topic: &str, partition: i32, level: &str) -> Vec<(usize, String, usize)> {
-    let (level, partition) = (format!("isolation.level={level}"), partition.to_string());
-    let quickly = ["-X", "fetch.wait.max.ms=10", "-X", &level];
-    let all = [
-        "-C",
-        "-t",
-        topic,
-        "-p",
-        &partition,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-f",
-        "%o;%k;%s\n",
-    ];
-    let line = |line: &str| {
+    let line = |line: String| {
         let words: Vec<&str> = line.split(';').collect();
         (
             words[0].parse().unwrap(),
@@ -222,6 +207,7 @@ fn read(address: &str, topic: &str, partition: i32, level: &str) -> Vec<(usize, 
             words[2].parse().unwrap(),
         )
     };
-    let read = kcat(address, &[&quickly[..], &all].concat(), "");
-    read.lines().map(line).collect()
+    let partition = usize::try_from(partition).unwrap();
+    let read = read_as(address, topic, partition, level, "%o;%k;%s\\n");
+    read.into_iter().map(line).collect()
 }

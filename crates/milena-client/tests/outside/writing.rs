@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use crate::{
     bed::{self, Bed},
     patience::in_time,
-    programs::{kafka_tool, kcat, read_all},
+    programs::{kafka_tool, read_all, read_as},
 };
 
 const PARTITIONS: usize = 3;
@@ -64,24 +64,7 @@ async fn records_arrive_as_they_were_sent(bed: &Bed) {
 
 /// The values of a partition, as librdkafka sees them.
 fn values(bed: &Bed, topic: &str, partition: usize, level: &str) -> Vec<String> {
-    let (partition, level) = (partition.to_string(), format!("isolation.level={level}"));
-    let arguments = [
-        "-C",
-        "-t",
-        topic,
-        "-p",
-        &partition,
-        "-o",
-        "beginning",
-        "-e",
-        "-q",
-        "-X",
-        &level,
-        "-f",
-        "%s\n",
-    ];
-    let read = kcat(&bed.address, &arguments, "");
-    read.lines().map(str::to_owned).collect()
+    read_as(&bed.address, topic, partition, level, "%s\\n")
 }
 
 async fn transactions_are_kafkas(bed: &Bed) {
