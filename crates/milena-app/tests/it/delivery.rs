@@ -1,7 +1,7 @@
 //! What each kind of delivery promises.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -170,6 +170,11 @@ async fn what_is_emitted_is_written_before_the_offset_moves() {
     running.stop().await.unwrap();
 }
 
+/// An application whose transactions are short.
+fn in_transactions(broker: &TestBroker) -> App {
+    app(broker).instance("one").transaction_window(Duration::from_millis(5))
+}
+
 #[tokio::test]
 async fn exactly_once_output_and_progress_are_one_transaction() {
     let broker = TestBroker::start();
@@ -188,17 +193,13 @@ async fn exactly_once_output_and_progress_are_one_transaction() {
         }
         Ok(Done::from(OutRecord::new("rich").value(format!("rich {value}"))))
     };
-    let running = app(&broker)
-        .instance("one")
-        .transaction_window(Duration::from_millis(5))
+    let running = in_transactions(&broker)
         .exactly_once("raw", enrich, |policy| policy)
         .start()
         .await
         .unwrap();
     let rich = read_with(&broker, "rich", 1, 99, "read_committed").await;
-    let mut values: Vec<&str> = rich.iter().map(|record| text(record.value())).collect();
-    values.sort_unstable();
-    values.dedup();
+    let values: BTreeSet<&str> = rich.iter().map(|record| text(record.value())).collect();
     assert_eq!(values.len(), 99);
     let dead = read_with(&broker, "raw.dlq", 2, 1, "read_committed").await;
     assert_eq!(text(dead[0].value()), "1-7");
@@ -219,9 +220,7 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
         .times(2)
         .answer_error(ErrorCode::InvalidRecord);
     let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
-    let running = app(&broker)
-        .instance("one")
-        .transaction_window(Duration::from_millis(5))
+    let running = in_transactions(&broker)
         .exactly_once("raw", enrich, |policy| policy)
         .start()
         .await
@@ -229,9 +228,7 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
     committed(&broker, GROUP, "raw", 0, 20).await;
     assert_eq!(refused.struck(), 2);
     let rich = read_with(&broker, "rich", 1, 20, "read_committed").await;
-    let mut values: Vec<&str> = rich.iter().map(|record| text(record.value())).collect();
-    values.sort_unstable();
-    values.dedup();
+    let values: BTreeSet<&str> = rich.iter().map(|record| text(record.value())).collect();
     assert_eq!(values.len(), 20);
     running.stop().await.unwrap();
 }

@@ -359,4 +359,4 @@ impl Runs {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Random;
+use crate::{Random, app::tracker::tests::finished};
 
 const ROOM: Room = Room {
     chars: 4_096,
@@ -18,18 +18,6 @@ fn tracker(base: i64, count: i64, mut done: impl FnMut(i64) -> bool) -> Tracker 
         }
     }
     tracker
-}
-
-fn finished(tracker: &Tracker) -> Vec<Finished> {
-    let mut at = tracker.frontier();
-    let mut found = vec![];
-    tracker.runs(|unfinished, finished| {
-        let start = at + unfinished as i64;
-        at = start + finished as i64;
-        found.push(Finished { start, end: at });
-        true
-    });
-    found
 }
 
 #[test]

@@ -13,7 +13,8 @@ fn deliver(tracker: &mut Tracker, offsets: impl IntoIterator<Item = i64>) {
     }
 }
 
-fn finished(tracker: &Tracker) -> Vec<Finished> {
+/// What is done above the frontier.
+pub(in crate::app) fn finished(tracker: &Tracker) -> Vec<Finished> {
     let mut at = tracker.frontier();
     let mut found = vec![];
     tracker.runs(|unfinished, finished| {

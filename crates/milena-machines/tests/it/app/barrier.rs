@@ -13,9 +13,7 @@ fn rig() -> Rig {
 fn a_barrier_waits_for_what_runs_and_lets_nothing_through() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b"]);
     let running = rig.dispatch();
     rig.read(partition, 2, "c");
     rig.work.begin_barrier(rig.now);
@@ -54,9 +52,7 @@ fn a_partition_that_is_given_back_asks_for_a_transaction() {
 fn an_aborted_transaction_names_what_must_be_read_again() {
     let mut rig = rig();
     let [partition, _other] = [rig.assign(0), rig.assign(1)];
-    rig.read(partition, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(partition, 0);
     rig.work.begin_barrier(rig.now);
     assert!(rig.work.barrier_offsets(rig.now).is_some());
     assert_eq!(rig.work.end_barrier(rig.now, false), [partition]);
@@ -78,9 +74,7 @@ fn a_transaction_with_records_of_a_partition_that_is_gone_must_be_aborted() {
     assert_eq!(rig.work.end_barrier(rig.now, false), [second]);
     rig.work.handle_lost(rig.now, &[second]);
     let again = rig.assign(1);
-    rig.read(again, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(again, 0);
     // The next one is not spoiled by what was lost after the abort.
     rig.work.begin_barrier(rig.now);
     assert!(rig.work.barrier_offsets(rig.now).is_some());

@@ -3,19 +3,13 @@ use milena_machines::app::{
     Outcome, PauseReason, ReplayBound, Role, WorkConfig,
 };
 
-use super::rig::{Rig, config, handler};
-
-fn rig() -> Rig {
-    Rig::new(config(handler()))
-}
+use super::rig::{Rig, config, handler, rig};
 
 #[test]
 fn what_is_done_is_committed_when_nothing_happens_for_a_while() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    rig.read(partition, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(partition, 0);
     rig.advance(99);
     assert_eq!(rig.said(), []);
     rig.advance(1);
@@ -35,9 +29,7 @@ fn work_that_never_rests_is_committed_every_second() {
     let partition = rig.assign(0);
     let mut commits = 0;
     for offset in 0..400 {
-        rig.read(partition, offset, "a");
-        let record = rig.one().record;
-        rig.finish(record, Outcome::Done);
+        rig.handle(partition, offset);
         rig.advance(10);
         if rig.said().iter().any(|action| matches!(action, Action::Commit { .. })) {
             commits += 1;
@@ -60,9 +52,7 @@ fn every_n_records_or_each() {
         let partition = rig.assign(0);
         for offset in 0..every as i64 {
             assert_eq!(rig.said(), []);
-            rig.read(partition, offset, "a");
-            let record = rig.one().record;
-            rig.finish(record, Outcome::Done);
+            rig.handle(partition, offset);
         }
         assert_eq!(rig.commit().offset, every as i64);
     }
@@ -78,9 +68,7 @@ fn one_commit_is_under_way_at_a_time_and_the_next_has_all_that_is_new() {
         ..config(handler())
     });
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "c")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b", "c"]);
     for dispatched in rig.dispatch() {
         rig.finish(dispatched.record, Outcome::Done);
     }
@@ -93,9 +81,7 @@ fn one_commit_is_under_way_at_a_time_and_the_next_has_all_that_is_new() {
 fn a_commit_that_failed_is_tried_again_later() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    rig.read(partition, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(partition, 0);
     rig.advance(100);
     rig.commit();
     rig.committed(CommitResult::Failed);
@@ -110,9 +96,7 @@ fn a_commit_that_failed_is_tried_again_later() {
 fn the_next_owner_does_not_repeat_what_the_map_has() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "c")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b", "c"]);
     for dispatched in rig.dispatch() {
         if dispatched.offset != 0 {
             rig.finish(dispatched.record, Outcome::Done);

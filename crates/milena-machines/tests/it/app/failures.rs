@@ -82,9 +82,7 @@ fn dead_letters_are_acknowledged_before_the_offset_moves() {
 fn dead_letters_that_cannot_be_written_stop_the_partition_and_it_goes_on_by_itself() {
     let mut rig = Rig::new(config(handler()));
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b"]);
     let both = rig.dispatch();
     rig.finish(both[0].record, Outcome::Failed(Failure::Poison));
     rig.said();

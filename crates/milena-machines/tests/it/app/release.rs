@@ -2,19 +2,13 @@ use milena_machines::app::{
     Accepted, Action, CommitResult, Delivery, Failure, Outcome, PublishResult, RecordId, Stage, WorkConfig,
 };
 
-use super::rig::{Rig, config, handler, topic};
-
-fn rig() -> Rig {
-    Rig::new(config(handler()))
-}
+use super::rig::{Rig, config, handler, rig, topic};
 
 #[test]
 fn a_revoked_partition_ends_what_runs_commits_and_is_released() {
     let mut rig = rig();
     let [partition, other] = [rig.assign(0), rig.assign(1)];
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "b")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b", "b"]);
     let running = rig.dispatch();
     rig.read(other, 0, "a");
     rig.said();
@@ -46,9 +40,7 @@ fn a_partition_without_work_is_released_at_once() {
 fn handlers_that_take_too_long_are_cancelled() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b"]);
     let running = rig.dispatch();
     rig.finish(running[0].record, Outcome::Done);
     rig.work.handle_revoking(rig.now, &[partition]);
@@ -71,9 +63,7 @@ fn handlers_that_take_too_long_are_cancelled() {
 fn a_failure_while_a_partition_is_given_back_is_left_to_the_next_owner() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "c")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b", "c"]);
     let running = rig.dispatch();
     rig.work.handle_revoking(rig.now, &[partition]);
     rig.finish(running[0].record, Outcome::Failed(Failure::Retry));
@@ -92,9 +82,7 @@ fn a_failure_while_a_partition_is_given_back_is_left_to_the_next_owner() {
 fn the_last_commit_is_tried_for_a_while_and_then_the_partition_goes_anyway() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    rig.read(partition, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(partition, 0);
     rig.work.handle_revoking(rig.now, &[partition]);
     rig.advance(0);
     rig.commit();
@@ -109,9 +97,7 @@ fn the_last_commit_is_tried_for_a_while_and_then_the_partition_goes_anyway() {
 fn a_lost_partition_is_cancelled_without_a_commit() {
     let mut rig = rig();
     let partition = rig.assign(0);
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "b")] {
-        rig.read(partition, offset, key);
-    }
+    rig.read_keys(partition, &["a", "b", "b"]);
     let running = rig.dispatch();
     rig.finish(running[0].record, Outcome::Done);
     rig.work.handle_lost(rig.now, &[partition]);
@@ -148,9 +134,7 @@ fn a_record_that_is_read_again_after_a_loss_is_handled_again() {
 fn a_commit_for_an_assignment_that_is_over_counts_for_nothing() {
     let mut rig = rig();
     let old = rig.assign(0);
-    rig.read(old, 0, "a");
-    let record = rig.one().record;
-    rig.finish(record, Outcome::Done);
+    rig.handle(old, 0);
     rig.advance(100);
     rig.commit();
     rig.work.handle_lost(rig.now, &[old]);

@@ -42,6 +42,11 @@ pub(super) fn topic(partition: i32) -> TopicPartition {
     TopicPartition::new("orders", partition)
 }
 
+/// With one handler that has dead letters and the defaults else.
+pub(super) fn rig() -> Rig {
+    Rig::new(config(handler()))
+}
+
 impl Rig {
     pub(super) fn new(config: WorkConfig) -> Self {
         Self {
@@ -77,6 +82,20 @@ impl Rig {
 
     pub(super) fn read(&mut self, partition: PartitionId, offset: i64, key: &'static str) -> Accepted {
         self.read_retry(partition, offset, key, None)
+    }
+
+    /// Reads records with these keys, from offset 0 on.
+    pub(super) fn read_keys(&mut self, partition: PartitionId, keys: &[&'static str]) {
+        for (offset, key) in (0..).zip(keys) {
+            self.read(partition, offset, key);
+        }
+    }
+
+    /// Reads a record, which is the only one to be handled, and handles it.
+    pub(super) fn handle(&mut self, partition: PartitionId, offset: i64) {
+        self.read(partition, offset, "a");
+        let record = self.one().record;
+        self.finish(record, Outcome::Done);
     }
 
     pub(super) fn read_retry(
