@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::{PARTITIONS, job, rate};
 use crate::{
     Scale,
-    apps::{self, Keys, Runner, Task},
+    apps::{self, Job, Keys, Runner, Task},
     figures::{Bar, Figure, figure},
     peers::{Peer, Running},
     programs::Programs,
@@ -103,37 +103,65 @@ const MS_100: Names = Names {
     ratio: "100 ms, ours / Parallel Consumer",
 };
 
-const EVEN_RECORDS: u64 = 2_000_000;
-const ZIPF_RECORDS: u64 = 1_000_000;
+const RECORDS: u64 = 2_000_000;
+const PARALLEL_RECORDS: u64 = 100_000;
 /// How long the plain loop is let work.
 const PLAIN_MS: u64 = 2_000;
 
 fn run(peer: Peer, _: &Scale) -> Result<Vec<Figure>> {
     let broker = Running::start(peer)?;
     let programs = Programs::build_parallel()?;
-    apps::put(&broker.address, "even", PARTITIONS, EVEN_RECORDS, Keys::Even)?;
-    apps::put(&broker.address, "zipf", PARTITIONS, ZIPF_RECORDS, Keys::Zipf)?;
     let mut figures = nothing(&broker, &programs)?;
-    figures.extend(beside(&broker, &programs, ("zipf", 0, ZIPF_RECORDS), &ZIPF)?);
-    figures.extend(beside(&broker, &programs, ("zipf", 1, 30_000), &ZIPF_1)?);
-    for (work_ms, records, names) in [(1, 300_000, MS_1), (10, 200_000, MS_10), (100, 30_000, MS_100)] {
-        let mut plain = job(&broker, "even", PLAIN_MS / work_ms, Task::Work);
-        plain.work_ms = work_ms;
-        let (alone, _) = rate(Runner::Plain, &plain, None)?;
-        figures.push(figure(names.plain, alone));
-        figures.extend(beside(&broker, &programs, ("even", work_ms, records), &names)?);
+    let loads = [
+        (Keys::Zipf, 0, 1_000_000, ZIPF),
+        (Keys::Zipf, 1, 30_000, ZIPF_1),
+        (Keys::Even, 1, 300_000, MS_1),
+        (Keys::Even, 10, 200_000, MS_10),
+        (Keys::Even, 100, 30_000, MS_100),
+    ];
+    for (keys, work_ms, records, names) in loads {
+        let load = Load { keys, work_ms, records };
+        figures.extend(beside(&broker, &programs, &load, &names)?);
     }
     Ok(figures)
 }
 
+/// A topic has as many records as are handled and no more: else those of frequent keys would be left out.
+struct Load {
+    keys: Keys,
+    work_ms: u64,
+    records: u64,
+}
+
+impl Load {
+    /// Fills a topic; the name says for whom.
+    fn put(&self, broker: &Running, whose: &str, records: u64) -> Result<Job> {
+        let topic = format!("{whose}-{:?}-{}", self.keys, self.work_ms);
+        apps::put(&broker.address, &topic, PARTITIONS, records, self.keys)?;
+        let mut job = job(broker, &topic, records, Task::Work);
+        job.work_ms = self.work_ms;
+        Ok(job)
+    }
+
+    /// Parallel Consumer takes long for as many as we do; fewer show its rate.
+    fn put_for_parallel(&self, broker: &Running) -> Result<Job> {
+        self.put(broker, "parallel", self.records.min(PARALLEL_RECORDS))
+    }
+}
+
 /// What the runtime itself costs.
 fn nothing(broker: &Running, programs: &Programs) -> Result<Vec<Figure>> {
-    let job = job(broker, "even", EVEN_RECORDS, Task::Work);
+    let load = Load {
+        keys: Keys::Even,
+        work_ms: 0,
+        records: RECORDS,
+    };
+    let job = load.put(broker, "ours", RECORDS)?;
     let (plain, _) = rate(Runner::Plain, &job, None)?;
     let (batches, batches_cost) = rate(Runner::Batches, &job, None)?;
     let (ours, ours_cost) = rate(Runner::Ours, &job, None)?;
-    let (parallel, _) = rate(Runner::Parallel, &job, Some(programs))?;
-    let nanos = |seconds: f64| seconds / EVEN_RECORDS as f64 * 1e9;
+    let (parallel, _) = rate(Runner::Parallel, &load.put_for_parallel(broker)?, Some(programs))?;
+    let nanos = |seconds: f64| seconds / RECORDS as f64 * 1e9;
     Ok(vec![
         figure(NOTHING.plain, plain),
         figure(NOTHING.batches, batches),
@@ -146,20 +174,22 @@ fn nothing(broker: &Running, programs: &Programs) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Ours and Parallel Consumer: topic, milliseconds and records.
-fn beside(
-    broker: &Running,
-    programs: &Programs,
-    (topic, work_ms, records): (&str, u64, u64),
-    names: &Names,
-) -> Result<Vec<Figure>> {
-    let mut job = job(broker, topic, records, Task::Work);
-    job.work_ms = work_ms;
+/// Ours and Parallel Consumer, and the plain loop where it has a name.
+fn beside(broker: &Running, programs: &Programs, load: &Load, names: &Names) -> Result<Vec<Figure>> {
+    let job = load.put(broker, "ours", load.records)?;
     let (ours, _) = rate(Runner::Ours, &job, None)?;
-    let (parallel, _) = rate(Runner::Parallel, &job, Some(programs))?;
-    Ok(vec![
+    let (parallel, _) = rate(Runner::Parallel, &load.put_for_parallel(broker)?, Some(programs))?;
+    let mut figures = vec![
         figure(names.ours, ours),
         figure(names.parallel, parallel),
         figure(names.ratio, ours / parallel),
-    ])
+    ];
+    if !names.plain.is_empty() {
+        let few = Job {
+            records: PLAIN_MS / load.work_ms,
+            ..job
+        };
+        figures.push(figure(names.plain, rate(Runner::Plain, &few, None)?.0));
+    }
+    Ok(figures)
 }
