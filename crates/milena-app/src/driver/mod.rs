@@ -37,7 +37,7 @@ pub(crate) use start::{EngineParts, Started, replay, start};
 use crate::{
     clock::Clock,
     error::AppError,
-    handler::{Cx, TopicScope},
+    handler::TopicScope,
     lane::{Job, LaneOrder},
     metrics::HandlerMetrics,
     route::Route,
@@ -113,6 +113,8 @@ struct Owned {
 struct Topic {
     handler: HandlerId,
     role: Role,
+    /// The machine may get its records in runs.
+    takes_runs: bool,
     scope: Arc<TopicScope>,
 }
 
@@ -216,12 +218,13 @@ impl Engine {
             dispatched.len().div_ceil(lanes.len().max(1))
         };
         for share in dispatched.chunks(share.max(1)) {
+            let records = share.iter().map(|dispatched| dispatched.count as usize).sum();
             let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
             let jobs: Vec<Job> = jobs.collect();
             let Some(lane) = lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed)) else {
                 return false;
             };
-            lane.load.fetch_add(jobs.len(), Ordering::Relaxed);
+            lane.load.fetch_add(records, Ordering::Relaxed);
             // A lane ends only when the engine does.
             let _ = lane.orders.send(LaneOrder::Run(jobs));
         }
@@ -348,10 +351,8 @@ fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {
     let payload = work.payload(dispatched.record)?;
     Some(Job {
         record: dispatched.record,
-        cx: Cx {
-            scope: Arc::clone(&payload.scope),
-            record: payload.record.clone(),
-            attempt: dispatched.attempt,
-        },
+        scope: Arc::clone(&payload.scope),
+        records: payload.records.clone(),
+        attempt: dispatched.attempt,
     })
 }
