@@ -151,12 +151,17 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     let handler = &*handler;
     loop {
         let open = next_orders(&mut lane, &mut pool, &mut finished, |pool, jobs, finished| {
+            let mut began = Instant::now();
             for job in jobs {
-                let (record, began) = (job.record, Instant::now());
+                let record = job.record;
                 let call = attempt(handler.call(job.into_cx()), &limits);
-                if let Some(((record, began), outcome)) = pool.start((record, began), call) {
-                    finished.push(result(record, began, outcome));
+                let done = pool.start((record, began), call);
+                // The next begins where this one ended.
+                let now = Instant::now();
+                if let Some((_, outcome)) = done {
+                    finished.push(result(record, now - began, outcome));
                 }
+                began = now;
             }
         })
         .await;
@@ -168,8 +173,8 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     }
 }
 
-fn result(record: RecordId, began: Instant, outcome: Result<Done, Fault>) -> Finished {
-    let took_ns = nanos(began);
+fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> Finished {
+    let took_ns = nanos(took);
     Finished {
         record,
         part: Part::Whole(1),
@@ -206,7 +211,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
             }
         }
         let looked = pool.poll_ready(cx, |(record, began), outcome| {
-            finished.push(result(record, began, outcome))
+            finished.push(result(record, began.elapsed(), outcome))
         });
         if !finished.is_empty() || (!open && pool.is_empty()) {
             return Poll::Ready(open);
@@ -250,8 +255,8 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "without a message".to_owned())
 }
 
-fn nanos(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The records of a batch that is being handled.
@@ -345,7 +350,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
 /// Tells each job of a batch what became of it, and each record where it does not share that with its job.
 fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
     let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
-    let mut call_ns = nanos(owner.began).max(1);
+    let mut call_ns = nanos(owner.began.elapsed()).max(1);
     let each_ns = call_ns / count;
     let mut tell = |record, part, outcome| {
         let records = if let Part::Whole(records) = part {

@@ -1,6 +1,6 @@
 //! What became of records, and what is published for them.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
 use milena_machines::app::{Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
 
@@ -18,49 +18,62 @@ impl Report for Engine {
         if finished.is_empty() {
             return;
         }
-        self.act(None, |state, now_ms| {
-            let mut singles = vec![];
-            for mut finished in finished.drain(..) {
-                if let Err(fault) = &finished.outcome
-                    && *fault.intent() == Intent::Fatal
-                {
-                    state.last_fatal = fault.chain();
-                }
-                match finished.part {
-                    Part::Whole(2..) if !finished.is_done() => {
-                        for record in state.work.break_up(finished.record) {
-                            self.finish(
-                                state,
-                                now_ms,
-                                Finished {
-                                    record,
-                                    ..finished.clone()
-                                },
-                            );
-                            (finished.took_ns, finished.call_ns) = (0, 0);
-                        }
-                        continue;
-                    }
-                    Part::Whole(_) => {}
-                    Part::Nth(place) => {
-                        if place == 0 {
-                            singles = state.work.break_up(finished.record);
-                        }
-                        let Some(single) = singles.get(place) else { continue };
-                        finished.record = *single;
-                    }
-                }
-                self.finish(state, now_ms, finished);
-            }
-            if !state.has_news {
-                state.has_news = true;
-                self.transactions.notify_one();
-            }
-        });
+        self.results().append(finished);
+        // Who is at the machine now takes these too, and lanes go on.
+        if !self.is_acting.load(Ordering::SeqCst) {
+            self.act(None, |_, _| {});
+        }
     }
 }
 
 impl Engine {
+    pub(super) fn results(&self) -> MutexGuard<'_, Vec<Finished>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the machine what lanes have finished; `false` if that is nothing.
+    pub(super) fn take_results(&self, state: &mut State, now_ms: i64) -> bool {
+        let mut results = std::mem::take(&mut state.finished);
+        std::mem::swap(&mut *self.results(), &mut results);
+        let is_any = !results.is_empty();
+        let mut singles = vec![];
+        for mut finished in results.drain(..) {
+            if let Err(fault) = &finished.outcome
+                && *fault.intent() == Intent::Fatal
+            {
+                state.last_fatal = fault.chain();
+            }
+            match finished.part {
+                Part::Whole(2..) if !finished.is_done() => {
+                    for record in state.work.break_up(finished.record) {
+                        let single = Finished {
+                            record,
+                            ..finished.clone()
+                        };
+                        self.finish(state, now_ms, single);
+                        (finished.took_ns, finished.call_ns) = (0, 0);
+                    }
+                    continue;
+                }
+                Part::Whole(_) => {}
+                Part::Nth(place) => {
+                    if place == 0 {
+                        singles = state.work.break_up(finished.record);
+                    }
+                    let Some(single) = singles.get(place) else { continue };
+                    finished.record = *single;
+                }
+            }
+            self.finish(state, now_ms, finished);
+        }
+        state.finished = results;
+        if is_any && !state.has_news {
+            state.has_news = true;
+            self.transactions.notify_one();
+        }
+        is_any
+    }
+
     fn finish(&self, state: &mut State, now_ms: i64, finished: Finished) {
         let record = finished.record;
         let outcome = self.judge(state, finished);

@@ -2,7 +2,8 @@
 //!
 //! [`Engine`] has the machine behind a lock that nobody holds for long. Whoever tells it something (a source that has read
 //! records, a lane that has finished some, the publisher, the timer) lets what follows from it happen in the same moment:
-//! actions go to the tasks that can do them, records to lanes.
+//! actions go to the tasks that can do them, records to lanes. Lanes do not wait for the lock: who has it takes their
+//! results too.
 
 mod accept;
 mod bounded;
@@ -21,7 +22,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -38,7 +39,7 @@ use crate::{
     clock::Clock,
     error::AppError,
     handler::TopicScope,
-    lane::{Job, LaneOrder},
+    lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::Route,
 };
@@ -68,6 +69,10 @@ pub(crate) struct Engine {
     /// Rings when the engine has ended, or must.
     ended: Notify,
     state: Mutex<State>,
+    /// What lanes have finished and the machine does not know yet.
+    results: Mutex<Vec<Finished>>,
+    /// Whether somebody is at the machine who looks for results before he goes.
+    is_acting: AtomicBool,
 }
 
 /// What the machine decides, and what came of it.
@@ -95,6 +100,8 @@ struct State {
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
     dispatched: Vec<Dispatched>,
+    /// Results that are being told to the machine; the room is kept.
+    finished: Vec<Finished>,
 }
 
 /// A partition that is ours.
@@ -152,6 +159,7 @@ impl State {
             groups: vec![None; sources],
             is_closed: false,
             dispatched: vec![],
+            finished: vec![],
         }
     }
 }
@@ -164,12 +172,22 @@ impl Engine {
     /// Tells the machine something, and lets happen what follows. `caller` is the source that calls, if one does: it
     /// looks for its commands without being woken.
     fn act<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
+        let told = self.act_once(caller, tell);
+        // What came in when it was too late to be seen, unless the next is there already.
+        while !self.is_acting.load(Ordering::SeqCst) && !self.results().is_empty() {
+            self.act_once(None, |_, _| {});
+        }
+        told
+    }
+
+    fn act_once<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
         let now_ms = self.clock.now_ms();
         let mut guard = self.state();
+        let _acting = Acting::begin(&self.is_acting);
         let state = &mut *guard;
         let told = tell(state, now_ms);
         loop {
-            let mut is_quiet = true;
+            let mut is_quiet = !self.take_results(state, now_ms);
             while let Some(action) = state.work.poll_action() {
                 is_quiet = false;
                 self.perform(state, action);
@@ -333,6 +351,22 @@ impl Engine {
     /// Nothing new is begun, what was begun is ended and committed.
     pub(crate) fn shut_down(&self) {
         self.act(None, |state, now_ms| state.work.handle_shutdown(now_ms));
+    }
+}
+
+/// Somebody is at the machine, as long as this lives.
+struct Acting<'a>(&'a AtomicBool);
+
+impl<'a> Acting<'a> {
+    fn begin(is_acting: &'a AtomicBool) -> Self {
+        is_acting.store(true, Ordering::SeqCst);
+        Self(is_acting)
+    }
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
