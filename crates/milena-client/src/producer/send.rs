@@ -96,15 +96,20 @@ impl Producer {
 }
 
 impl Shared {
-    async fn place(&self, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+    async fn place(self: &Arc<Self>, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         self.check(record)?;
+        self.pay_turn().await;
         match self.try_place(record, is_urgent, &mut None)? {
             Ok(delivery) => Ok(delivery),
             Err(wait) => self.place_later(record, is_urgent, wait).await,
         }
     }
 
-    async fn place_intercepted(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+    async fn place_intercepted(
+        self: &Arc<Self>,
+        record: ProducerRecord<'_>,
+        is_urgent: bool,
+    ) -> Result<Delivery, SendError> {
         let record = self.interceptors.on_send(record);
         let headers = record.borrowed_headers();
         let placed = self.place(&record.borrowed(&headers), is_urgent).await;
@@ -115,7 +120,7 @@ impl Shared {
         placed
     }
 
-    fn place_now(&self, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
+    fn place_now(self: &Arc<Self>, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         self.check(record)?;
         match self.try_place(record, false, &mut None)? {
             Ok(delivery) => Ok(delivery),
@@ -159,6 +164,18 @@ impl Shared {
     /// Puts a record into its batch, unless it must wait.
     #[inline]
     fn try_place(
+        self: &Arc<Self>,
+        record: &ProducerRecord<'_>,
+        is_urgent: bool,
+        room: &mut Option<Room>,
+    ) -> Result<Result<Delivery, Wait>, SendError> {
+        let placed = self.try_append(record, is_urgent, room);
+        self.look_if_nudged();
+        placed
+    }
+
+    #[inline]
+    fn try_append(
         &self,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
@@ -287,24 +304,28 @@ impl Shared {
         if is_unlisted {
             self.list(partition.slot);
         }
+        let is_due = has_closed || is_urgent;
+        if is_due {
+            self.nudge();
+        }
         if let Some(opened_ms) = opened_ms {
             topic.used_ms.store(opened_ms, Relaxed);
-            self.wake_at(opened_ms.saturating_add(self.config.linger_ms));
-        }
-        if has_closed || is_urgent {
-            self.wake();
+            if !is_due {
+                self.wake_at(opened_ms.saturating_add(self.config.linger_ms));
+            }
         }
         delivery
     }
 
     /// What is open leaves now, so that there is room.
-    fn press(&self) {
+    fn press(self: &Arc<Self>) {
         self.is_pressed.store(true, Relaxed);
-        self.wake();
+        self.nudge();
+        self.look_if_nudged();
     }
 
     async fn place_later(
-        &self,
+        self: &Arc<Self>,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
         mut wait: Wait,
