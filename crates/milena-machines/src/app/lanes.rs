@@ -60,8 +60,10 @@ struct Lane {
     runs_out: u32,
     /// How many records it has that are on their own, in one of the other queues.
     singles: u32,
-    /// Its last call took long.
-    slow: bool,
+    /// When a call with something of it ended last.
+    moved_ms: i64,
+    /// Until then its calls count as slow.
+    slow_until_ms: i64,
     /// Its ready queues.
     ready_head: u32,
     ready_tail: u32,
@@ -122,7 +124,8 @@ impl<T: Keyed> Lanes<T> {
             runs: self.new_queue(partition, Kind::Free),
             runs_out: self.new_queue(partition, Kind::Free),
             singles: 0,
-            slow: false,
+            moved_ms: i64::MIN,
+            slow_until_ms: i64::MIN,
             ready_head: NONE,
             ready_tail: NONE,
             in_turn: false,

@@ -50,14 +50,28 @@ impl<T: Keyed> Lanes<T> {
         Some(self.entries.get(first)?.story.since_ms)
     }
 
-    /// Whether the last call with something of a partition took long.
-    pub fn is_slow(&self, partition: u32) -> bool {
-        self.partitions.get(partition as usize).is_some_and(|lane| lane.slow)
+    /// When a call with something of a partition ended last.
+    pub fn moved_ms(&self, partition: u32) -> i64 {
+        self.partitions
+            .get(partition as usize)
+            .map_or(i64::MIN, |lane| lane.moved_ms)
     }
 
-    pub fn set_slow(&mut self, partition: u32, slow: bool) {
+    pub fn set_moved(&mut self, now_ms: i64, partition: u32) {
         if let Some(lane) = self.partitions.get_mut(partition as usize) {
-            lane.slow = slow;
+            lane.moved_ms = now_ms;
+        }
+    }
+
+    /// Whether the calls with something of a partition count as slow.
+    pub fn is_slow(&self, now_ms: i64, partition: u32) -> bool {
+        let lane = self.partitions.get(partition as usize);
+        lane.is_some_and(|lane| now_ms < lane.slow_until_ms)
+    }
+
+    pub fn set_slow_until(&mut self, until_ms: i64, partition: u32) {
+        if let Some(lane) = self.partitions.get_mut(partition as usize) {
+            lane.slow_until_ms = until_ms;
         }
     }
 

@@ -41,11 +41,10 @@ impl<T: Keyed> Work<T> {
             return;
         }
         let (index, partition, call, count) = (record.index, entry.partition, entry.story.call, entry.count);
-        let took_ms = now_ms.saturating_sub(entry.story.since_ms);
         let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
             return;
         };
-        self.note_took(partition, took_ms);
+        self.note_moved(now_ms, partition, handler);
         self.call_ended(now_ms, handler, Call { number: call, count }, Some(outcome));
         let records = u64::from(count);
         match outcome {

@@ -1,10 +1,13 @@
 //! Runs of records, which go to handlers of batches as a whole where they can.
 
 use super::{
-    super::{Accepted, Arrival, Delivery, Keyed, Order, PartitionId, RecordId, Role, lanes::State},
+    super::{Accepted, Arrival, Delivery, HandlerId, Keyed, Order, PartitionId, RecordId, Role, lanes::State},
     Timer, Work,
     partition::Partition,
 };
+
+/// So many times as long as a batch lingers a run waits at most, and a partition counts as slow.
+const PATIENCE: i64 = 5;
 
 impl<T: Keyed> Work<T> {
     /// Takes a run apart that a handler has: each of its records has an outcome of its own. Gives their numbers, in order.
@@ -25,7 +28,7 @@ impl<T: Keyed> Work<T> {
 
     /// Whether what arrives now is kept as a whole. If it would have to wait behind its partition, and that takes long, it
     /// is not: then every key counts.
-    pub(super) fn goes_whole(&self, partition: &Partition) -> bool {
+    pub(super) fn goes_whole(&self, now_ms: i64, partition: &Partition) -> bool {
         let index = partition.id.index;
         let Some(handler) = self.handler(partition.handler).filter(|handler| handler.takes_runs) else {
             return false;
@@ -38,7 +41,7 @@ impl<T: Keyed> Work<T> {
             return true;
         }
         let linger_ms = handler.config.batch.map_or(0, |batch| batch.linger_ms);
-        let waits_long = partition.parked > 0 || partition.unpublished > 0 || self.lanes.is_slow(index);
+        let waits_long = partition.parked > 0 || partition.unpublished > 0 || self.lanes.is_slow(now_ms, index);
         linger_ms > 0 && !waits_long
     }
 
@@ -84,28 +87,31 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    /// Runs that have waited long enough go on key by key.
+    /// Runs that have waited long enough go on key by key: as long as a batch lingers if nothing of their partition came
+    /// back meanwhile, and some times as long if something did. So handlers that are slow do not keep other keys waiting, and
+    /// those that only had a bad moment get runs again as soon as it is over.
     pub(super) fn break_waiting(&mut self, now_ms: i64, index: u32) {
         let handler = self.at(index).and_then(|partition| self.handler(partition.handler));
-        let linger_ms = handler
-            .and_then(|handler| handler.config.batch)
-            .map_or(0, |batch| batch.linger_ms);
+        let Some(batch) = handler.and_then(|handler| handler.config.batch) else {
+            return;
+        };
         let Some(since_ms) = self.lanes.waits_since(index) else {
             return;
         };
-        if since_ms.saturating_add(linger_ms) > now_ms {
-            return self.watch_runs(now_ms, index);
+        let at_most_ms = batch.linger_ms.saturating_mul(PATIENCE);
+        let due_ms = since_ms.max(self.lanes.moved_ms(index)).saturating_add(batch.linger_ms);
+        let due_ms = due_ms.min(since_ms.saturating_add(at_most_ms));
+        if due_ms > now_ms {
+            return self.timers.set_no_later(Timer::Runs(index), due_ms);
         }
-        self.lanes.set_slow(index, true);
+        self.lanes.set_slow_until(now_ms.saturating_add(at_most_ms), index);
         self.lanes.break_waiting(index);
     }
 
-    /// Learns from a call that has ended whether those of its partition take long.
-    pub(super) fn note_took(&mut self, index: u32, took_ms: i64) {
-        let handler = self.at(index).and_then(|partition| self.handler(partition.handler));
-        if let Some(handler) = handler.filter(|handler| handler.takes_runs) {
-            let slow = handler.config.batch.is_some_and(|batch| took_ms > batch.linger_ms);
-            self.lanes.set_slow(index, slow);
+    /// A call with something of a partition has ended.
+    pub(super) fn note_moved(&mut self, now_ms: i64, index: u32, handler: HandlerId) {
+        if self.handler(handler).is_some_and(|handler| handler.takes_runs) {
+            self.lanes.set_moved(now_ms, index);
         }
     }
 }
