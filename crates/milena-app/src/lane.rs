@@ -16,20 +16,42 @@ use std::{
     time::{Duration, Instant},
 };
 
+use milena_client::consumer::RecordRun;
 use milena_machines::app::RecordId;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::{
-    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, TimedOut},
+    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut},
     pool::Pool,
     route::CallLimits,
 };
 
-/// A record to be handled.
+/// A record to be handled, or a run of them.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) record: RecordId,
-    pub(crate) cx: Cx,
+    pub(crate) scope: Scope,
+    pub(crate) records: RecordRun,
+    pub(crate) attempt: u32,
+}
+
+impl Job {
+    /// The circumstances of its only record.
+    fn into_cx(self) -> Cx {
+        Cx {
+            scope: self.scope,
+            record: self.records.into_first(),
+            attempt: self.attempt,
+        }
+    }
+
+    fn cxs(&self) -> impl Iterator<Item = Cx> {
+        self.records.iter().map(|record| Cx {
+            scope: Arc::clone(&self.scope),
+            record: record.to_owned(),
+            attempt: self.attempt,
+        })
+    }
 }
 
 /// What a lane is told.
@@ -41,14 +63,31 @@ pub(crate) enum LaneOrder {
 }
 
 /// What became of a call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Finished {
     pub(crate) record: RecordId,
+    pub(crate) part: Part,
     pub(crate) outcome: Result<Settled, Arc<Fault>>,
     /// How long the handler had it; its share, of a batch.
     pub(crate) took_ns: u64,
     /// How long the call took, at least 1; 0 for all but the first of a batch.
     pub(crate) call_ns: u64,
+}
+
+/// What of a job this is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of its records, so many.
+    Whole(usize),
+    /// One record of a run, each of which has an outcome of its own.
+    Nth(usize),
+}
+
+impl Finished {
+    /// Nothing more is to be done.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.outcome, Ok(Settled::Ok | Settled::Skip | Settled::Duplicate))
+    }
 }
 
 /// [`Done`] in a form that all records of a batch can share.
@@ -112,12 +151,17 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     let handler = &*handler;
     loop {
         let open = next_orders(&mut lane, &mut pool, &mut finished, |pool, jobs, finished| {
-            for Job { record, cx } in jobs {
-                let began = Instant::now();
-                let call = attempt(handler.call(cx), &limits);
-                if let Some(((record, began), outcome)) = pool.start((record, began), call) {
-                    finished.push(result(record, began, outcome));
+            let mut began = Instant::now();
+            for job in jobs {
+                let record = job.record;
+                let call = attempt(handler.call(job.into_cx()), &limits);
+                let done = pool.start((record, began), call);
+                // The next begins where this one ended.
+                let now = Instant::now();
+                if let Some((_, outcome)) = done {
+                    finished.push(result(record, now - began, outcome));
                 }
+                began = now;
             }
         })
         .await;
@@ -129,10 +173,11 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     }
 }
 
-fn result(record: RecordId, began: Instant, outcome: Result<Done, Fault>) -> Finished {
-    let took_ns = nanos(began);
+fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> Finished {
+    let took_ns = nanos(took);
     Finished {
         record,
+        part: Part::Whole(1),
         outcome: outcome.map(Settled::from).map_err(Arc::new),
         took_ns,
         call_ns: took_ns.max(1),
@@ -166,7 +211,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
             }
         }
         let looked = pool.poll_ready(cx, |(record, began), outcome| {
-            finished.push(result(record, began, outcome))
+            finished.push(result(record, began.elapsed(), outcome))
         });
         if !finished.is_empty() || (!open && pool.is_empty()) {
             return Poll::Ready(open);
@@ -210,13 +255,14 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "without a message".to_owned())
 }
 
-fn nanos(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The records of a batch that is being handled.
 struct BatchOwner {
-    records: Vec<RecordId>,
+    /// The jobs, and how many records each has.
+    jobs: Vec<(RecordId, usize)>,
     /// How many of them nobody waits for any more.
     cancelled: usize,
     began: Instant,
@@ -225,15 +271,19 @@ struct BatchOwner {
 impl BatchOwner {
     /// Whether with this one the last is gone: then so is the call.
     fn cancel(&mut self, record: RecordId, load: &AtomicUsize) -> bool {
-        if !self.records.contains(&record) {
+        if !self.jobs.iter().any(|(job, _)| *job == record) {
             return false;
         }
         self.cancelled += 1;
-        let is_last = self.cancelled == self.records.len();
+        let is_last = self.cancelled == self.jobs.len();
         if is_last {
-            load.fetch_sub(self.records.len(), Ordering::Relaxed);
+            load.fetch_sub(self.records(), Ordering::Relaxed);
         }
         is_last
+    }
+
+    fn records(&self) -> usize {
+        self.jobs.iter().map(|(_, records)| records).sum()
     }
 }
 
@@ -256,13 +306,14 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
             while finished.is_empty() {
                 match lane.orders.poll_recv(cx) {
                     Poll::Ready(Some(LaneOrder::Run(jobs))) => {
-                        let (records, cxs) = jobs.into_iter().map(|job| (job.record, job.cx)).unzip();
-                        let began = Instant::now();
                         let owner = BatchOwner {
-                            records,
+                            jobs: jobs.iter().map(|job| (job.record, job.records.len())).collect(),
                             cancelled: 0,
-                            began,
+                            began: Instant::now(),
                         };
+                        let mut cxs = Vec::with_capacity(owner.records());
+                        cxs.extend(jobs.iter().flat_map(Job::cxs));
+                        drop(jobs);
                         if let Some((owner, outcomes)) = pool.start(owner, call(cxs)) {
                             spread(owner, outcomes, &mut finished);
                         }
@@ -284,7 +335,11 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
             Poll::Ready(open)
         })
         .await;
-        lane.load.fetch_sub(finished.len(), Ordering::Relaxed);
+        let records = finished.iter().map(|finished| match finished.part {
+            Part::Whole(records) => records,
+            Part::Nth(_) => 1,
+        });
+        lane.load.fetch_sub(records.sum(), Ordering::Relaxed);
         lane.report.finished(&mut finished);
         if !open && pool.is_empty() {
             return;
@@ -292,29 +347,47 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
     }
 }
 
-/// Tells each record of a batch what became of it.
+/// Tells each job of a batch what became of it, and each record where it does not share that with its job.
 fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
-    let count = u64::try_from(owner.records.len()).unwrap_or(u64::MAX).max(1);
-    let mut call_ns = nanos(owner.began).max(1);
-    let took_ns = call_ns / count;
-    let mut each = None;
+    let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
+    let mut call_ns = nanos(owner.began.elapsed()).max(1);
+    let each_ns = call_ns / count;
+    let mut tell = |record, part, outcome| {
+        let records = if let Part::Whole(records) = part {
+            records as u64
+        } else {
+            1
+        };
+        finished.push(Finished {
+            record,
+            part,
+            outcome,
+            took_ns: each_ns * records,
+            call_ns: std::mem::take(&mut call_ns),
+        });
+    };
     let same = match outcomes {
         Outcomes::All(done) => Ok(Settled::from(done)),
         Outcomes::Failed(fault) => Err(fault),
         Outcomes::Each(outcomes) => {
-            each = Some(outcomes.into_iter().map(|outcome| outcome.map(Settled::from)));
-            Ok(Settled::Ok)
+            let mut outcomes = outcomes.into_iter();
+            for (record, records) in owner.jobs {
+                let own: Vec<_> = outcomes.by_ref().take(records).collect();
+                if own.iter().all(|outcome| matches!(outcome, Ok(Done::Ok))) {
+                    tell(record, Part::Whole(records), Ok(Settled::Ok));
+                    continue;
+                }
+                for (place, outcome) in own.into_iter().enumerate() {
+                    let part = if records == 1 { Part::Whole(1) } else { Part::Nth(place) };
+                    tell(record, part, outcome.map(Settled::from));
+                }
+            }
+            return;
         }
     };
-    finished.extend(owner.records.into_iter().map(|record| {
-        let own = each.as_mut().and_then(Iterator::next);
-        Finished {
-            record,
-            outcome: own.unwrap_or_else(|| same.clone()),
-            took_ns,
-            call_ns: std::mem::take(&mut call_ns),
-        }
-    }));
+    for (record, records) in owner.jobs {
+        tell(record, Part::Whole(records), same.clone());
+    }
 }
 
 #[cfg(test)]
@@ -343,21 +416,19 @@ mod tests {
 
     fn jobs(count: u32) -> Vec<Job> {
         let records = record_with_headers(&[]);
-        let record = records.iter().next().unwrap().to_owned();
-        let scope = Arc::new(TopicScope {
+        let run = records.runs().next().unwrap();
+        let scope = Arc::new(Arc::new(TopicScope {
             handler: 0,
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
             is_ours: false,
-        });
+        }));
         let job = |index| Job {
             record: RecordId { index, serial: 0 },
-            cx: Cx {
-                scope: scope.clone(),
-                record: record.clone(),
-                attempt: 1,
-            },
+            scope: scope.clone(),
+            records: run.clone(),
+            attempt: 1,
         };
         (0..count).map(job).collect()
     }

@@ -6,8 +6,8 @@ use divan::{Bencher, black_box, counter::ItemsCount};
 use milena_machines::{
     Random, TopicPartition,
     app::{
-        Accepted, Arrival, Assignment, HandlerConfig, HandlerId, Keyed, Limits, Order, Outcome, PartitionId, Role,
-        SourceId, Work, WorkConfig,
+        Accepted, Arrival, Assignment, BatchConfig, HandlerConfig, HandlerId, Keyed, Limits, Order, Outcome,
+        PartitionId, Role, SourceId, Work, WorkConfig,
         offset_map::{self, Room},
         tracker::Tracker,
     },
@@ -101,7 +101,7 @@ impl Keyed for Record {
 const PARTITIONS: i32 = 8;
 const RECORDS: u64 = 65_536;
 
-fn work(order: Order) -> (Work<Record>, Vec<PartitionId>) {
+fn work<T: Keyed>(order: Order, batch: Option<BatchConfig>) -> (Work<T>, Vec<PartitionId>) {
     let limits = Limits {
         records_high: 1 << 30,
         bytes_high: 1 << 40,
@@ -110,6 +110,7 @@ fn work(order: Order) -> (Work<Record>, Vec<PartitionId>) {
     let handler = HandlerConfig {
         order,
         limits,
+        batch,
         ..HandlerConfig::default()
     };
     let config = WorkConfig {
@@ -132,11 +133,68 @@ fn work(order: Order) -> (Work<Record>, Vec<PartitionId>) {
     (work, ids)
 }
 
+/// Keys of a run, eight bytes each.
+struct Keys(&'static [[u8; 8]]);
+
+impl Keyed for Keys {
+    fn key(&self) -> Option<&[u8]> {
+        self.key_at(0)
+    }
+
+    fn records(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn key_at(&self, place: u32) -> Option<&[u8]> {
+        self.0.get(place as usize).map(<[u8; 8]>::as_slice)
+    }
+
+    fn split(&mut self, count: u32) -> Option<Self> {
+        let (first, rest) = self.0.split_at(count as usize);
+        self.0 = first;
+        Some(Self(rest))
+    }
+}
+
+/// The whole way of runs that go to a handler of batches: each partition has one of 500 in a poll.
+#[divan::bench(args = [Order::Key, Order::Partition, Order::Unordered])]
+fn whole_way_of_runs(bencher: Bencher<'_, '_>, order: Order) {
+    let (mut work, ids) = work::<Keys>(order, Some(BatchConfig::default()));
+    let keys: Vec<[u8; 8]> = (0_u64..500).map(u64::to_be_bytes).collect();
+    let keys: &'static [[u8; 8]] = Vec::leak(keys);
+    let (mut offset, mut now_ms) = (0, 0);
+    let mut out = vec![];
+    let records = 16 * ids.len() * keys.len();
+    bencher.counter(ItemsCount::new(records as u64)).bench_local(|| {
+        for _ in 0..16 {
+            now_ms += 1;
+            for id in &ids {
+                let arrival = Arrival {
+                    offset,
+                    leader_epoch: Some(1),
+                    bytes: 50_000,
+                    retry: None,
+                    payload: Keys(keys),
+                };
+                assert_ne!(work.accept(now_ms, *id, arrival), Accepted::Stale);
+            }
+            offset += keys.len() as i64;
+            while work.poll_dispatch(now_ms, 500, &mut out).is_some() {
+                for dispatched in &out {
+                    work.handle_finished(now_ms, dispatched.record, Outcome::Done);
+                }
+            }
+            while work.poll_action().is_some() {}
+        }
+        assert_eq!(work.status().records, 0);
+    });
+}
+
 /// The whole way of a record: it arrives in polls of 512, is handed out in batches of 64, and is done. 1,000 keys, of which
 /// some are far more frequent than others.
 #[divan::bench(args = [Order::Key, Order::Partition, Order::Unordered])]
 fn whole_way(bencher: Bencher<'_, '_>, order: Order) {
-    let (mut work, ids) = work(order);
+    let (mut work, ids) = work(order, None);
     let mut random = Random::new(4);
     let keys: Vec<[u8; 8]> = (0..RECORDS)
         .map(|_| {

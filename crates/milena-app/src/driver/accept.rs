@@ -1,15 +1,15 @@
 //! Partitions and records that come.
 
-use std::{cell::RefCell, sync::Arc};
+use std::sync::Arc;
 
 use bytestring::ByteString;
-use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, TopicPartition};
+use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, RecordRun, TopicPartition};
 use milena_machines::app::{Arrival, Assignment, Committed, HandlerId, PartitionId, RetryInfo, Role, SourceId};
 
 use super::{Engine, Owned, Payload, State, Topic};
 use crate::{
     clock::millis,
-    handler::{States, TopicScope},
+    handler::{Scope, States, TopicScope},
     letters,
     topics::retry_topic,
 };
@@ -40,8 +40,12 @@ impl Engine {
                 }
                 let handler = HandlerId(u16::try_from(place).unwrap_or(u16::MAX));
                 if let Some(captures) = route.topics.captures(topic) {
-                    let (role, scope) = (Role::Main, scope(place, captures, false));
-                    return Some(Topic { handler, role, scope });
+                    return Some(Topic {
+                        handler,
+                        role: Role::Main,
+                        takes_runs: route.handler.is_batch(),
+                        scope: scope(place, captures, false),
+                    });
                 }
                 for (index, delay) in route.policy.retry.topics.iter().enumerate() {
                     let delay_ms = millis(*delay);
@@ -51,8 +55,12 @@ impl Engine {
                         continue;
                     };
                     let index = u8::try_from(index).unwrap_or(u8::MAX);
-                    let (role, scope) = (Role::Tier { index, delay_ms }, scope(place, captures, true));
-                    return Some(Topic { handler, role, scope });
+                    return Some(Topic {
+                        handler,
+                        role: Role::Tier { index, delay_ms },
+                        takes_runs: false,
+                        scope: scope(place, captures, true),
+                    });
                 }
             }
         }
@@ -145,14 +153,20 @@ impl Engine {
             }
             let State { work, owned, ends, .. } = state;
             let end_of = |partition: &TopicPartition| ends.get(partition).copied().unwrap_or(i64::MAX);
-            for partition in records.partitions() {
+            for run in records.runs() {
+                let partition = run.topic_partition();
                 let Some(owned) = owned.get(partition) else { continue };
                 let end = end_of(partition);
-                for record in records.partition(partition).take_while(|record| record.offset() < end) {
-                    let Some(arrival) = self.arrival(&owned.topic, record) else {
-                        continue;
-                    };
-                    work.accept(now_ms, owned.id, arrival);
+                let scope = Arc::new(Arc::clone(&owned.topic.scope));
+                let last = run.get(run.len().saturating_sub(1));
+                if owned.topic.takes_runs && run.is_gapless() && last.is_some_and(|last| last.offset() < end) {
+                    work.accept(now_ms, owned.id, run_arrival(run, &scope));
+                    continue;
+                }
+                for record in run.iter().take_while(|record| record.offset() < end) {
+                    if let Some(arrival) = self.arrival(owned.topic.role, record, &scope) {
+                        work.accept(now_ms, owned.id, arrival);
+                    }
                 }
             }
             for (partition, position) in records.next_offsets() {
@@ -164,8 +178,8 @@ impl Engine {
     }
 
     /// `None` for a record of a retry topic that another group has written for itself.
-    fn arrival(&self, topic: &Topic, record: RecordRef<'_>) -> Option<Arrival<Payload>> {
-        let retry = match topic.role {
+    fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
+        let retry = match role {
             Role::Main => None,
             Role::Tier { delay_ms, .. } => {
                 let letter = letters::read(record.headers());
@@ -187,12 +201,20 @@ impl Engine {
             leader_epoch: record.leader_epoch(),
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
             retry,
-            payload: Payload {
-                record: record.to_owned(),
-                scope: Arc::clone(&topic.scope),
-                held: RefCell::default(),
-            },
+            payload: Payload::new(record.to_run(), scope),
         })
+    }
+}
+
+/// A run without a gap, as a whole.
+fn run_arrival(records: RecordRun, scope: &Scope) -> Arrival<Payload> {
+    let first = records.get(0);
+    Arrival {
+        offset: first.map_or(0, |first| first.offset()),
+        leader_epoch: first.and_then(|first| first.leader_epoch()),
+        bytes: u32::try_from(records.size()).unwrap_or(u32::MAX),
+        retry: None,
+        payload: Payload::new(records, scope),
     }
 }
 

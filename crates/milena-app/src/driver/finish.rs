@@ -1,15 +1,15 @@
 //! What became of records, and what is published for them.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
-use milena_machines::app::{Failure, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
+use milena_machines::app::{Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
 
 use super::{Engine, Held, State, publisher::PublishOrder};
 use crate::{
     clock::millis,
     error::AppError,
     handler::{Fault, Intent},
-    lane::{Finished, Report, Settled},
+    lane::{Finished, Part, Report, Settled},
     metrics::HandlerMetrics,
 };
 
@@ -18,57 +18,87 @@ impl Report for Engine {
         if finished.is_empty() {
             return;
         }
-        self.act(None, |state, now_ms| {
-            for Finished {
-                record,
-                outcome,
-                took_ns,
-                call_ns,
-            } in finished.drain(..)
-            {
-                if let Err(fault) = &outcome
-                    && *fault.intent() == Intent::Fatal
-                {
-                    state.last_fatal = fault.chain();
-                }
-                let outcome = self.judge(state, record, outcome, (took_ns, call_ns));
-                state.work.handle_finished(now_ms, record, outcome);
-            }
-            if !state.has_news {
-                state.has_news = true;
-                self.transactions.notify_one();
-            }
-        });
+        self.results().append(finished);
+        // Who is at the machine now takes these too, and lanes go on.
+        if !self.is_acting.load(Ordering::SeqCst) {
+            self.act(None, |_, _| {});
+        }
     }
 }
 
 impl Engine {
+    pub(super) fn results(&self) -> MutexGuard<'_, Vec<Finished>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the machine what lanes have finished; `false` if that is nothing.
+    pub(super) fn take_results(&self, state: &mut State, now_ms: i64) -> bool {
+        let mut results = std::mem::take(&mut state.finished);
+        std::mem::swap(&mut *self.results(), &mut results);
+        let is_any = !results.is_empty();
+        let mut singles = vec![];
+        for mut finished in results.drain(..) {
+            if let Err(fault) = &finished.outcome
+                && *fault.intent() == Intent::Fatal
+            {
+                state.last_fatal = fault.chain();
+            }
+            match finished.part {
+                Part::Whole(2..) if !finished.is_done() => {
+                    for record in state.work.break_up(finished.record) {
+                        let single = Finished {
+                            record,
+                            ..finished.clone()
+                        };
+                        self.finish(state, now_ms, single);
+                        (finished.took_ns, finished.call_ns) = (0, 0);
+                    }
+                    continue;
+                }
+                Part::Whole(_) => {}
+                Part::Nth(place) => {
+                    if place == 0 {
+                        singles = state.work.break_up(finished.record);
+                    }
+                    let Some(single) = singles.get(place) else { continue };
+                    finished.record = *single;
+                }
+            }
+            self.finish(state, now_ms, finished);
+        }
+        state.finished = results;
+        if is_any && !state.has_news {
+            state.has_news = true;
+            self.transactions.notify_one();
+        }
+        is_any
+    }
+
+    fn finish(&self, state: &mut State, now_ms: i64, finished: Finished) {
+        let record = finished.record;
+        let outcome = self.judge(state, finished);
+        state.work.handle_finished(now_ms, record, outcome);
+    }
+
     /// Keeps what may be published later, counts, and translates for the machine.
-    fn judge(
-        &self,
-        state: &State,
-        record: RecordId,
-        outcome: Result<Settled, Arc<Fault>>,
-        (took_ns, call_ns): (u64, u64),
-    ) -> Outcome {
+    fn judge(&self, state: &State, finished: Finished) -> Outcome {
         // Nobody waits any more for one that is not there.
-        let Some(payload) = state.work.payload(record) else {
+        let Some(payload) = state.work.payload(finished.record) else {
             return Outcome::Done;
         };
         let metrics = self.metrics.get(payload.scope.handler);
-        if let Some(metrics) = metrics {
-            let (topic, place) = (payload.record.topic_partition(), payload.record.offset());
-            if metrics.called(took_ns, call_ns) {
-                let took_ms = call_ns / 1_000_000;
-                tracing::warn!(partition = %topic, offset = place, took_ms, "a handler was slow");
-            }
+        let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
+        if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
+            let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
+            tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");
         }
+        let records = u64::from(payload.records());
         let count = |counter: fn(&HandlerMetrics) -> &std::sync::atomic::AtomicU64| {
             if let Some(metrics) = metrics {
-                counter(metrics).fetch_add(1, Ordering::Relaxed);
+                counter(metrics).fetch_add(records, Ordering::Relaxed);
             }
         };
-        match outcome {
+        match finished.outcome {
             Ok(settled) => {
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
                     Settled::Ok => (Outcome::Done, |metrics| &metrics.success),
@@ -88,8 +118,9 @@ impl Engine {
             }
             Err(fault) => {
                 count(|metrics| &metrics.failed);
+                let first = payload.first();
                 tracing::debug!(
-                    partition = %payload.record.topic_partition(), offset = payload.record.offset(), error = %fault,
+                    partition = %first.topic_partition(), offset = first.offset(), error = %fault,
                     intent = ?fault.intent(), "a handler failed"
                 );
                 let failure = self.failure_of(&fault);
@@ -123,7 +154,7 @@ impl Engine {
         let order = PublishOrder {
             record,
             what,
-            source: payload.record.clone(),
+            source: payload.first(),
             scope: Arc::clone(&payload.scope),
             held: payload.held.borrow().clone(),
         };

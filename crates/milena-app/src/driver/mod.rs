@@ -2,7 +2,8 @@
 //!
 //! [`Engine`] has the machine behind a lock that nobody holds for long. Whoever tells it something (a source that has read
 //! records, a lane that has finished some, the publisher, the timer) lets what follows from it happen in the same moment:
-//! actions go to the tasks that can do them, records to lanes.
+//! actions go to the tasks that can do them, records to lanes. Lanes do not wait for the lock: who has it takes their
+//! results too.
 
 mod accept;
 mod bounded;
@@ -21,7 +22,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -37,8 +38,8 @@ pub(crate) use start::{EngineParts, Started, replay, start};
 use crate::{
     clock::Clock,
     error::AppError,
-    handler::{Cx, TopicScope},
-    lane::{Job, LaneOrder},
+    handler::TopicScope,
+    lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::Route,
 };
@@ -68,6 +69,10 @@ pub(crate) struct Engine {
     /// Rings when the engine has ended, or must.
     ended: Notify,
     state: Mutex<State>,
+    /// What lanes have finished and the machine does not know yet.
+    results: Mutex<Vec<Finished>>,
+    /// Whether somebody is at the machine who looks for results before he goes.
+    is_acting: AtomicBool,
 }
 
 /// What the machine decides, and what came of it.
@@ -95,6 +100,8 @@ struct State {
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
     dispatched: Vec<Dispatched>,
+    /// Results that are being told to the machine; the room is kept.
+    finished: Vec<Finished>,
 }
 
 /// A partition that is ours.
@@ -113,6 +120,8 @@ struct Owned {
 struct Topic {
     handler: HandlerId,
     role: Role,
+    /// The machine may get its records in runs.
+    takes_runs: bool,
     scope: Arc<TopicScope>,
 }
 
@@ -150,6 +159,7 @@ impl State {
             groups: vec![None; sources],
             is_closed: false,
             dispatched: vec![],
+            finished: vec![],
         }
     }
 }
@@ -162,12 +172,22 @@ impl Engine {
     /// Tells the machine something, and lets happen what follows. `caller` is the source that calls, if one does: it
     /// looks for its commands without being woken.
     fn act<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
+        let told = self.act_once(caller, tell);
+        // What came in when it was too late to be seen, unless the next is there already.
+        while !self.is_acting.load(Ordering::SeqCst) && !self.results().is_empty() {
+            self.act_once(None, |_, _| {});
+        }
+        told
+    }
+
+    fn act_once<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
         let now_ms = self.clock.now_ms();
         let mut guard = self.state();
+        let _acting = Acting::begin(&self.is_acting);
         let state = &mut *guard;
         let told = tell(state, now_ms);
         loop {
-            let mut is_quiet = true;
+            let mut is_quiet = !self.take_results(state, now_ms);
             while let Some(action) = state.work.poll_action() {
                 is_quiet = false;
                 self.perform(state, action);
@@ -216,12 +236,13 @@ impl Engine {
             dispatched.len().div_ceil(lanes.len().max(1))
         };
         for share in dispatched.chunks(share.max(1)) {
+            let records = share.iter().map(|dispatched| dispatched.count as usize).sum();
             let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
             let jobs: Vec<Job> = jobs.collect();
             let Some(lane) = lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed)) else {
                 return false;
             };
-            lane.load.fetch_add(jobs.len(), Ordering::Relaxed);
+            lane.load.fetch_add(records, Ordering::Relaxed);
             // A lane ends only when the engine does.
             let _ = lane.orders.send(LaneOrder::Run(jobs));
         }
@@ -333,6 +354,22 @@ impl Engine {
     }
 }
 
+/// Somebody is at the machine, as long as this lives.
+struct Acting<'a>(&'a AtomicBool);
+
+impl<'a> Acting<'a> {
+    fn begin(is_acting: &'a AtomicBool) -> Self {
+        is_acting.store(true, Ordering::SeqCst);
+        Self(is_acting)
+    }
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// Notices when its task panics.
 struct Watch(Arc<Engine>);
 
@@ -348,10 +385,8 @@ fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {
     let payload = work.payload(dispatched.record)?;
     Some(Job {
         record: dispatched.record,
-        cx: Cx {
-            scope: Arc::clone(&payload.scope),
-            record: payload.record.clone(),
-            attempt: dispatched.attempt,
-        },
+        scope: Arc::clone(&payload.scope),
+        records: payload.records.clone(),
+        attempt: dispatched.attempt,
     })
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{Engine, Held};
 use crate::{
     clock::millis,
-    handler::{Fault, OutRecord, TopicScope},
+    handler::{Fault, OutRecord, Scope},
     lane::Emission,
     letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
     metrics::HandlerMetrics,
@@ -31,7 +31,7 @@ pub(super) struct PublishOrder {
     pub(super) record: RecordId,
     pub(super) what: Publish,
     pub(super) source: ConsumerRecord,
-    pub(super) scope: Arc<TopicScope>,
+    pub(super) scope: Scope,
     pub(super) held: Option<Held>,
 }
 

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     time::Duration,
 };
 
@@ -226,6 +229,8 @@ fn build(
         transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
         ended: Notify::new(),
         state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources)),
+        results: Mutex::default(),
+        is_acting: AtomicBool::new(false),
     });
     let lanes = receivers.into_iter().map(|(route, orders, load)| {
         let report: Arc<dyn Report> = Arc::clone(&engine) as Arc<dyn Report>;

@@ -55,10 +55,14 @@ pub(crate) struct TopicScope {
     pub(crate) is_ours: bool,
 }
 
+/// The scope of a handful of records. A handful has a count of references of its own: threads that count the same one would
+/// wait for each other.
+pub(crate) type Scope = Arc<Arc<TopicScope>>;
+
 /// The circumstances of a call: who handles, which record, for which time.
 #[derive(Clone)]
 pub struct Cx {
-    pub(crate) scope: Arc<TopicScope>,
+    pub(crate) scope: Scope,
     pub(crate) record: ConsumerRecord,
     pub(crate) attempt: u32,
 }

@@ -32,7 +32,7 @@ use std::future::Future;
 
 pub use batch::{Batch, BatchHandler, IntoOutcomes, Outcomes, WrongCount};
 pub use cx::{Cx, MissingState};
-pub(crate) use cx::{States, TopicScope};
+pub(crate) use cx::{Scope, States, TopicScope};
 pub use done::{Done, IntoOutcome, OutRecord};
 pub use extract::{Available, Decoded, Event, Extract, Headers, Key, Raw, State, Value};
 pub use fault::{BoxError, Fault, Intent, Panicked, TimedOut};

@@ -48,7 +48,7 @@ pub use milena_wire::{
 };
 pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
-pub use records::{ConsumerRecord, ConsumerRecords, RecordRef};
+pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
 pub use topics::{Node, PartitionInfo};
 pub use typed::TypedRecord;

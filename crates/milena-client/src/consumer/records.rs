@@ -78,6 +78,11 @@ impl ConsumerRecords {
             .flat_map(Chunk::iter)
     }
 
+    /// The records in runs, to be kept: each is of one partition, and those of a partition stand together.
+    pub fn runs(&self) -> impl Iterator<Item = RecordRun> {
+        self.chunks.iter().cloned().map(RecordRun)
+    }
+
     /// What to commit once all of this is done: for each partition the offset after the last record, and after what no
     /// application sees, such as the ends of transactions.
     pub fn next_offsets(&self) -> impl ExactSizeIterator<Item = (&TopicPartition, Position)> {
@@ -264,6 +269,15 @@ impl<'a> RecordRef<'a> {
         self.record.headers()
     }
 
+    /// The same record as a run of one.
+    pub fn to_run(&self) -> RecordRun {
+        RecordRun(Chunk {
+            batch: Arc::clone(self.batch),
+            first: self.place,
+            end: self.place + 1,
+        })
+    }
+
     /// The same record without the borrow, at the price of one reference count. It keeps its batch in memory; see
     /// [`ConsumerRecord::detach`].
     pub fn to_owned(&self) -> ConsumerRecord {
@@ -361,6 +375,71 @@ impl ConsumerRecord {
 
     pub fn headers(&self) -> Headers<'_> {
         self.as_ref().headers()
+    }
+}
+
+/// Records of a partition in the order of their offsets, that can be kept and sent to other tasks. However many they are,
+/// they share one reference to the batch they came in.
+#[derive(Clone)]
+pub struct RecordRun(Chunk);
+
+impl RecordRun {
+    pub fn len(&self) -> usize {
+        self.0.end - self.0.first
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.0.batch.partition
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> {
+        self.0.iter()
+    }
+
+    pub fn get(&self, place: usize) -> Option<RecordRef<'_>> {
+        let place = self.0.first.checked_add(place).filter(|place| *place < self.0.end)?;
+        let (batch, record) = (&self.0.batch, self.0.batch.records.get(place)?);
+        Some(RecordRef { batch, place, record })
+    }
+
+    /// Whether the offsets follow each other without a gap.
+    pub fn is_gapless(&self) -> bool {
+        let last = self.get(self.len().wrapping_sub(1));
+        let ends = self.get(0).zip(last);
+        ends.is_some_and(|(first, last)| last.offset() - first.offset() == self.len() as i64 - 1)
+    }
+
+    /// How many bytes it holds, as far as all records of its batch are of one size.
+    pub fn size(&self) -> usize {
+        let records = &self.0.batch.records;
+        records.size() / records.len().max(1) * self.len()
+    }
+
+    /// Keeps the first `count` records and gives the others.
+    #[must_use]
+    pub fn split_off(&mut self, count: usize) -> Self {
+        let mut rest = self.0.clone();
+        rest.first = self.0.first.saturating_add(count).min(self.0.end);
+        self.0.end = rest.first;
+        Self(rest)
+    }
+
+    /// The first record alone.
+    pub fn into_first(self) -> ConsumerRecord {
+        ConsumerRecord {
+            batch: self.0.batch,
+            place: self.0.first,
+        }
+    }
+}
+
+impl fmt::Debug for RecordRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

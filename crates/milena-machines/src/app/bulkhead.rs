@@ -23,8 +23,8 @@ impl Bulkhead {
         self.taken = self.taken.saturating_add(count);
     }
 
-    pub fn give_back(&mut self) {
-        self.taken = self.taken.saturating_sub(1);
+    pub fn give_back(&mut self, count: u32) {
+        self.taken = self.taken.saturating_sub(count);
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
         let mut bulkhead = Bulkhead::new(3);
         bulkhead.take(3);
         assert_eq!(bulkhead.available(), 0);
-        bulkhead.give_back();
+        bulkhead.give_back(1);
         assert_eq!((bulkhead.available(), bulkhead.taken()), (1, 2));
     }
 }

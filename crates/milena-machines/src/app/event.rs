@@ -34,9 +34,10 @@ pub struct Committed {
     pub metadata: String,
 }
 
-/// A record that was read.
+/// A record that was read, or a run of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival<T> {
+    /// Of the first.
     pub offset: i64,
     pub leader_epoch: Option<i32>,
     /// How much memory it holds.
@@ -71,6 +72,8 @@ pub struct Dispatched {
     pub record: RecordId,
     pub partition: PartitionId,
     pub offset: i64,
+    /// How many records it stands for: more than one if a run goes to its handler as a whole.
+    pub count: u32,
     /// How often it was tried with this one, through all retry topics.
     pub attempt: u32,
 }

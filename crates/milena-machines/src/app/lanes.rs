@@ -5,17 +5,20 @@
 //! its records is out; the ready queues of a partition wait in line, and the partitions of a handler take turns.
 //!
 //! Records without order go through a queue of which any number may be out.
+//!
+//! Runs of records can wait as a whole, without a look at their keys: see [`runs`].
 
 mod entry;
 mod gauge;
 mod keys;
 mod parked;
+mod runs;
 mod slab;
 
 use std::collections::VecDeque;
 
 pub use entry::{Entry, State, Story};
-pub(crate) use gauge::Gauge;
+pub(crate) use gauge::{Gauge, Size};
 pub(crate) use slab::{NONE, Slab};
 
 use super::{HandlerId, Keyed, NullKey, Order, RecordId, hash::hash};
@@ -52,6 +55,15 @@ struct Lane {
     null_key: NullKey,
     /// The queue of all that has no queue of its own.
     main: u32,
+    /// Runs that wait as a whole, and those that are out as a whole.
+    runs: u32,
+    runs_out: u32,
+    /// How many records it has that are on their own, in one of the other queues.
+    singles: u32,
+    /// When a call with something of it ended last.
+    moved_ms: i64,
+    /// Until then its calls count as slow.
+    slow_until_ms: i64,
     /// Its ready queues.
     ready_head: u32,
     ready_tail: u32,
@@ -109,6 +121,11 @@ impl<T: Keyed> Lanes<T> {
             order,
             null_key,
             main: self.new_queue(partition, kind),
+            runs: self.new_queue(partition, Kind::Free),
+            runs_out: self.new_queue(partition, Kind::Free),
+            singles: 0,
+            moved_ms: i64::MIN,
+            slow_until_ms: i64::MIN,
             ready_head: NONE,
             ready_tail: NONE,
             in_turn: false,
@@ -132,16 +149,7 @@ impl<T: Keyed> Lanes<T> {
 
     /// Lets a record come when it is its turn.
     pub fn enqueue(&mut self, index: u32) {
-        let Some(entry) = self.entries.get(index) else { return };
-        let partition = entry.partition;
-        let Some(lane) = self.partitions.get(partition as usize) else {
-            return;
-        };
-        let key = entry.payload.as_ref().and_then(Keyed::key);
-        let queue = match (lane.order, key, lane.null_key) {
-            (Order::Key, Some(_), _) | (Order::Key, None, NullKey::Serial) => self.queue_of_key(partition, index),
-            _ => lane.main,
-        };
+        let Some(queue) = self.queue_for(index) else { return };
         if let Some(entry) = self.entries.get_mut(index) {
             entry.state = State::Waiting;
             entry.queue = queue;
@@ -150,11 +158,13 @@ impl<T: Keyed> Lanes<T> {
         self.settle(queue);
     }
 
-    /// Hands out up to `max` records of a handler, and of records that must follow each other up to `run_max`.
+    /// Hands out up to `max` records of a handler, and of records that must follow each other up to `run_max`. What is out
+    /// as a whole is one number.
     pub fn take(&mut self, handler: HandlerId, max: usize, run_max: usize, out: &mut Vec<u32>) {
         let waiting = self.turns.get(usize::from(handler.0)).map_or(0, VecDeque::len);
         let share = (max / waiting.max(1)).max(1);
-        while out.len() < max {
+        let mut taken = 0;
+        while taken < max {
             let Some(turns) = self.turns.get_mut(usize::from(handler.0)) else {
                 return;
             };
@@ -166,10 +176,13 @@ impl<T: Keyed> Lanes<T> {
             if lane.blocked {
                 continue;
             }
-            let until = max.min(out.len() + share);
-            while out.len() < until {
+            let until = max.min(taken + share);
+            while taken < until {
                 let Some(queue) = self.pop_ready(partition) else { break };
-                self.take_from(queue, until - out.len(), run_max.min(max - out.len()), out);
+                taken += self.take_from(queue, until - taken, run_max.min(max - taken), out);
+            }
+            if taken < max && self.is_run_ready(partition) {
+                taken += self.take_whole(partition, max - taken, out);
             }
             self.give_turn(partition);
         }
@@ -187,7 +200,10 @@ impl<T: Keyed> Lanes<T> {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        let (queue, state) = (entry.queue, entry.state);
+        if entry.whole {
+            return self.remove_whole(index);
+        }
+        let (queue, state, partition) = (entry.queue, entry.state, entry.partition);
         entry.clear();
         self.entries.give_back(index);
         self.count(state, State::Free);
@@ -196,6 +212,7 @@ impl<T: Keyed> Lanes<T> {
         }
         self.leave(queue, index, state);
         self.settle(queue);
+        self.single_gone(partition);
     }
 
     /// Changes what a record that is out waits for: its handler, or to be published.
@@ -278,12 +295,12 @@ impl<T: Keyed> Lanes<T> {
             return;
         };
         lane.blocked = true;
-        let (main, handler) = (lane.main, lane.handler);
-        lane.main = NONE;
+        let (queues, handler) = ([lane.main, lane.runs, lane.runs_out], lane.handler);
+        (lane.main, lane.runs, lane.runs_out) = (NONE, NONE, NONE);
         lane.ready_head = NONE;
         lane.ready_tail = NONE;
         lane.in_turn = false;
-        self.queues.give_back(main);
+        queues.into_iter().for_each(|queue| self.queues.give_back(queue));
         if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {
             turns.retain(|turn| *turn != partition);
         }
@@ -350,9 +367,9 @@ impl<T: Keyed> Lanes<T> {
         }
     }
 
-    fn take_from(&mut self, index_of_queue: u32, max: usize, run_max: usize, out: &mut Vec<u32>) {
+    fn take_from(&mut self, index_of_queue: u32, max: usize, run_max: usize, out: &mut Vec<u32>) -> usize {
         let Some(queue) = self.queues.get(index_of_queue) else {
-            return;
+            return 0;
         };
         let kind = queue.kind;
         let most = if kind == Kind::Free { max } else { run_max };
@@ -376,6 +393,7 @@ impl<T: Keyed> Lanes<T> {
             queue.out += taken as u32;
         }
         self.settle(index_of_queue);
+        taken
     }
 
     /// Puts a queue in line if it is ready, or forgets it if it is a key's and empty.
@@ -395,6 +413,7 @@ impl<T: Keyed> Lanes<T> {
         }
         if let Kind::Keyed { hash } = queue.kind
             && queue.head == NONE
+            && queue.out == 0
         {
             self.keys.remove(hash, index);
             self.queues.give_back(index);
@@ -422,15 +441,37 @@ impl<T: Keyed> Lanes<T> {
         }
     }
 
-    fn queue_of_key(&mut self, partition: u32, index: u32) -> u32 {
-        let (entries, queues) = (&self.entries, &self.queues);
-        let key_of = |index: u32| entries.get(index)?.payload.as_ref()?.key();
-        let key = key_of(index);
-        let hash = hash(self.seed ^ u64::from(partition) << 32, key.unwrap_or_default());
-        let is_it = |queue: u32| {
-            let queue = queues.get(queue);
-            queue.is_some_and(|queue| queue.partition == partition && key_of(queue.head) == key)
-        };
+    /// The queue that a record belongs in. It counts as one on its own from now on.
+    fn queue_for(&mut self, index: u32) -> Option<u32> {
+        let entry = self.entries.get(index)?;
+        let partition = entry.partition;
+        let lane = self.partitions.get_mut(partition as usize)?;
+        lane.singles += 1;
+        let lane = *lane;
+        let key = entry.payload.as_ref().and_then(Keyed::key);
+        Some(match self.key_hash(partition, &lane, key) {
+            Some(hash) => self.queue_of_hash(partition, hash),
+            None => lane.main,
+        })
+    }
+
+    /// Keys are told apart by this alone: two that meet, of 2^64, would only wait for each other. `None` if the key does not
+    /// matter.
+    fn key_hash(&self, partition: u32, lane: &Lane, key: Option<&[u8]>) -> Option<u64> {
+        if lane.order != Order::Key {
+            return None;
+        }
+        let seed = self.seed ^ u64::from(partition) << 32;
+        match (key, lane.null_key) {
+            (Some(key), _) => Some(hash(seed, key)),
+            (None, NullKey::Serial) => Some(!hash(seed, &[])),
+            (None, NullKey::Unordered) => None,
+        }
+    }
+
+    fn queue_of_hash(&mut self, partition: u32, hash: u64) -> u32 {
+        let queues = &self.queues;
+        let is_it = |queue: u32| queues.get(queue).is_some_and(|queue| queue.partition == partition);
         self.keys.find(hash, is_it).unwrap_or_else(|| {
             let queue = self.new_queue(partition, Kind::Keyed { hash });
             self.keys.insert(hash, queue);
@@ -561,14 +602,17 @@ impl<T: Keyed> Lanes<T> {
     }
 
     fn give_turn(&mut self, partition: u32) {
-        let Some(lane) = self.partitions.get_mut(partition as usize) else {
+        let Some(lane) = self.partitions.get(partition as usize) else {
             return;
         };
-        if lane.in_turn || lane.blocked || lane.ready_head == NONE {
+        let (handler, is_out) = (lane.handler, lane.in_turn || lane.blocked);
+        if is_out || (lane.ready_head == NONE && !self.is_run_ready(partition)) {
             return;
         }
-        lane.in_turn = true;
-        if let Some(turns) = self.turns.get_mut(usize::from(lane.handler.0)) {
+        if let Some(lane) = self.partitions.get_mut(partition as usize) {
+            lane.in_turn = true;
+        }
+        if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {
             turns.push_back(partition);
         }
     }

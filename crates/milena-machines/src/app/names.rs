@@ -30,10 +30,27 @@ pub struct RecordId {
     pub serial: u32,
 }
 
-/// What a record is ordered by.
-pub trait Keyed {
+/// What a record is ordered by. It may stand for a run: records that follow each other without a gap.
+pub trait Keyed: Sized {
     /// Equal bytes of one partition are handled in order, if the handler keeps the order of keys.
     fn key(&self) -> Option<&[u8]>;
+
+    /// How many records it stands for.
+    fn records(&self) -> u32 {
+        1
+    }
+
+    /// The key of one of them.
+    fn key_at(&self, place: u32) -> Option<&[u8]> {
+        let _ = place;
+        self.key()
+    }
+
+    /// Keeps the first `count` records and gives the others. It is asked only of what stands for more.
+    fn split(&mut self, count: u32) -> Option<Self> {
+        let _ = count;
+        None
+    }
 }
 
 impl Keyed for () {

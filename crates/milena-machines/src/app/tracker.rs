@@ -116,6 +116,27 @@ impl Tracker {
         Delivered::Pending
     }
 
+    /// Records were read that follow each other without a gap. `false`, and nothing has happened, if they must be looked at
+    /// one by one.
+    pub fn deliver_run(&mut self, offset: i64, count: u32, leader_epoch: Option<i32>, bytes: u64) -> bool {
+        if offset < self.end || !self.restored.is_empty() || count == 0 {
+            return false;
+        }
+        self.note_leader_epoch(offset, leader_epoch);
+        let bit = self.place(offset);
+        if self.pending == 0 {
+            self.head_bit = bit;
+        }
+        self.end_bit = bit + u64::from(count);
+        let words = (self.end_bit - self.first_bit).div_ceil(64);
+        self.words.resize(words as usize, 0);
+        self.each_word(bit, count, |word, mask| *word |= mask);
+        self.end = offset + i64::from(count);
+        self.pending += u64::from(count);
+        self.pending_bytes += bytes;
+        true
+    }
+
     /// There is nothing more below `next`.
     pub fn advance(&mut self, next: i64) {
         if next > self.end {
@@ -149,6 +170,25 @@ impl Tracker {
             self.find_head();
         }
         Completed::Done
+    }
+
+    /// Records that came as a run, or a part of it, are done. Says how many were not done before.
+    pub fn complete_run(&mut self, epoch: u32, offset: i64, count: u32, bytes: u64) -> u64 {
+        let Some(bit) = self.bit_of(offset).filter(|_| epoch == self.epoch) else {
+            return 0;
+        };
+        let mut done = 0;
+        self.each_word(bit, count, |word, mask| {
+            done += u64::from((*word & mask).count_ones());
+            *word &= !mask;
+        });
+        self.pending -= done;
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        self.version += done;
+        if bit == self.head_bit && self.pending > 0 {
+            self.find_head();
+        }
+        done
     }
 
     pub fn epoch(&self) -> u32 {
@@ -270,6 +310,19 @@ impl Tracker {
             self.words.push_back(0);
         }
         bit
+    }
+
+    /// The words that have `count` bits from `bit` on, each with the mask of those.
+    fn each_word(&mut self, bit: u64, count: u32, mut each: impl FnMut(&mut u64, u64)) {
+        let (mut bit, end) = (bit, bit + u64::from(count));
+        while bit < end {
+            let length = (64 - bit % 64).min(end - bit);
+            let mask = (u64::MAX >> (64 - length)) << (bit % 64);
+            if let Some(word) = self.words.get_mut(((bit - self.first_bit) / 64) as usize) {
+                each(word, mask);
+            }
+            bit += length;
+        }
     }
 
     fn bit_of(&self, offset: i64) -> Option<u64> {

@@ -12,20 +12,23 @@ use super::{
     Event, Life, World,
     checks::{Base, Probes},
     cluster::name,
-    record::{Nature, Record},
+    record::{Nature, Record, Records},
     transaction::Transaction,
 };
 use crate::Mutation;
 
 mod mistakes;
+mod whole;
 
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     pub(super) life: Option<Life>,
-    pub(super) work: Option<Work<Record>>,
+    pub(super) work: Option<Work<Records>>,
     pub(super) held: BTreeMap<usize, Held>,
     /// What is in a handler.
     runs: BTreeMap<RecordId, Run>,
+    /// And what is there as a whole.
+    wholes: BTreeMap<RecordId, Vec<Run>>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
@@ -199,6 +202,7 @@ impl Instance {
             Event::Poll(_) => self.poll(world, life),
             Event::Arrive(_, fetched) => self.arrive(world, fetched),
             Event::HandlerEnds(_, run) => self.handler_ends(world, run),
+            Event::RunEnds(_, record) => self.run_ends(world, record),
             Event::Published(_, publishing) => self.published(world, &publishing),
             Event::CommitAnswered(_, source, result) => {
                 for (partition, held) in &mut self.held {
@@ -273,22 +277,27 @@ impl Instance {
         let Some(work) = &mut self.work else { return };
         held.fetching = false;
         held.position = fetched.next;
+        let mut left = vec![];
         for (offset, record) in fetched.records {
             held.highest_seen = offset;
-            if self.mistakes.swallows(world.plan.mutation, fetched.partition, offset) {
-                continue;
+            if !self.mistakes.swallows(world.plan.mutation, fetched.partition, offset) {
+                left.push((offset, record));
             }
+        }
+        let as_runs = world.random.below(4) > 0;
+        for (offset, records) in whole::runs(left, as_runs) {
+            let last = offset + records.len() as i64 - 1;
             let arrival = Arrival {
                 offset,
                 leader_epoch: None,
-                bytes: 10,
-                retry: record.retry,
-                payload: record,
+                bytes: 10 * records.len() as u32,
+                retry: records.first().and_then(|record| record.retry),
+                payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
                 Accepted::Taken(_) => {}
-                Accepted::Finished if world.checks.is_settled(fetched.partition, offset) => {}
-                Accepted::Finished => world.checks.fail(format!("offset {offset} counts as done and is not")),
+                Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
+                Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
                 Accepted::Stale => return,
             }
         }
@@ -411,33 +420,38 @@ impl Instance {
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
             return world.checks.fail(format!("{dispatched:?} is not there"));
         };
-        let run = Run {
+        let run = |(data, offset): (&Record, i64)| Run {
             life,
             record: dispatched.record,
             id: dispatched.partition,
             partition,
-            offset: dispatched.offset,
+            offset,
             attempt: dispatched.attempt,
             data: *data,
             call: self.last_call,
             base: Some(held.base.clone()),
         };
-        world.note(|| {
-            format!(
-                "{} begins {partition} {} attempt {}",
-                life.tag(),
-                run.offset,
-                run.attempt
-            )
-        });
-        world.checks.started(now, &world.plan, &world.cluster, &run);
+        let runs: Vec<Run> = data.0.iter().zip(dispatched.offset..).map(run).collect();
+        if runs.len() != dispatched.count as usize {
+            return world.checks.fail(format!("{dispatched:?} is another run than it says"));
+        }
+        for run in &runs {
+            let (offset, attempt) = (run.offset, run.attempt);
+            world.note(|| format!("{} begins {partition} {offset} attempt {attempt}", life.tag()));
+            world.checks.started(now, &world.plan, &world.cluster, run);
+        }
         self.check_probes(world, dispatched.record);
-        self.in_flight += 1;
-        self.runs.insert(dispatched.record, run.clone());
+        self.in_flight += runs.len();
         let slow = world.random.below(12) == 0;
         let most = if slow { world.plan.slow_ms } else { 60 };
         let takes_ms = world.random.below(most) as i64;
-        world.queue.after(takes_ms, Event::HandlerEnds(life, run));
+        if let [run] = &*runs {
+            self.runs.insert(dispatched.record, run.clone());
+            world.queue.after(takes_ms, Event::HandlerEnds(life, run.clone()));
+        } else {
+            self.wholes.insert(dispatched.record, runs);
+            world.queue.after(takes_ms, Event::RunEnds(life, dispatched.record));
+        }
     }
 
     fn check_probes(&mut self, world: &mut World, record: RecordId) {
@@ -513,12 +527,14 @@ impl Instance {
     fn cancelled(&mut self, world: &mut World, record: RecordId) {
         world.checks.crashed();
         self.probes.under_way.remove(&record);
-        if let Some(run) = self.runs.remove(&record).or_else(|| self.publishing.remove(&record)) {
+        let alone = self.runs.remove(&record).or_else(|| self.publishing.remove(&record));
+        let whole = self.wholes.remove(&record).unwrap_or_default();
+        for run in alone.into_iter().chain(whole) {
             if let Some(held) = self.held.get_mut(&run.partition).filter(|held| held.id == run.id) {
                 held.unclean = true;
             }
             if world.plan.mutation != Some(Mutation::LeakInFlight) {
-                self.in_flight = self.runs.len();
+                self.in_flight = self.runs.len() + self.wholes.values().map(Vec::len).sum::<usize>();
             }
         }
     }

@@ -8,7 +8,10 @@ mod plan;
 mod record;
 mod transaction;
 
-use milena_machines::{Random, app::SourceId};
+use milena_machines::{
+    Random,
+    app::{RecordId, SourceId},
+};
 
 use crate::{Failure, Mutation, Outcome, history::History, queue::Queue, simulation::START_MS};
 use checks::Checks;
@@ -28,6 +31,7 @@ enum Event {
     /// Records that it has read reach its application.
     Arrive(Life, driver::Fetched),
     HandlerEnds(Life, driver::Run),
+    RunEnds(Life, RecordId),
     Published(Life, driver::Publishing),
     CommitArrives(Life, driver::Commit),
     CommitAnswered(Life, SourceId, milena_machines::app::CommitResult),
@@ -158,6 +162,7 @@ impl Apps {
             | Event::Poll(life)
             | Event::Arrive(life, _)
             | Event::HandlerEnds(life, _)
+            | Event::RunEnds(life, _)
             | Event::Published(life, _)
             | Event::CommitArrives(life, _)
             | Event::CommitAnswered(life, ..)

@@ -78,21 +78,24 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         probes: 1 + random.below(3) as u32,
         ..BreakerConfig::default()
     }];
+    let batch = (random.below(4) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 });
+    // Without limits, runs of records go to handlers of batches as a whole.
+    let is_plain = batch.is_some() && random.below(2) == 0;
     let handler = HandlerConfig {
         order: [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize],
         null_key: [NullKey::Unordered, NullKey::Serial][random.below(2) as usize],
         limits: limits(random),
-        concurrency: (random.below(3) == 0).then(|| 1 + random.below(6) as u32),
-        rate: (random.below(6) == 0).then_some(RateConfig {
+        concurrency: (random.below(3) == 0 && !is_plain).then(|| 1 + random.below(6) as u32),
+        rate: (random.below(6) == 0 && !is_plain).then_some(RateConfig {
             per_second: 20,
             burst: 3,
         }),
-        breakers: if random.below(2) == 0 {
+        breakers: if random.below(2) == 0 && !is_plain {
             vec![BreakerId(0)]
         } else {
             vec![]
         },
-        batch: (random.below(5) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 }),
+        batch,
         retry: RetryPolicy {
             attempts: if once { 1 } else { 1 + random.below(4) as u32 },
             first_ms: 50 + random.below(200) as i64,

@@ -32,9 +32,26 @@ pub(super) enum Nature {
     Later,
 }
 
-impl Keyed for Record {
+/// Records without a gap between them, as the machine keeps them.
+#[derive(Debug, Clone)]
+pub(super) struct Records(pub(super) Vec<Record>);
+
+impl Keyed for Records {
     fn key(&self) -> Option<&[u8]> {
-        self.key.as_ref().map(<[u8; 1]>::as_slice)
+        self.key_at(0)
+    }
+
+    fn records(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn key_at(&self, place: u32) -> Option<&[u8]> {
+        let key = &self.0.get(place as usize)?.key;
+        key.as_ref().map(<[u8; 1]>::as_slice)
+    }
+
+    fn split(&mut self, count: u32) -> Option<Self> {
+        Some(Self(self.0.split_off(count as usize)))
     }
 }
 

@@ -1,6 +1,10 @@
 //! A record that is kept until it is done.
 
-use super::{super::Publish, slab::NONE};
+use super::{
+    super::{Keyed, Publish},
+    gauge::Size,
+    slab::NONE,
+};
 
 #[derive(Debug)]
 pub struct Entry<T> {
@@ -10,6 +14,12 @@ pub struct Entry<T> {
     /// Changes when the place is given to another record.
     pub serial: u32,
     pub bytes: u32,
+    /// How many records it stands for: more than one is a run.
+    pub count: u32,
+    /// It is handed out as it is, without a look at its keys.
+    pub(crate) whole: bool,
+    /// It is out as a whole, and its keys are held so that nothing with one of them is.
+    pub(super) holds: bool,
     pub state: State,
     pub story: Story,
     pub(super) queue: u32,
@@ -58,6 +68,9 @@ impl<T> Entry<T> {
             partition: NONE,
             serial: 0,
             bytes: 0,
+            count: 0,
+            whole: false,
+            holds: false,
             state: State::Free,
             story: Story::default(),
             queue: NONE,
@@ -66,13 +79,26 @@ impl<T> Entry<T> {
         }
     }
 
-    pub(super) fn fill(&mut self, partition: u32, offset: i64, bytes: u32, payload: T) {
+    pub(super) fn fill(&mut self, partition: u32, offset: i64, bytes: u32, payload: T)
+    where
+        T: Keyed,
+    {
+        self.count = payload.records();
+        self.whole = false;
+        self.holds = false;
         self.payload = Some(payload);
         self.offset = offset;
         self.partition = partition;
         self.bytes = bytes;
         self.state = State::Staged;
         self.story = Story::default();
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        Size {
+            records: self.count,
+            bytes: self.bytes,
+        }
     }
 
     /// The links stay for the queue that it leaves.

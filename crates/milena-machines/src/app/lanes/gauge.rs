@@ -2,6 +2,13 @@
 
 use super::super::Limits;
 
+/// How much comes or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) records: u32,
+    pub(crate) bytes: u32,
+}
+
 /// Above its high marks a gauge is over; it stays so until it is down to its low marks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gauge {
@@ -11,14 +18,14 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    pub(crate) fn add(&mut self, bytes: u32) {
-        self.records += 1;
-        self.bytes += u64::from(bytes);
+    pub(crate) fn add(&mut self, size: Size) {
+        self.records += u64::from(size.records);
+        self.bytes += u64::from(size.bytes);
     }
 
-    pub(crate) fn remove(&mut self, bytes: u32) {
-        self.records = self.records.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(u64::from(bytes));
+    pub(crate) fn remove(&mut self, size: Size) {
+        self.records = self.records.saturating_sub(u64::from(size.records));
+        self.bytes = self.bytes.saturating_sub(u64::from(size.bytes));
     }
 
     /// Whether it is over now, if that has changed.
@@ -64,18 +71,19 @@ mod tests {
             bytes_low: 500,
         };
         let mut gauge = Gauge::default();
+        let one = |bytes| Size { records: 1, bytes };
         for _ in 0..9 {
-            gauge.add(1);
+            gauge.add(one(1));
             assert_eq!(gauge.check(&limits), None);
         }
-        gauge.add(1);
+        gauge.add(one(1));
         assert_eq!(gauge.check(&limits), Some(true));
-        gauge.remove(1);
-        gauge.remove(1);
+        gauge.remove(one(1));
+        gauge.remove(one(1));
         assert_eq!(gauge.check(&limits), None);
-        gauge.remove(1);
+        gauge.remove(one(1));
         assert_eq!(gauge.check(&limits), Some(false));
-        gauge.add(993);
+        gauge.add(one(993));
         assert_eq!(gauge.check(&limits), Some(true));
         assert!(gauge.is_over());
     }

@@ -1,25 +1,30 @@
 //! Which queue a key has.
 
+use super::slab::NONE;
+
 /// A table with open addressing. It is asked for one key at a time and never listed, so that the order of its slots, which
 /// follows from the seed of the hash, reaches nothing that a machine says.
 #[derive(Debug, Default)]
 pub(super) struct KeyTable {
     /// As many as a power of two, at most half of them taken.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Slot>,
     taken: usize,
 }
 
+/// A hash and the queue that it leads to; `NONE` if the slot is free.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     hash: u64,
     queue: u32,
 }
 
+const FREE: Slot = Slot { hash: 0, queue: NONE };
+
 impl KeyTable {
     /// The queue with this hash that `is_it`.
     pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
-        while let Some(slot) = self.slots.get(at)?.as_ref() {
+        while let Some(slot) = self.taken_at(at) {
             if slot.hash == hash && is_it(slot.queue) {
                 return Some(slot.queue);
             }
@@ -40,24 +45,24 @@ impl KeyTable {
     pub(super) fn remove(&mut self, hash: u64, queue: u32) {
         let mut hole = self.home(hash);
         loop {
-            match self.slots.get(hole) {
-                Some(Some(slot)) if slot.queue == queue && slot.hash == hash => break,
-                Some(Some(_)) => hole = self.next(hole),
-                _ => return,
+            match self.taken_at(hole) {
+                Some(slot) if slot.queue == queue && slot.hash == hash => break,
+                Some(_) => hole = self.next(hole),
+                None => return,
             }
         }
         self.taken -= 1;
         // What follows moves into the hole, unless that would be before its home.
         let mut at = self.next(hole);
-        while let Some(slot) = self.slots.get(at).copied().flatten() {
+        while let Some(slot) = self.taken_at(at) {
             let home = self.home(slot.hash);
             if self.distance(home, at) >= self.distance(hole, at) {
-                self.set(hole, Some(slot));
+                self.set(hole, slot);
                 hole = at;
             }
             at = self.next(at);
         }
-        self.set(hole, None);
+        self.set(hole, FREE);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,21 +71,25 @@ impl KeyTable {
 
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(16);
-        let old = std::mem::replace(&mut self.slots, vec![None; size]);
-        for slot in old.into_iter().flatten() {
+        let old = std::mem::replace(&mut self.slots, vec![FREE; size]);
+        for slot in old.into_iter().filter(|slot| slot.queue != NONE) {
             self.put(slot);
         }
     }
 
     fn put(&mut self, slot: Slot) {
         let mut at = self.home(slot.hash);
-        while self.slots.get(at).is_some_and(Option::is_some) {
+        while self.taken_at(at).is_some() {
             at = self.next(at);
         }
-        self.set(at, Some(slot));
+        self.set(at, slot);
     }
 
-    fn set(&mut self, at: usize, slot: Option<Slot>) {
+    fn taken_at(&self, at: usize) -> Option<Slot> {
+        self.slots.get(at).copied().filter(|slot| slot.queue != NONE)
+    }
+
+    fn set(&mut self, at: usize, slot: Slot) {
         if let Some(place) = self.slots.get_mut(at) {
             *place = slot;
         }

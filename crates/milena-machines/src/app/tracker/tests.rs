@@ -212,3 +212,47 @@ fn a_million_unfinished_records_take_a_quarter_of_a_byte_each() {
     deliver(&mut tracker, (0..1_000).map(|n| n << 40));
     assert!(tracker.memory() <= 64 << 10, "{}", tracker.memory());
 }
+
+/// A run is nothing but its records, wherever words and gaps begin.
+#[test]
+fn runs_are_delivered_and_done_as_their_records_would_be() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let (mut whole, mut single) = (tracker(), tracker());
+        let mut runs: Vec<(i64, u32)> = vec![];
+        for _ in 0..40 {
+            let gap = [0, 0, 3, 1_000][random.below(4) as usize];
+            let (offset, count) = (whole.end() + gap, 1 + random.below(200) as u32);
+            assert!(whole.deliver_run(offset, count, None, u64::from(count)));
+            deliver(&mut single, offset..offset + i64::from(count));
+            runs.push((offset, count));
+            while runs.len() > random.below(6) as usize {
+                let nth = random.below(runs.len() as u64) as usize;
+                let (offset, count) = runs.swap_remove(nth);
+                let half = count / 2;
+                for (offset, count) in [(offset, half), (offset + i64::from(half), count - half)] {
+                    let done = whole.complete_run(1, offset, count, u64::from(count));
+                    assert_eq!(done, u64::from(count));
+                    for offset in offset..offset + i64::from(count) {
+                        assert_eq!(single.complete(1, offset, 1), Completed::Done);
+                    }
+                }
+                assert_eq!(whole.frontier(), single.frontier());
+                assert_eq!(whole.pending_bytes(), single.pending_bytes());
+                assert_eq!((whole.pending(), whole.version()), (single.pending(), single.version()));
+                assert_eq!(finished(&whole), finished(&single));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_is_looked_at_one_by_one_where_something_of_it_may_be_done() {
+    let mut tracker = Tracker::new(1, 100, vec![Finished { start: 105, end: 106 }]);
+    assert!(!tracker.deliver_run(100, 10, None, 10));
+    deliver(&mut tracker, 100..105);
+    assert_eq!(tracker.deliver(105, None, 1), Delivered::Finished);
+    assert!(!tracker.deliver_run(105, 2, None, 2), "the first was delivered before");
+    assert!(tracker.deliver_run(106, 2, None, 2));
+    assert_eq!(tracker.complete_run(2, 106, 2, 2), 0, "of another assignment");
+}

@@ -2,48 +2,66 @@
 
 use super::{
     super::{
-        Accepted, Arrival, Delivery, Keyed, PartitionId, RetryInfo, Role, lanes::State, pauses::PauseReason, tier,
+        Accepted, Arrival, Delivery, Keyed, PartitionId, RetryInfo, Role,
+        lanes::{Entry, Size, State},
+        pauses::PauseReason,
+        tier,
         tracker::Delivered,
     },
     Timer, Work,
 };
 
 impl<T: Keyed> Work<T> {
-    /// A record was read. Those of a partition come in the order of their offsets.
+    /// A record was read, or a run of them. Those of a partition come in the order of their offsets.
     pub fn accept(&mut self, now_ms: i64, partition: PartitionId, arrival: Arrival<T>) -> Accepted {
-        let Some(found) = self.partitions.get_mut(partition.index).and_then(Option::as_mut) else {
+        let Some(found) = self.find(partition).filter(|found| found.is_active()) else {
             return Accepted::Stale;
         };
-        if found.id != partition || !found.is_active() {
-            return Accepted::Stale;
+        let count = arrival.payload.records();
+        let whole = self.goes_whole(now_ms, found);
+        if count > 1 && !whole {
+            return self.accept_each(now_ms, partition, arrival);
         }
+        let Some(found) = self.at_mut(partition.index) else {
+            return Accepted::Stale;
+        };
         if found.tracker.pending() == 0 {
             found.progress.moved_ms = now_ms;
         }
-        let Arrival {
-            offset,
-            leader_epoch,
-            bytes,
-            retry,
-            payload,
-        } = arrival;
-        match found.tracker.deliver(offset, leader_epoch, u64::from(bytes)) {
+        let (offset, leader_epoch, bytes) = (arrival.offset, arrival.leader_epoch, u64::from(arrival.bytes));
+        let delivered = if count == 1 {
+            found.tracker.deliver(offset, leader_epoch, bytes)
+        } else if found.tracker.deliver_run(offset, count, leader_epoch, bytes) {
+            Delivered::Pending
+        } else {
+            return self.accept_each(now_ms, partition, arrival);
+        };
+        match delivered {
             Delivered::Twice => return Accepted::Stale,
             Delivered::Finished => {
                 let source = found.source;
                 self.totals.finished_before += 1;
-                self.note_done(now_ms, source);
+                self.note_done(now_ms, source, 1);
                 return Accepted::Finished;
             }
             Delivered::Pending => {}
         }
         let (handler, role) = (found.handler, found.role);
-        let record = self.lanes.insert(partition.index, offset, bytes, payload);
-        self.count_in(now_ms, partition.index, handler, bytes);
-        if role == Role::Main && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
-            self.lanes.enqueue(record.index);
+        let size = Size {
+            records: count,
+            bytes: arrival.bytes,
+        };
+        let record = self
+            .lanes
+            .insert(partition.index, offset, arrival.bytes, arrival.payload);
+        self.count_in(now_ms, partition.index, handler, size);
+        if whole {
+            self.lanes.enqueue_whole(now_ms, record.index);
+            self.watch_runs(now_ms, partition.index);
+        } else if role == Role::Main && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
+            self.lanes.enqueue_single(record.index);
         } else {
-            self.stage_record(now_ms, partition.index, record.index, retry);
+            self.stage_record(now_ms, partition.index, record.index, arrival.retry);
         }
         Accepted::Taken(record)
     }
@@ -61,7 +79,7 @@ impl<T: Keyed> Work<T> {
         if self.config.delivery == Delivery::AtMostOnce {
             return self.note_staged(now_ms, source);
         }
-        self.note_done(now_ms, source);
+        self.note_done(now_ms, source, 1);
     }
 
     fn stage_record(&mut self, now_ms: i64, partition: u32, index: u32, retry: Option<RetryInfo>) {
@@ -103,10 +121,10 @@ impl<T: Keyed> Work<T> {
             if let Some(found) = self.at_mut(partition) {
                 found.staged.pop_front();
             }
-            let bytes = self.lanes.entry(index).map_or(0, |entry| entry.bytes);
+            let size = self.lanes.entry(index).map(Entry::size);
             self.lanes.enqueue(index);
-            if is_tier {
-                self.count_due(now_ms, partition, bytes);
+            if let Some(size) = size.filter(|_| is_tier) {
+                self.count_due(now_ms, partition, size);
             }
         }
         self.set_pause(now_ms, partition, PauseReason::NotDue, due_ms.is_some());

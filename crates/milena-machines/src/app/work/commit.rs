@@ -86,7 +86,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// Something of a source is done.
-    pub(super) fn note_done(&mut self, now_ms: i64, source: SourceId) {
+    pub(super) fn note_done(&mut self, now_ms: i64, source: SourceId, count: u64) {
         if self.config.delivery != Delivery::AtLeastOnce {
             return;
         }
@@ -95,7 +95,7 @@ impl<T: Keyed> Work<T> {
             return;
         };
         found.last_activity_ms = now_ms;
-        found.done += 1;
+        found.done += count;
         if found.failures == 0 && commit.every_records.is_some_and(|every| found.done >= every) {
             return self.commit_now(now_ms, source);
         }

@@ -7,7 +7,8 @@ use super::{
 
 impl<T: Keyed> Work<T> {
     /// Fills `out` with records for one handler: up to `max`, or as many as a batch of it has. Those of one key or
-    /// partition that must follow each other come one at a time, or as a run if the handler takes batches.
+    /// partition that must follow each other come one at a time, or as a run if the handler takes batches; a run may be
+    /// one of `out`, as a whole.
     pub fn poll_dispatch(&mut self, now_ms: i64, max: usize, out: &mut Vec<Dispatched>) -> Option<HandlerId> {
         out.clear();
         if !self.barrier.lets_through() || max == 0 {
@@ -30,7 +31,8 @@ impl<T: Keyed> Work<T> {
                 self.hand_out(now_ms, *index, out);
             }
             self.taken = taken;
-            self.handed_out(now_ms, id, out.len() as u32);
+            let records = out.iter().map(|dispatched| dispatched.count);
+            self.handed_out(now_ms, id, records.sum());
             if !out.is_empty() {
                 return Some(id);
             }
@@ -98,8 +100,12 @@ impl<T: Keyed> Work<T> {
             index,
             serial: entry.serial,
         };
-        let (offset, attempt, partition) = (entry.offset, entry.story.attempts, entry.partition);
-        let Some(partition) = self.at_mut(partition) else {
+        let (offset, attempt, index) = (entry.offset, entry.story.attempts, entry.partition);
+        let (count, whole) = (entry.count, entry.whole);
+        if whole {
+            self.watch_runs(now_ms, index);
+        }
+        let Some(partition) = self.at_mut(index) else {
             return;
         };
         partition.commit.touched = true;
@@ -108,6 +114,7 @@ impl<T: Keyed> Work<T> {
             record,
             partition,
             offset,
+            count,
             attempt,
         });
     }

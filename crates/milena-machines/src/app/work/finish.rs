@@ -18,23 +18,40 @@ use crate::app::{DeadWhy, Delivery};
 const PUBLISH_FIRST_MS: i64 = 100;
 const PUBLISH_MAX_MS: i64 = 10_000;
 
+/// A call of a handler.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) number: u64,
+    /// How many records it was made with.
+    pub(super) count: u32,
+}
+
 impl<T: Keyed> Work<T> {
-    /// A handler has ended with a record.
+    /// A handler has ended with a record, or with a run that it got as a whole.
     pub fn handle_finished(&mut self, now_ms: i64, record: RecordId, outcome: Outcome) {
         let Some(entry) = self.lanes.find(record) else { return };
         if entry.state != State::InHandler {
             return;
         }
-        let (index, partition, call) = (record.index, entry.partition, entry.story.call);
+        let is_done = matches!(outcome, Outcome::Done | Outcome::Skipped | Outcome::Duplicate);
+        if entry.whole && !is_done {
+            for single in self.break_up(record) {
+                self.handle_finished(now_ms, single, outcome);
+            }
+            return;
+        }
+        let (index, partition, call, count) = (record.index, entry.partition, entry.story.call, entry.count);
         let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
             return;
         };
-        self.call_ended(now_ms, handler, call, Some(outcome));
+        self.note_moved(now_ms, partition, handler);
+        self.call_ended(now_ms, handler, Call { number: call, count }, Some(outcome));
+        let records = u64::from(count);
         match outcome {
-            Outcome::Done => self.totals.done += 1,
-            Outcome::Skipped => self.totals.skipped += 1,
-            Outcome::Duplicate => self.totals.duplicates += 1,
-            Outcome::Emit => self.totals.emitted += 1,
+            Outcome::Done => self.totals.done += records,
+            Outcome::Skipped => self.totals.skipped += records,
+            Outcome::Duplicate => self.totals.duplicates += records,
+            Outcome::Emit => self.totals.emitted += records,
             Outcome::RetryAfter { .. } | Outcome::Failed(_) => {}
         }
         match outcome {
@@ -89,22 +106,22 @@ impl<T: Keyed> Work<T> {
     }
 
     /// Gives back what a call held. Without an outcome it was cancelled.
-    pub(super) fn call_ended(&mut self, now_ms: i64, id: HandlerId, call: u64, outcome: Option<Outcome>) {
+    pub(super) fn call_ended(&mut self, now_ms: i64, id: HandlerId, call: Call, outcome: Option<Outcome>) {
         let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
             return;
         };
-        handler.concurrency.give_back();
+        handler.concurrency.give_back(call.count);
         if let Some(bulkhead) = handler.config.bulkhead
             && let Some(bulkhead) = self.bulkheads.get_mut(usize::from(bulkhead.0))
         {
-            bulkhead.give_back();
+            bulkhead.give_back(call.count);
         }
         for at in 0..handler.config.breakers.len() {
             let breaker = self
                 .handler(id)
                 .and_then(|handler| handler.config.breakers.get(at).copied());
             if let Some(breaker) = breaker {
-                self.record_call(now_ms, breaker, call, outcome);
+                self.record_call(now_ms, breaker, call.number, outcome);
             }
         }
     }
@@ -316,12 +333,13 @@ impl<T: Keyed> Work<T> {
     /// A record is done for good.
     fn complete(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
-        let (partition, offset, bytes) = (entry.partition, entry.offset, entry.bytes);
+        let (partition, offset, count, bytes) = (entry.partition, entry.offset, entry.count, u64::from(entry.bytes));
         let died = matches!(entry.story.publish, Some(Publish::DeadLetter { .. }));
         let strict = self.is_strict();
         let Some(found) = self.at_mut(partition) else { return };
-        let completed = found.tracker.complete(found.id.epoch, offset, u64::from(bytes));
-        if completed == Completed::Done {
+        if count > 1 {
+            found.commit.done_since += found.tracker.complete_run(found.id.epoch, offset, count, bytes);
+        } else if found.tracker.complete(found.id.epoch, offset, bytes) == Completed::Done {
             found.commit.done_since += 1;
         }
         if !died && let Some(flood) = &mut found.flood {
@@ -337,7 +355,7 @@ impl<T: Keyed> Work<T> {
         if strict && staged {
             self.admit(now_ms, partition);
         }
-        self.note_done(now_ms, source);
+        self.note_done(now_ms, source, u64::from(count));
         self.check_drained(now_ms, partition);
     }
 
@@ -353,8 +371,8 @@ impl<T: Keyed> Work<T> {
     /// A record is not kept any longer.
     pub(super) fn forget(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
-        let (partition, bytes, was_due) = (entry.partition, entry.bytes, entry.state != State::Staged);
+        let (partition, size, was_due) = (entry.partition, entry.size(), entry.state != State::Staged);
         self.lanes.remove(index);
-        self.count_out(now_ms, partition, was_due, bytes);
+        self.count_out(now_ms, partition, was_due, size);
     }
 }

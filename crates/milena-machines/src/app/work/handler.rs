@@ -9,6 +9,8 @@ pub(super) struct Handler {
     /// What may be in it at once.
     pub(super) concurrency: Bulkhead,
     pub(super) rate: Option<Rate>,
+    /// It takes batches, and nothing has to be known of single records before they are handed out.
+    pub(super) takes_runs: bool,
     /// How many partitions it has.
     partitions: u64,
     /// What each of them may keep.
@@ -24,6 +26,12 @@ impl Handler {
             gauge: Gauge::default(),
             concurrency: Bulkhead::new(config.concurrency.unwrap_or(u32::MAX)),
             rate: config.rate.map(Rate::new),
+            takes_runs: config.batch.is_some()
+                && config.concurrency.is_none()
+                && config.bulkhead.is_none()
+                && config.rate.is_none()
+                && config.breakers.is_empty()
+                && config.flood.is_none(),
             partitions: 0,
             partition_limits: config.limits,
             ready_since_ms: None,

@@ -13,6 +13,7 @@ mod handler;
 mod partition;
 mod pause;
 mod release;
+mod runs;
 mod watch;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -57,6 +58,8 @@ enum Timer {
     Breaker(u16),
     /// A handler's rate or the patience of its batch allows more.
     Handler(u16),
+    /// Runs of a partition have waited for others of it.
+    Runs(u32),
     /// Somebody looks for what does not move.
     Watch,
 }
@@ -148,6 +151,7 @@ impl<T: Keyed> Work<T> {
                 Timer::Breaker(breaker) => self.try_breaker(now_ms, BreakerId(breaker)),
                 // That it is time is all there is to it.
                 Timer::Handler(_) => {}
+                Timer::Runs(partition) => self.break_waiting(now_ms, partition),
                 Timer::Watch => self.watch(now_ms),
             }
         }

@@ -2,7 +2,8 @@
 
 use super::{
     super::{
-        Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, PauseSet, Role, lanes::Gauge,
+        Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, PauseSet, Role,
+        lanes::{Gauge, Size},
         pauses::Change,
     },
     Timer, Work,
@@ -71,40 +72,40 @@ impl<T: Keyed> Work<T> {
     }
 
     /// A record is kept from now on. What is not due yet counts for its partition alone: it must not keep others waiting.
-    pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, bytes: u32) {
+    pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, size: Size) {
         let Some(partition) = self.at_mut(index) else { return };
-        partition.gauge.add(bytes);
+        partition.gauge.add(size);
         if matches!(partition.role, Role::Main) {
-            self.count_shared(handler, bytes, true);
+            self.count_shared(handler, size, true);
         }
         self.check_bounds(now_ms, index, handler);
     }
 
     /// A record of a retry topic is due.
-    pub(super) fn count_due(&mut self, now_ms: i64, index: u32, bytes: u32) {
+    pub(super) fn count_due(&mut self, now_ms: i64, index: u32, size: Size) {
         let Some(handler) = self.at(index).map(|partition| partition.handler) else {
             return;
         };
-        self.count_shared(handler, bytes, true);
+        self.count_shared(handler, size, true);
         self.check_bounds(now_ms, index, handler);
     }
 
     /// A record is kept no longer.
-    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, was_due: bool, bytes: u32) {
+    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, was_due: bool, size: Size) {
         let Some(partition) = self.at_mut(index) else { return };
-        partition.gauge.remove(bytes);
+        partition.gauge.remove(size);
         let handler = partition.handler;
         if was_due || matches!(partition.role, Role::Main) {
-            self.count_shared(handler, bytes, false);
+            self.count_shared(handler, size, false);
         }
         self.check_bounds(now_ms, index, handler);
     }
 
-    fn count_shared(&mut self, handler: HandlerId, bytes: u32, comes: bool) {
+    fn count_shared(&mut self, handler: HandlerId, size: Size, comes: bool) {
         let change = if comes { Gauge::add } else { Gauge::remove };
-        change(&mut self.global, bytes);
+        change(&mut self.global, size);
         if let Some(handler) = self.handler_mut(handler) {
-            change(&mut handler.gauge, bytes);
+            change(&mut handler.gauge, size);
         }
     }
 

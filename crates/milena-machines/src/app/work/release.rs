@@ -3,6 +3,7 @@
 use super::{
     super::{Action, Delivery, Keyed, PartitionId, RecordId, SourceId, lanes::State, pauses::PauseReason},
     Timer, Work,
+    finish::Call,
     partition::Phase,
 };
 
@@ -113,7 +114,7 @@ impl<T: Keyed> Work<T> {
                 index,
                 serial: entry.serial,
             };
-            self.totals.cancelled += 1;
+            self.totals.cancelled += u64::from(entry.count);
             self.actions.push_back(Action::Cancel(record));
         }
     }
@@ -215,7 +216,7 @@ impl<T: Keyed> Work<T> {
             self.cancel(now_ms, record);
         }
         self.lanes.remove_partition(index);
-        for timer in [Timer::Due(index), Timer::Deadline(index)] {
+        for timer in [Timer::Due(index), Timer::Deadline(index), Timer::Runs(index)] {
             self.timers.cancel(&timer);
         }
         let Some(partition) = self.partitions.get_mut(index).and_then(Option::take) else {
@@ -231,7 +232,11 @@ impl<T: Keyed> Work<T> {
 
     fn cancel(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
-        let (state, call, partition) = (entry.state, entry.story.call, entry.partition);
+        let (state, partition) = (entry.state, entry.partition);
+        let call = Call {
+            number: entry.story.call,
+            count: entry.count,
+        };
         if state == State::InHandler
             && let Some(handler) = self.at(partition).map(|partition| partition.handler)
         {

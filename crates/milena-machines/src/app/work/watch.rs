@@ -101,7 +101,8 @@ impl<T: Keyed> Work<T> {
             .lanes
             .of_partition(partition.id.index)
             .filter_map(|index| self.lanes.entry(index));
-        let first = entries.filter(|entry| entry.offset == frontier).last();
+        let has_it = |entry: &&Entry<T>| (entry.offset..entry.offset + i64::from(entry.count)).contains(&frontier);
+        let first = entries.filter(has_it).last();
         Some(match first {
             Some(entry) => self.why_entry(now_ms, partition, entry),
             None if partition.phase != Phase::Active => StallWhy::Revoking,

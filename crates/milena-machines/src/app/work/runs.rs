@@ -1,0 +1,117 @@
+//! Runs of records, which go to handlers of batches as a whole where they can.
+
+use super::{
+    super::{Accepted, Arrival, Delivery, HandlerId, Keyed, Order, PartitionId, RecordId, Role, lanes::State},
+    Timer, Work,
+    partition::Partition,
+};
+
+/// So many times as long as a batch lingers a run waits at most, and a partition counts as slow.
+const PATIENCE: i64 = 5;
+
+impl<T: Keyed> Work<T> {
+    /// Takes a run apart that a handler has: each of its records has an outcome of its own. Gives their numbers, in order.
+    pub fn break_up(&mut self, record: RecordId) -> Vec<RecordId> {
+        let Some(entry) = self.lanes.find(record) else {
+            return vec![];
+        };
+        if !entry.whole || entry.state != State::InHandler {
+            return vec![record];
+        }
+        let singles = self.lanes.break_up(record.index);
+        let id_of = |index: &u32| {
+            let serial = self.lanes.entry(*index)?.serial;
+            Some(RecordId { index: *index, serial })
+        };
+        singles.iter().filter_map(id_of).collect()
+    }
+
+    /// Whether what arrives now is kept as a whole. If it would have to wait behind its partition, and that takes long, it
+    /// is not: then every key counts.
+    pub(super) fn goes_whole(&self, now_ms: i64, partition: &Partition) -> bool {
+        let index = partition.id.index;
+        let Some(handler) = self.handler(partition.handler).filter(|handler| handler.takes_runs) else {
+            return false;
+        };
+        let is_plain = partition.role == Role::Main && self.config.delivery == Delivery::AtLeastOnce;
+        if !is_plain || self.is_strict() {
+            return false;
+        }
+        if handler.config.order != Order::Key || self.lanes.has_runs(index) || !self.lanes.is_busy(index) {
+            return true;
+        }
+        let linger_ms = handler.config.batch.map_or(0, |batch| batch.linger_ms);
+        let waits_long = partition.parked > 0 || partition.unpublished > 0 || self.lanes.is_slow(now_ms, index);
+        linger_ms > 0 && !waits_long
+    }
+
+    /// Splits a run that cannot be taken as a whole. Says what became of the last of it.
+    pub(super) fn accept_each(&mut self, now_ms: i64, partition: PartitionId, arrival: Arrival<T>) -> Accepted {
+        let Arrival {
+            mut offset,
+            leader_epoch,
+            bytes,
+            retry,
+            payload,
+        } = arrival;
+        let bytes = bytes / payload.records().max(1);
+        let mut last = Accepted::Stale;
+        let mut left = Some(payload);
+        while let Some(mut payload) = left {
+            left = if payload.records() > 1 { payload.split(1) } else { None };
+            let arrival = Arrival {
+                offset,
+                leader_epoch,
+                bytes,
+                retry,
+                payload,
+            };
+            last = self.accept(now_ms, partition, arrival);
+            offset += 1;
+        }
+        last
+    }
+
+    /// Sees to it that runs of a partition do not wait longer for others of it than a batch would.
+    pub(super) fn watch_runs(&mut self, now_ms: i64, index: u32) {
+        let Some(handler) = self.at(index).and_then(|partition| self.handler(partition.handler)) else {
+            return;
+        };
+        if handler.config.order != Order::Key {
+            return;
+        }
+        let linger_ms = handler.config.batch.map_or(0, |batch| batch.linger_ms);
+        if let Some(since_ms) = self.lanes.waits_since(index) {
+            let until_ms = since_ms.saturating_add(linger_ms).max(now_ms);
+            self.timers.set_no_later(Timer::Runs(index), until_ms);
+        }
+    }
+
+    /// Runs that have waited long enough go on key by key: as long as a batch lingers if nothing of their partition came
+    /// back meanwhile, and some times as long if something did. So handlers that are slow do not keep other keys waiting, and
+    /// those that only had a bad moment get runs again as soon as it is over.
+    pub(super) fn break_waiting(&mut self, now_ms: i64, index: u32) {
+        let handler = self.at(index).and_then(|partition| self.handler(partition.handler));
+        let Some(batch) = handler.and_then(|handler| handler.config.batch) else {
+            return;
+        };
+        let Some(since_ms) = self.lanes.waits_since(index) else {
+            return;
+        };
+        let at_most_ms = batch.linger_ms.saturating_mul(PATIENCE);
+        let due_ms = since_ms.max(self.lanes.moved_ms(index)).saturating_add(batch.linger_ms);
+        let due_ms = due_ms.min(since_ms.saturating_add(at_most_ms));
+        if due_ms > now_ms {
+            return self.timers.set_no_later(Timer::Runs(index), due_ms);
+        }
+        self.lanes.set_slow_until(now_ms.saturating_add(at_most_ms), index);
+        self.lanes.break_waiting(index);
+    }
+
+    /// A call with something of a partition has ended.
+    pub(super) fn note_moved(&mut self, now_ms: i64, index: u32, handler: HandlerId) {
+        if self.handler(handler).is_some_and(|handler| handler.takes_runs) {
+            self.lanes.set_moved(now_ms, index);
+        }
+    }
+}
