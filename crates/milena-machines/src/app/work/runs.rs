@@ -104,6 +104,11 @@ impl<T: Keyed> Work<T> {
         if due_ms > now_ms {
             return self.timers.set_no_later(Timer::Runs(index), due_ms);
         }
+        // They have waited for more already.
+        let id = self.at(index).map(|partition| partition.handler);
+        if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
+            handler.ready_since_ms = Some(handler.ready_since_ms.map_or(since_ms, |ready| ready.min(since_ms)));
+        }
         self.lanes.set_slow_until(now_ms.saturating_add(at_most_ms), index);
         self.lanes.break_waiting(index);
     }
