@@ -17,7 +17,7 @@ use crate::{
 const TOPIC: &str = "exactly-once";
 const GAP: Duration = Duration::from_millis(500);
 /// How many committed records show that it goes on.
-const ENOUGH: i64 = 300;
+const ENOUGH: i64 = 100;
 
 pub async fn run(stage: &Stage) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ pub async fn run(stage: &Stage) -> String {
     for protocol in PROTOCOLS {
         stage.create(&output(TOPIC, protocol), PARTITIONS).await;
     }
-    let load = Load::start(stage.address(), TOPIC, 2);
+    let load = Load::start(stage.address(), TOPIC, 1);
     for crew in &mut crews {
         crew.start("a", COPY);
         crew.start("b", COPY);
