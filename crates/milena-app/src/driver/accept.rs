@@ -4,14 +4,16 @@ use std::{cell::RefCell, sync::Arc};
 
 use bytestring::ByteString;
 use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, TopicPartition};
-use milena_machines::app::{Arrival, Assignment, Committed, HandlerId, PartitionId, RetryInfo, Role, SourceId};
+use milena_machines::app::{
+    Arrival, Assignment, Committed, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
+};
 
-use super::{Engine, Owned, Payload, State, Topic};
+use super::{Engine, Owned, Payload, State, Topic, keeps_key_order};
 use crate::{
     clock::millis,
     handler::{States, TopicScope},
     letters,
-    topics::retry_topic,
+    topics::{HELD, retry_topic},
 };
 
 /// A partition that the group gave us, and where it begins.
@@ -19,6 +21,8 @@ pub(super) struct Begin {
     pub(super) partition: TopicPartition,
     pub(super) position: i64,
     pub(super) committed: Option<Committed>,
+    /// What is held of it, if its keys stay in order through retries.
+    pub(super) held: Option<Vec<HeldRecord>>,
 }
 
 impl Engine {
@@ -43,6 +47,14 @@ impl Engine {
                     let (role, scope) = (Role::Main, scope(place, captures, false));
                     return Some(Topic { handler, role, scope });
                 }
+                if keeps_key_order(route) {
+                    let origin = topic.strip_suffix(HELD);
+                    let Some(captures) = origin.and_then(|origin| route.topics.captures(origin)) else {
+                        continue;
+                    };
+                    let (role, scope) = (Role::Held, scope(place, captures, true));
+                    return Some(Topic { handler, role, scope });
+                }
                 for (index, delay) in route.policy.retry.topics.iter().enumerate() {
                     let delay_ms = millis(*delay);
                     let suffix = retry_topic("", delay_ms);
@@ -61,7 +73,7 @@ impl Engine {
 
     pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {
         self.act(Some(source), |state, now_ms| {
-            for begin in begins {
+            for mut begin in begins {
                 let Some(topic) = state.topic(self, &begin.partition.topic, states) else {
                     tracing::error!(partition = %begin.partition, "no handler reads a partition that the group gave us");
                     continue;
@@ -76,6 +88,9 @@ impl Engine {
                 };
                 let committed = assignment.committed.clone();
                 let id = state.work.handle_assigned(now_ms, assignment);
+                if let Some(held) = begin.held.take() {
+                    state.work.handle_held(now_ms, id, held);
+                }
                 let owned = Owned {
                     id,
                     source,
@@ -167,7 +182,7 @@ impl Engine {
     fn arrival(&self, topic: &Topic, record: RecordRef<'_>) -> Option<Arrival<Payload>> {
         let retry = match topic.role {
             Role::Main => None,
-            Role::Tier { delay_ms, .. } => {
+            role => {
                 let letter = letters::read(record.headers());
                 let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
                 if group.is_some_and(|group| group != &*self.group) {
@@ -176,7 +191,12 @@ impl Engine {
                 let written_due = letter.as_ref().and_then(|letter| letter.due_at_ms);
                 Some(RetryInfo {
                     attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
-                    due_ms: Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms))),
+                    due_ms: match role {
+                        Role::Tier { delay_ms, .. } => {
+                            Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms)))
+                        }
+                        _ => written_due,
+                    },
                     first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
                 })
             }

@@ -8,6 +8,7 @@ mod accept;
 mod bounded;
 mod commands;
 mod finish;
+mod held;
 mod payload;
 mod publisher;
 mod setup;
@@ -30,6 +31,7 @@ use milena_client::consumer::{GroupMetadata, TopicPartition, WakeupHandle};
 use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
 use tokio::sync::{Notify, mpsc, watch};
 
+pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
 pub(crate) use start::{EngineParts, Started, replay, start};
@@ -43,6 +45,7 @@ use crate::{
     route::Route,
 };
 use commands::SourceCommand;
+use held::HeldTopics;
 use publisher::PublishOrder;
 
 /// So many records go to lanes at once.
@@ -61,6 +64,10 @@ pub(crate) struct Engine {
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
     timer: Notify,
+    /// What keys need that stay in order through retries.
+    held: Option<HeldTopics>,
+    /// Rings when it is asked which of them are free.
+    held_asked: Notify,
     /// Rings when a transaction may have something to do.
     transactions: Notify,
     /// Whether what handlers emit can be written now; it always can without transactions.
@@ -91,6 +98,8 @@ struct State {
     is_ending: bool,
     is_barrier: bool,
     is_barrier_wanted: bool,
+    /// Of these main partitions it is asked which keys are free.
+    asked_held: Vec<PartitionId>,
     /// Who we are in the group of each source, as of the last records.
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
@@ -147,6 +156,7 @@ impl State {
             is_ending: false,
             is_barrier: false,
             is_barrier_wanted: false,
+            asked_held: vec![],
             groups: vec![None; sources],
             is_closed: false,
             dispatched: vec![],
@@ -175,7 +185,8 @@ impl Engine {
             while self.dispatch(state, now_ms) {
                 is_quiet = false;
             }
-            if is_quiet {
+            // Records that are not handed out may have something done for them.
+            if is_quiet && !state.work.has_action() {
                 break;
             }
         }
@@ -233,6 +244,10 @@ impl Engine {
             Action::Pause(id) => state.command(id, SourceCommand::Pause),
             Action::Resume(id) => state.command(id, SourceCommand::Resume),
             Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
+            Action::AskHeld(ids) => {
+                state.asked_held = ids;
+                self.held_asked.notify_one();
+            }
             Action::Publish { record, what } => self.publish(state, record, what),
             Action::Cancel(record) => self.cancel(record),
             Action::Released(id) => {

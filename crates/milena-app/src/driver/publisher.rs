@@ -23,8 +23,11 @@ use crate::{
     metrics::HandlerMetrics,
     policy::Policy,
     pool::Pool,
-    topics::{dead_letter_topic, retry_topic},
+    topics::{dead_letter_topic, held_topic, retry_topic},
 };
+
+/// Why a record is held that did not fail.
+const BEHIND: &str = "an earlier record of its key is being tried again";
 
 /// Something to be published for a record.
 pub(super) struct PublishOrder {
@@ -86,15 +89,15 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
     let metrics = engine.metrics.get(order.scope.handler);
     engine.writable().await;
     let written = match (&order.held, order.what) {
-        (Some(Held::Emission(emission)), Publish::Emitted) => emit(producer, emission).await,
-        (_, Publish::Emitted) => Ok(()),
+        (Some(Held::Emission(emission)), Publish::Emitted) => emit(producer, emission).await.map(|()| None),
+        (_, Publish::Emitted) => Ok(None),
         (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
     };
     if let Some(metrics) = metrics {
         count(metrics, order.what, written.is_ok());
     }
     match written {
-        Ok(()) => PublishResult::Acked,
+        Ok(offset) => acked(engine, &order, offset).await,
         Err(error) => {
             let partition = order.source.topic_partition();
             tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
@@ -104,11 +107,29 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
     }
 }
 
+/// What is held must be known by its place. A broker that had it already when it was sent once more does not say where.
+async fn acked(engine: &Engine, order: &PublishOrder, offset: Option<i64>) -> PublishResult {
+    let (Publish::Held { .. }, Some(held)) = (order.what, &engine.held) else {
+        return PublishResult::Acked;
+    };
+    if let Some(offset) = offset {
+        return PublishResult::AckedAt(offset);
+    }
+    let (topic, partition) = (held_topic(order.source.topic()), order.source.partition());
+    match held.last(&topic, partition).await {
+        Ok(offset) => PublishResult::AckedAt(offset),
+        Err(error) => {
+            tracing::warn!(topic, partition, %error, "where a record is held is not known; it is written again");
+            PublishResult::Failed
+        }
+    }
+}
+
 fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
     let counter = match (what, is_written) {
         (Publish::Emitted, true) => &metrics.published,
         (Publish::Emitted, false) => &metrics.publish_failed,
-        (Publish::Tier { .. }, true) => &metrics.retry_topics,
+        (Publish::Tier { .. } | Publish::Held { .. }, true) => &metrics.retry_topics,
         (
             Publish::DeadLetter {
                 why: DeadWhy::Poison, ..
@@ -116,7 +137,7 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
             true,
         ) => &metrics.dead_poison,
         (Publish::DeadLetter { .. }, true) => &metrics.dead_retries,
-        (Publish::Tier { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
+        (Publish::Tier { .. } | Publish::Held { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
     };
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -155,9 +176,9 @@ async fn write_letter(
     producer: &Producer,
     order: &PublishOrder,
     held: Option<&Held>,
-) -> Result<(), SendError> {
+) -> Result<Option<i64>, SendError> {
     let Some(route) = engine.routes.get(order.scope.handler) else {
-        return Ok(());
+        return Ok(None);
     };
     let fault = match held {
         Some(Held::Fault(fault)) => Some(&**fault),
@@ -175,6 +196,7 @@ async fn write_letter(
                 .unwrap_or_default();
             retry_topic(&letter.origin.topic, millis(delay))
         }
+        Publish::Held { .. } => held_topic(&letter.origin.topic),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
@@ -196,7 +218,7 @@ async fn send_letter(
     policy: &Policy,
     letter: &Letter,
     topic: &str,
-) -> Result<(), SendError> {
+) -> Result<Option<i64>, SendError> {
     let source = &order.source;
     let written = letters::write(letter, &policy.dead_letters.schemes, source.headers());
     let headers = headers(&written);
@@ -210,7 +232,7 @@ async fn send_letter(
     };
     let taken = match producer.enqueue(record).await {
         // The topic has fewer partitions than the one it belongs to.
-        Err(SendError::NoSuchPartition { .. }) => {
+        Err(SendError::NoSuchPartition { .. }) if !matches!(order.what, Publish::Held { .. }) => {
             let anywhere = ProducerRecord {
                 partition: None,
                 ..record
@@ -219,7 +241,7 @@ async fn send_letter(
         }
         taken => taken,
     };
-    taken?.await.map(drop)
+    taken?.await.map(|written| written.offset)
 }
 
 fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
@@ -244,15 +266,25 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
             attempts,
             first_failed_ms,
             ..
-        } => (attempts, first_failed_ms, Some(due_ms)),
+        } => (attempts, Some(first_failed_ms), Some(due_ms)),
+        Publish::Held {
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => (attempts, first_failed_ms, due_ms),
         Publish::DeadLetter {
             attempts,
             first_failed_ms,
             ..
-        } => (attempts, first_failed_ms, None),
-        Publish::Emitted => (0, 0, None),
+        } => (attempts, Some(first_failed_ms), None),
+        Publish::Emitted => (0, None, None),
     };
-    let failure = fault.map_or_else(Failure::default, |fault| Failure {
+    let is_behind = matches!(order.what, Publish::Held { due_ms: None, .. });
+    let unhandled = || Failure {
+        reason: if is_behind { BEHIND.to_owned() } else { String::new() },
+        ..Failure::default()
+    };
+    let failure = fault.map_or_else(unhandled, |fault| Failure {
         exception: fault.class().to_owned(),
         reason: fault.to_string(),
         stack: policy.dead_letters.with_stack.then(|| fault.chain()),
@@ -262,7 +294,7 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         failure,
         attempts,
         failed_at_ms: Some(engine.clock.now_ms()),
-        first_failed_at_ms: Some(first_failed_ms),
+        first_failed_at_ms: first_failed_ms,
         group: Some(engine.group.to_string()),
         instance: Some(engine.instance.to_string()),
         due_at_ms,

@@ -94,7 +94,7 @@ impl RebalanceListener for Listener {
             self.setup.letter_topics(topic).await?;
         }
         let mut tries = 0;
-        let begins = loop {
+        let mut begins = loop {
             match begins(consumer, partitions).await {
                 Ok(begins) => break begins,
                 Err(error) if tries < BEGIN_TRIES => {
@@ -104,6 +104,7 @@ impl RebalanceListener for Listener {
                 Err(error) => return Err(error),
             }
         };
+        self.add_held(partitions, &mut begins).await?;
         // What it was paused for in an earlier life is over.
         consumer.resume(partitions)?;
         self.engine.assigned(self.source, &self.states, begins);
@@ -150,6 +151,30 @@ impl RebalanceListener for Listener {
     }
 }
 
+impl Listener {
+    /// Finds out which keys have records that are held, before anything is handled.
+    async fn add_held(&self, partitions: &[TopicPartition], begins: &mut [Begin]) -> Result<(), ListenerError> {
+        let mut tries = 0;
+        let all = loop {
+            match self.engine.read_held(partitions).await {
+                Ok(all) => break all,
+                Err(error) if tries < BEGIN_TRIES => {
+                    tries += 1;
+                    tracing::warn!(%error, "what is held of keys is not known; it is read again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        for (partition, held) in all {
+            if let Some(begin) = begins.iter_mut().find(|begin| begin.partition == partition) {
+                begin.held = Some(held);
+            }
+        }
+        Ok(())
+    }
+}
+
 async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition]) -> Result<Vec<Begin>, ListenerError> {
     let mut committed = consumer.committed(partitions).await?;
     let mut begins = Vec::with_capacity(partitions.len());
@@ -166,6 +191,7 @@ async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition])
                 offset: committed.offset,
                 metadata: committed.metadata.to_string(),
             }),
+            held: None,
         });
     }
     Ok(begins)

@@ -57,6 +57,7 @@ const ALL: &str = r#"
         elapsed_max = "none"
         topics = ["1m", "5m"]
         attempts_from_topics = 2
+        keep_key_order = true
         [handlers.dead_letters]
         topic = "graves"
         headers = ["spring", "connect"]
@@ -108,6 +109,7 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .slow_after(Duration::from_secs(2))
         .retry(retry)
         .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
+        .keep_key_order()
         .dead_letters(letters)
         .when_exhausted(Exhausted::Stop)
         .flood_guard(FloodGuard::new(10, 20, 3))

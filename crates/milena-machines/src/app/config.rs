@@ -181,8 +181,22 @@ pub struct RetryPolicy {
     pub tiers: Vec<i64>,
     /// How often a record from a retry topic is tried before it goes to the next.
     pub tier_attempts: u32,
+    /// Whether later records of a key overtake one that is in a retry topic.
+    pub ordering: RetryOrdering,
+    /// With [`RetryOrdering::FenceKey`], so many keys of a partition are held at most.
+    pub held_keys_max: usize,
     /// What follows when nothing is left to try.
     pub exhausted: Exhausted,
+}
+
+/// What becomes of the order of a key when one of its records is to be tried again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RetryOrdering {
+    /// Later records of the key overtake it. There is a retry topic for each delay.
+    #[default]
+    Overtake,
+    /// Later records of the key wait behind it, in one topic for all delays: see [`fence`](super::fence).
+    FenceKey,
 }
 
 impl RetryPolicy {
@@ -202,6 +216,8 @@ impl Default for RetryPolicy {
             elapsed_ms_max: None,
             tiers: vec![],
             tier_attempts: 1,
+            ordering: RetryOrdering::Overtake,
+            held_keys_max: 10_000,
             exhausted: Exhausted::Stop,
         }
     }
@@ -292,6 +308,8 @@ pub enum ConfigError {
     },
     #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
     AtMostOnceRetries { handler: usize, what: &'static str },
+    #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
+    NoKeyOrder { handler: usize, why: &'static str },
 }
 
 impl WorkConfig {
@@ -366,6 +384,22 @@ impl WorkConfig {
         if let Some(flood) = handler.flood {
             at_least(&place, "the window of the flood guard", i64::from(flood.window), 1)?;
             at_least(&place, "consecutive", i64::from(flood.consecutive), 1)?;
+        }
+        if retry.ordering == RetryOrdering::FenceKey {
+            at_least(
+                &place,
+                "held_keys_max",
+                i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX),
+                1,
+            )?;
+            if handler.order != Order::Key {
+                let why = "its records are not in the order of keys";
+                return Err(ConfigError::NoKeyOrder { handler: index, why });
+            }
+            if retry.tiers.is_empty() {
+                let why = "no delays are given after which they are tried again";
+                return Err(ConfigError::NoKeyOrder { handler: index, why });
+            }
         }
         if self.delivery == Delivery::AtMostOnce {
             let error = |what| Err(ConfigError::AtMostOnceRetries { handler: index, what });

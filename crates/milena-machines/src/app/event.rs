@@ -26,6 +26,8 @@ pub enum Role {
         index: u8,
         delay_ms: i64,
     },
+    /// What waits so that keys stay in order: see [`fence`](super::fence).
+    Held,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +109,8 @@ pub enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublishResult {
     Acked,
+    /// So too, and where it is. What is held needs that.
+    AckedAt(i64),
     Failed,
 }
 
@@ -132,6 +136,13 @@ pub enum Publish {
         due_ms: i64,
         attempts: u32,
         first_failed_ms: i64,
+    },
+    /// The record itself, to the held topic, in the partition that has the number of its own.
+    Held {
+        /// Not before this; without it, as soon as it is its turn.
+        due_ms: Option<i64>,
+        attempts: u32,
+        first_failed_ms: Option<i64>,
     },
     /// The record itself, to the dead letters.
     DeadLetter {
@@ -171,6 +182,9 @@ pub enum Action {
         record: RecordId,
         what: Publish,
     },
+    /// Ask what is committed for the partitions of the held topic that have the numbers of these, and tell
+    /// [`Work::handle_held_committed`](super::Work::handle_held_committed). It is asked again anyway.
+    AskHeld(Vec<PartitionId>),
     /// There is at most one under way for each source.
     Commit {
         source: SourceId,

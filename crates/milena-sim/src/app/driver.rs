@@ -17,6 +17,7 @@ use super::{
 };
 use crate::Mutation;
 
+mod held;
 mod mistakes;
 
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(super) struct Instance {
     pub(super) held: BTreeMap<usize, Held>,
     /// What is in a handler.
     runs: BTreeMap<RecordId, Run>,
+    /// Where records come from.
+    arrived: BTreeMap<RecordId, (usize, PartitionId, i64)>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
@@ -99,6 +102,7 @@ impl Instance {
             Ok(work) => work,
             Err(error) => return world.checks.fail(error.to_string()),
         };
+        self.transaction.give_up(world);
         *self = Self {
             life: Some(life),
             work: Some(work),
@@ -136,6 +140,7 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
+            Some(_) if world.plan.is_fencing() => Role::Held,
             Some(tier) => Role::Tier {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],
@@ -166,6 +171,7 @@ impl Instance {
                 unacked: false,
             },
         );
+        self.read_held(world, partition, id);
     }
 
     pub(super) fn revoking(&mut self, world: &mut World, partition: usize) {
@@ -216,6 +222,7 @@ impl Instance {
                     }
                 }
             }
+            Event::HeldAnswered(_, ids) => self.held_answered(world, &ids),
             Event::Window(_) => self.window(world, life),
             Event::TransactionEnds(_, ending) => self.transaction_ended(world, life, ending.committed),
             Event::Operator(_) => {
@@ -286,7 +293,9 @@ impl Instance {
                 payload: record,
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(_) => {}
+                Accepted::Taken(record) => {
+                    self.arrived.insert(record, (fetched.partition, held.id, offset));
+                }
                 Accepted::Finished if world.checks.is_settled(fetched.partition, offset) => {}
                 Accepted::Finished => world.checks.fail(format!("offset {offset} counts as done and is not")),
                 Accepted::Stale => return,
@@ -320,10 +329,12 @@ impl Instance {
         });
         match outcome {
             Outcome::Done => {
-                world.checks.effect(run.data.id);
+                world.checks.effect(&world.plan, &world.cluster, &run.data);
                 self.settle(world, &run);
             }
-            Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => world.checks.effect(run.data.id),
+            Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => {
+                world.checks.effect(&world.plan, &world.cluster, &run.data);
+            }
             Outcome::Failed(Failure::Retry) => world.checks.failed(now, &world.plan, &run),
             Outcome::RetryAfter { .. } => world.checks.asked_for_later(now, &run),
             _ => {}
@@ -356,16 +367,12 @@ impl Instance {
         let Some(run) = self.publishing.get(&publishing.record).cloned() else {
             return;
         };
+        let mut result = PublishResult::Failed;
         if publishing.acked {
-            write(world, &run, publishing.what);
+            result = write(world, &run, publishing.what);
             self.settle(world, &run);
             self.publishing.remove(&publishing.record);
         }
-        let result = if publishing.acked {
-            PublishResult::Acked
-        } else {
-            PublishResult::Failed
-        };
         if let Some(work) = &mut self.work {
             work.handle_published(now, publishing.record, result);
         }
@@ -385,6 +392,9 @@ impl Instance {
             let room = world.plan.in_flight_max.saturating_sub(self.in_flight);
             let max = room.min(1 + world.random.below(8) as usize);
             if work.poll_dispatch(now, max, &mut dispatched).is_none() {
+                if work.has_action() {
+                    continue;
+                }
                 break;
             }
             self.last_call += 1;
@@ -470,6 +480,7 @@ impl Instance {
             Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
+            Action::AskHeld(ids) => self.ask_held(world, life, ids),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
             Action::Cancel(record) => self.cancelled(world, record),
             Action::Released(id) => self.released(world, life, id),
@@ -524,6 +535,9 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
+        if matches!(what, Publish::Held { .. }) {
+            self.diverted(life, record);
+        }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
             return self.write_in_transaction(world, record, what);
         }
@@ -534,12 +548,14 @@ impl Instance {
                 .fail(format!("{record:?} is to be published and did not run"));
         };
         if world.plan.mutation == Some(Mutation::DeadLettersUnawaited) {
-            if acked {
-                write(world, &run, what);
-            }
+            let result = if acked {
+                write(world, &run, what)
+            } else {
+                PublishResult::AckedAt(0)
+            };
             self.settle_unchecked(world, &run);
             if let Some(work) = &mut self.work {
-                work.handle_published(world.queue.now(), record, PublishResult::Acked);
+                work.handle_published(world.queue.now(), record, result);
             }
             return;
         }
@@ -629,6 +645,9 @@ impl Instance {
             if status.is_some_and(|status| status.records > 0) {
                 return Err(at("still has work"));
             }
+            if work.fenced_keys(held.id) > 0 {
+                return Err(at("still has keys that are fenced"));
+            }
         }
         let status = work.status();
         if (
@@ -645,11 +664,33 @@ impl Instance {
     }
 }
 
+/// What is written of a record that is held.
+pub(super) fn held_record(run: &Run, what: Publish) -> Record {
+    let retry = match what {
+        Publish::Held {
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => Some(RetryInfo {
+            attempts,
+            due_ms,
+            first_failed_ms,
+        }),
+        _ => None,
+    };
+    Record { retry, ..run.data }
+}
+
 /// A record is written to another topic, or what its handler wrote is.
-pub(super) fn write(world: &mut World, run: &Run, what: Publish) {
+pub(super) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
     match what {
         Publish::Emitted => {}
-        Publish::DeadLetter { .. } => world.checks.died(run.data.id),
+        Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
+        Publish::Held { .. } => {
+            let partition = world.plan.partitions + run.data.origin;
+            let offset = world.cluster.append(partition, held_record(run, what));
+            return PublishResult::AckedAt(offset);
+        }
         Publish::Tier {
             index,
             due_ms,
@@ -669,6 +710,7 @@ pub(super) fn write(world: &mut World, run: &Run, what: Publish) {
             world.cluster.append(partition, record);
         }
     }
+    PublishResult::Acked
 }
 
 /// A commit reaches the group.

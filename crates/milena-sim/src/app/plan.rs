@@ -4,7 +4,7 @@ use milena_machines::{
     Random,
     app::{
         BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
-        Order, RateConfig, ReplayBound, RetryPolicy, WorkConfig,
+        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WorkConfig,
     },
 };
 
@@ -60,9 +60,20 @@ impl Plan {
         &self.handler().retry.tiers
     }
 
-    /// All topics have as many partitions as the main one; after it come the retry topics.
+    /// All topics have as many partitions as the main one; after it come the retry topics, or the one for what is held.
     pub(super) fn logs(&self) -> usize {
-        self.partitions * (1 + self.tiers().len())
+        let topics = if self.is_fencing() { 1 } else { self.tiers().len() };
+        self.partitions * (1 + topics)
+    }
+
+    /// Whether keys stay in order through retries.
+    pub(super) fn is_fencing(&self) -> bool {
+        self.handler().retry.ordering == RetryOrdering::FenceKey
+    }
+
+    /// The partition with what is held for a main one.
+    pub(super) fn held_of(&self, partition: usize) -> Option<usize> {
+        (self.is_fencing() && partition < self.partitions).then_some(self.partitions + partition)
     }
 }
 
@@ -78,8 +89,10 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         probes: 1 + random.below(3) as u32,
         ..BreakerConfig::default()
     }];
+    let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
+    let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
     let handler = HandlerConfig {
-        order: [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize],
+        order,
         null_key: [NullKey::Unordered, NullKey::Serial][random.below(2) as usize],
         limits: limits(random),
         concurrency: (random.below(3) == 0).then(|| 1 + random.below(6) as u32),
@@ -99,6 +112,12 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
             max_ms: 1_000,
             tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
             tier_attempts: 1 + random.below(2) as u32,
+            ordering: if is_fencing {
+                RetryOrdering::FenceKey
+            } else {
+                RetryOrdering::Overtake
+            },
+            held_keys_max: [1, 2, 10_000][random.below(3) as usize],
             exhausted: Exhausted::DeadLetter,
             ..RetryPolicy::default()
         },

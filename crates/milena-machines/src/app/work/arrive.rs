@@ -40,7 +40,16 @@ impl<T: Keyed> Work<T> {
         let (handler, role) = (found.handler, found.role);
         let record = self.lanes.insert(partition.index, offset, bytes, payload);
         self.count_in(now_ms, partition.index, handler, bytes);
-        if role == Role::Main && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
+        if role == Role::Held {
+            let first_ms = self
+                .handler(handler)
+                .and_then(|handler| handler.config.retry.tiers.first().copied());
+            let due_ms = retry.and_then(|retry| retry.due_ms);
+            let due_ms = due_ms.map(|_| tier::due_ms(now_ms, first_ms.unwrap_or(0), retry));
+            self.accept_held(record.index, tier::history(now_ms, retry), due_ms);
+        }
+        let is_tier = matches!(role, Role::Tier { .. });
+        if !is_tier && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
             self.lanes.enqueue(record.index);
         } else {
             self.stage_record(now_ms, partition.index, record.index, retry);

@@ -1,7 +1,7 @@
 //! Records go to their handlers.
 
 use super::{
-    super::{BreakerState, Dispatched, HandlerId, Keyed, PartitionId, RecordId},
+    super::{BreakerState, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering},
     Timer, Work,
 };
 
@@ -16,26 +16,34 @@ impl<T: Keyed> Work<T> {
         for _ in 0..self.handlers.len() {
             let id = HandlerId(self.turn as u16);
             self.turn = (self.turn + 1) % self.handlers.len();
-            if !self.lanes.has_ready(id) {
-                continue;
-            }
-            let (most, run_max) = self.how_many(now_ms, id, max);
-            if most == 0 {
-                continue;
-            }
-            let mut taken = std::mem::take(&mut self.taken);
-            taken.clear();
-            self.lanes.take(id, most, run_max, &mut taken);
-            for index in &taken {
-                self.hand_out(now_ms, *index, out);
-            }
-            self.taken = taken;
-            self.handed_out(now_ms, id, out.len() as u32);
-            if !out.is_empty() {
-                return Some(id);
+            // What is diverted makes room for what is behind it.
+            while self.lanes.has_ready(id) && self.take_ready(now_ms, id, max, out) {
+                if !out.is_empty() {
+                    return Some(id);
+                }
             }
         }
         None
+    }
+
+    /// Takes records for a handler; `false` if there are none that it may get.
+    fn take_ready(&mut self, now_ms: i64, id: HandlerId, max: usize, out: &mut Vec<Dispatched>) -> bool {
+        let (most, run_max) = self.how_many(now_ms, id, max);
+        if most == 0 {
+            return false;
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
+        self.lanes.take(id, most, run_max, &mut taken);
+        for index in &taken {
+            if !self.divert(now_ms, *index) {
+                self.hand_out(now_ms, *index, out);
+            }
+        }
+        let is_some = !taken.is_empty();
+        self.taken = taken;
+        self.handed_out(now_ms, id, out.len() as u32);
+        is_some
     }
 
     /// How many records a handler may get now, and how long runs may be.
@@ -83,7 +91,9 @@ impl<T: Keyed> Work<T> {
             self.timers.set(Timer::Handler(id.0), full_ms);
             return (0, 0);
         }
-        (most.min(batch.size), batch.size)
+        // What fails moves to the held topic alone: what follows it must not be in the same call.
+        let in_order = handler.config.retry.ordering == RetryOrdering::FenceKey;
+        (most.min(batch.size), if in_order { 1 } else { batch.size })
     }
 
     fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatched>) {

@@ -57,7 +57,14 @@ impl<T: Keyed> Work<T> {
         }
         let (index, partition, story) = (record.index, entry.partition, entry.story);
         match result {
-            PublishResult::Acked => {
+            // Where it is held is not known, so its key could not be kept in order.
+            PublishResult::Acked if matches!(story.publish, Some(Publish::Held { .. })) => {
+                self.not_published(now_ms, index, partition, story);
+            }
+            PublishResult::Acked | PublishResult::AckedAt(_) => {
+                if let (PublishResult::AckedAt(offset), Some(Publish::Held { .. })) = (result, story.publish) {
+                    self.held_at(now_ms, index, offset);
+                }
                 if story.publish_failures > 0 {
                     self.published_again(now_ms, partition);
                 }
@@ -153,6 +160,7 @@ impl<T: Keyed> Work<T> {
                 Some(Role::Tier { index, .. }) => Some(index),
                 _ => None,
             },
+            rounds: (role == Some(Role::Held)).then_some(entry.story.rounds),
             first_failed_ms,
         };
         let attempts = entry.story.attempts;
@@ -170,6 +178,13 @@ impl<T: Keyed> Work<T> {
                     first_failed_ms,
                 };
                 self.publish(index, what);
+            }
+            Decision::Hold { due_ms } => self.hold(now_ms, index, due_ms),
+            Decision::Round { due_ms } => {
+                entry.story.rounds = entry.story.rounds.saturating_add(1);
+                entry.story.in_place = 0;
+                self.totals.retries += 1;
+                self.park(now_ms, index, due_ms);
             }
             Decision::DeadLetter(why) => self.dead_letter(now_ms, index, why),
             Decision::Skip => {
@@ -215,7 +230,7 @@ impl<T: Keyed> Work<T> {
         self.put_back(now_ms, index);
     }
 
-    fn publish(&mut self, index: u32, what: Publish) {
+    pub(super) fn publish(&mut self, index: u32, what: Publish) {
         let Some(entry) = self.lanes.entry_mut(index) else {
             return;
         };
@@ -261,7 +276,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
+    pub(super) fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
         let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
             return;
         };

@@ -20,6 +20,8 @@ pub struct Totals {
     /// Tried again in their place.
     pub retries: u64,
     pub to_tiers: u64,
+    /// Written to the held topic.
+    pub held: u64,
     pub dead_letters: u64,
     /// Nothing was left to try, and the policy skips.
     pub given_up: u64,
@@ -118,6 +120,9 @@ impl<T: Keyed> Work<T> {
             State::InHandler => StallWhy::InHandler {
                 for_ms: now_ms.saturating_sub(story.since_ms),
                 attempt: story.attempts,
+            },
+            State::Parked if partition.role == Role::Held => StallWhy::NotDue {
+                until_ms: story.since_ms,
             },
             State::Parked => StallWhy::WaitsForRetry {
                 until_ms: story.since_ms,
