@@ -98,6 +98,7 @@ impl Engine {
                     begin: begin.position,
                     committed,
                 };
+                state.suspicions.retain(|(partition, _), _| *partition != begin.partition);
                 state.owned.insert(begin.partition, owned);
             }
         });

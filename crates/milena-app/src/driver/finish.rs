@@ -78,10 +78,16 @@ impl Engine {
                         let ms = millis(time).max(1);
                         (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
                     }
-                    Settled::Emit(emission) => {
-                        payload.held.replace(Some(Held::Emission(emission)));
-                        (Outcome::Emit, |metrics| &metrics.success)
-                    }
+                    Settled::Emit(emission) => match state.refusal(&payload.record) {
+                        Some(fault) => {
+                            payload.held.replace(Some(Held::Fault(Arc::clone(fault))));
+                            (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
+                        }
+                        None => {
+                            payload.held.replace(Some(Held::Emission(emission)));
+                            (Outcome::Emit, |metrics| &metrics.success)
+                        }
+                    },
                 };
                 count(counter);
                 outcome
@@ -115,6 +121,11 @@ impl Engine {
         }
     }
 
+    /// Whether somebody waits for what is written for a record.
+    pub(super) fn is_wanted(&self, record: RecordId) -> bool {
+        self.state().work.payload(record).is_some()
+    }
+
     /// Hands something to the publisher.
     pub(super) fn publish(&self, state: &State, record: RecordId, what: Publish) {
         let Some(payload) = state.work.payload(record) else {
@@ -126,6 +137,7 @@ impl Engine {
             source: payload.record.clone(),
             scope: Arc::clone(&payload.scope),
             held: payload.held.borrow().clone(),
+            beside: state.beside(&payload.record),
         };
         // The publisher ends only when the engine does.
         let _ = self.publisher.send(order);
@@ -135,9 +147,15 @@ impl Engine {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {
                 let counts = state.work.payload(record).is_some();
-                if result == PublishResult::Failed && self.is_transactional && counts {
+                let has_failed = matches!(result, PublishResult::Failed | PublishResult::Refused);
+                if has_failed && self.is_transactional && counts {
                     state.must_abort = true;
                     self.transactions.notify_one();
+                    state.work.handle_published(now_ms, record, PublishResult::Failed);
+                    continue;
+                }
+                if !self.is_transactional && result != PublishResult::Failed {
+                    state.forget_suspicion(record);
                 }
                 state.work.handle_published(now_ms, record, result);
             }

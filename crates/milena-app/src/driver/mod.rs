@@ -11,6 +11,7 @@ mod finish;
 mod held;
 mod payload;
 mod publisher;
+mod refused;
 mod setup;
 mod source;
 mod start;
@@ -29,7 +30,7 @@ use std::{
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, TopicPartition, WakeupHandle};
 use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
@@ -47,6 +48,7 @@ use crate::{
 use commands::SourceCommand;
 use held::HeldTopics;
 use publisher::PublishOrder;
+use refused::Suspicion;
 
 /// So many records go to lanes at once.
 const DISPATCH_MAX: usize = 256;
@@ -68,10 +70,16 @@ pub(crate) struct Engine {
     held: Option<HeldTopics>,
     /// Rings when it is asked which of them are free.
     held_asked: Notify,
+    /// Held by who is written, alone if it is suspected of what a batch was refused for.
+    alone: RwLock<()>,
     /// Rings when a transaction may have something to do.
     transactions: Notify,
     /// Whether what handlers emit can be written now; it always can without transactions.
     transaction_open: watch::Sender<bool>,
+    /// How many are about to write into the transaction that is open.
+    writing: AtomicUsize,
+    /// Rings when one of them has.
+    written: Notify,
     /// Rings when the engine has ended, or must.
     ended: Notify,
     state: Mutex<State>,
@@ -98,6 +106,8 @@ struct State {
     is_ending: bool,
     is_barrier: bool,
     is_barrier_wanted: bool,
+    /// Records whose output was refused.
+    suspicions: BTreeMap<(TopicPartition, i64), Suspicion>,
     /// Of these main partitions it is asked which keys are free.
     asked_held: Vec<PartitionId>,
     /// Who we are in the group of each source, as of the last records.
@@ -156,6 +166,7 @@ impl State {
             is_ending: false,
             is_barrier: false,
             is_barrier_wanted: false,
+            suspicions: BTreeMap::new(),
             asked_held: vec![],
             groups: vec![None; sources],
             is_closed: false,

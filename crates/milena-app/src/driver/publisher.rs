@@ -14,7 +14,10 @@ use milena_client::{
 use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
 use tokio::sync::mpsc;
 
-use super::{Engine, Held};
+use super::{
+    Engine, Held,
+    refused::{Beside, is_final},
+};
 use crate::{
     clock::millis,
     handler::{Fault, OutRecord, TopicScope},
@@ -26,9 +29,6 @@ use crate::{
     topics::{dead_letter_topic, held_topic, retry_topic},
 };
 
-/// Why a record is held that did not fail.
-const BEHIND: &str = "an earlier record of its key is being tried again";
-
 /// Something to be published for a record.
 pub(super) struct PublishOrder {
     pub(super) record: RecordId,
@@ -36,6 +36,7 @@ pub(super) struct PublishOrder {
     pub(super) source: ConsumerRecord,
     pub(super) scope: Arc<TopicScope>,
     pub(super) held: Option<Held>,
+    pub(super) beside: Beside,
 }
 
 /// The task. It ends with the engine.
@@ -73,35 +74,32 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     }
 }
 
-impl Engine {
-    /// Returns when a transaction is open, or none is needed.
-    async fn writable(&self) {
-        if *self.transaction_open.borrow() {
-            return;
-        }
-        let mut open = self.transaction_open.subscribe();
-        // It is closed only with the engine.
-        let _ = open.wait_for(|is_open| *is_open).await;
-    }
-}
-
 async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> PublishResult {
     let metrics = engine.metrics.get(order.scope.handler);
-    engine.writable().await;
+    let turn = engine.turn(order.beside).await;
     let written = match (&order.held, order.what) {
-        (Some(Held::Emission(emission)), Publish::Emitted) => emit(producer, emission).await.map(|()| None),
+        (Some(Held::Emission(emission)), Publish::Emitted) => {
+            let emitted = emit(engine, producer, order.record, emission).await;
+            emitted.map(|()| None)
+        }
         (_, Publish::Emitted) => Ok(None),
         (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
     };
+    drop(turn);
     if let Some(metrics) = metrics {
         count(metrics, order.what, written.is_ok());
     }
     match written {
         Ok(offset) => acked(engine, &order, offset).await,
+        // Its transaction was aborted meanwhile, or its partition is gone.
+        Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
         Err(error) => {
             let partition = order.source.topic_partition();
             tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
-                "could not write what a record needs to be done; its partition waits");
+                "could not write what a record needs to be done");
+            if is_final(&error) {
+                return engine.refuse(&order, error);
+            }
             PublishResult::Failed
         }
     }
@@ -143,12 +141,14 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
 }
 
 /// Writes all of it once, however many records wait for it.
-async fn emit(producer: &Producer, emission: &Emission) -> Result<(), SendError> {
+async fn emit(engine: &Engine, producer: &Producer, record: RecordId, emission: &Emission) -> Result<(), SendError> {
     let written = emission.written.get_or_try_init(|| async {
+        let writing = engine.begin_writing(record).await?;
         let mut deliveries = Vec::with_capacity(emission.records.len());
         for record in &emission.records {
             deliveries.push(enqueue(producer, record).await?);
         }
+        drop(writing);
         for delivery in deliveries {
             delivery.await?;
         }
@@ -202,25 +202,27 @@ async fn write_letter(
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
         }
     };
-    let sent = send_letter(producer, order, &route.policy, &letter, &topic).await;
+    let sent = send_letter(engine, producer, order, &letter, &topic).await;
     if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
         // With what was added the record is too large; the record is what matters.
         letter.failure.stack = None;
         letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        return send_letter(producer, order, &route.policy, &letter, &topic).await;
+        return send_letter(engine, producer, order, &letter, &topic).await;
     }
     sent
 }
 
 async fn send_letter(
+    engine: &Engine,
     producer: &Producer,
     order: &PublishOrder,
-    policy: &Policy,
     letter: &Letter,
     topic: &str,
 ) -> Result<Option<i64>, SendError> {
     let source = &order.source;
-    let written = letters::write(letter, &policy.dead_letters.schemes, source.headers());
+    let schemes = engine.routes.get(order.scope.handler);
+    let schemes = schemes.map_or(&[][..], |route| &route.policy.dead_letters.schemes);
+    let written = letters::write(letter, schemes, source.headers());
     let headers = headers(&written);
     let record = ProducerRecord {
         topic,
@@ -230,6 +232,7 @@ async fn send_letter(
         headers: &headers,
         timestamp: Some(source.timestamp()).filter(|timestamp| *timestamp >= 0),
     };
+    let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
         // The topic has fewer partitions than the one it belongs to.
         Err(SendError::NoSuchPartition { .. }) if !matches!(order.what, Publish::Held { .. }) => {
@@ -241,7 +244,22 @@ async fn send_letter(
         }
         taken => taken,
     };
+    drop(writing);
     taken?.await.map(|written| written.offset)
+}
+
+/// Why a record is where it is although no handler has failed with it.
+fn unhandled(what: Publish, policy: &Policy) -> String {
+    match what {
+        Publish::Held { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
+        Publish::DeadLetter {
+            why: DeadWhy::Breaker, ..
+        } => format!(
+            "a circuit breaker that its handler needs is open: {}",
+            policy.breakers.join(", ")
+        ),
+        _ => String::new(),
+    }
 }
 
 fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
@@ -279,9 +297,8 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         } => (attempts, Some(first_failed_ms), None),
         Publish::Emitted => (0, None, None),
     };
-    let is_behind = matches!(order.what, Publish::Held { due_ms: None, .. });
     let unhandled = || Failure {
-        reason: if is_behind { BEHIND.to_owned() } else { String::new() },
+        reason: unhandled(order.what, policy),
         ..Failure::default()
     };
     let failure = fault.map_or_else(unhandled, |fault| Failure {

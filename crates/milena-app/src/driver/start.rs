@@ -17,7 +17,7 @@ use milena_machines::app::{
     WorkConfig, tier_suffix,
 };
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, RwLock, mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
 
@@ -224,6 +224,9 @@ fn build(
     let engine = Arc::new(Engine {
         held: held_topics(parts)?,
         held_asked: Notify::new(),
+        alone: RwLock::new(()),
+        writing: AtomicUsize::new(0),
+        written: Notify::new(),
         clock: parts.clock.clone(),
         group: Arc::from(parts.settings.group.as_str()),
         instance: Arc::from(parts.settings.instance.as_str()),
@@ -375,6 +378,7 @@ fn breaker_config(breaker: Breaker) -> BreakerConfig {
         open_ms: millis(breaker.open),
         open_ms_max: millis(breaker.open_max),
         probes: breaker.probes,
+        when_open: breaker.when_open,
     }
 }
 

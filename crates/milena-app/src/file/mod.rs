@@ -34,7 +34,7 @@ pub use keys::{FileError, FileErrors};
 
 use crate::{
     App,
-    policy::{Breaker, Water},
+    policy::{Breaker, Water, WhenOpen},
     settings::{Limits, Settings},
 };
 use keys::{Keys, Size, shown};
@@ -209,6 +209,16 @@ fn read_breakers(keys: &Keys<'_>) -> BTreeMap<String, Breaker> {
         }
         if let Some(calls) = keys.get("probes") {
             breaker = breaker.probes(calls);
+        }
+        let when_open = keys.get_as("when_open", "\"pause\" or \"dead-letter\"", |value| {
+            match value.as_str()? {
+                "pause" => Some(WhenOpen::Pause),
+                "dead-letter" => Some(WhenOpen::DeadLetter),
+                _ => None,
+            }
+        });
+        if let Some(when_open) = when_open {
+            breaker = breaker.when_open(when_open);
         }
         keys.finish();
         breakers.insert(name.clone(), breaker);

@@ -33,6 +33,7 @@ const ALL: &str = r#"
         open = "10s"
         open_max = "1m"
         probes = 1
+        when_open = "dead-letter"
         [bulkheads]
         database = 4
         [[handlers]]
@@ -80,7 +81,8 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     let psp = psp
         .open(Duration::from_secs(10))
         .open_max(Duration::from_secs(60))
-        .probes(1);
+        .probes(1)
+        .when_open(WhenOpen::DeadLetter);
     assert_eq!(file.breakers.get("psp"), Some(&psp));
     assert_eq!(file.bulkheads.get("database"), Some(&4));
     let handler = file.handlers.first().unwrap();

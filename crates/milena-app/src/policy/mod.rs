@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use dead_letters::{DeadLetters, Exhausted};
 pub use milena_machines::app::{NullKey, Order, RetryOrdering};
-pub use resources::{Breaker, FloodGuard, Rate};
+pub use resources::{Breaker, FloodGuard, Rate, WhenOpen};
 pub use retry::Retry;
 
 /// High and low water: above the first, fetching pauses; at the second it goes on.
@@ -144,7 +144,7 @@ impl Policy {
     }
 
     /// The handler needs what this breaker guards: see `App::breaker`. While it is open the handler's partitions pause,
-    /// and nothing is lost, tried or sent to the dead letters.
+    /// and nothing is lost, tried or sent to the dead letters, unless the breaker says so: [`Breaker::when_open`].
     pub fn breaker(mut self, name: impl Into<String>) -> Self {
         self.breakers.push(name.into());
         self

@@ -259,3 +259,33 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
     .await;
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
+    let broker = TestBroker::start();
+    broker.create_topic("mails", 1);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let handler = {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async { Err::<(), &str>("no answer").map_err(Fault::dependency("smtp")) }
+        }
+    };
+    broker.produce("mails", 0, (0..100).map(|number: i32| number.to_string()));
+    let running = app(&broker)
+        .breaker("smtp", Breaker::default().when_open(WhenOpen::DeadLetter))
+        .on("mails", handler, |policy| policy.breaker("smtp").concurrency(10))
+        .start()
+        .await
+        .unwrap();
+    let dead = read(&broker, "mails.dlq", 1, 100).await;
+    let unhandled = dead.iter().filter(|dead| {
+        let reason = letters::read(dead.headers()).unwrap().failure.reason;
+        reason == "a circuit breaker that its handler needs is open: smtp"
+    });
+    assert!(unhandled.count() >= 80);
+    assert!(calls.load(Ordering::SeqCst) <= 20);
+    committed(&broker, GROUP, "mails", 0, 100).await;
+    running.stop().await.unwrap();
+}

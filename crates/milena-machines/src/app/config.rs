@@ -245,6 +245,17 @@ pub struct BreakerConfig {
     pub open_ms_max: i64,
     /// How many calls are tried before it closes again.
     pub probes: u32,
+    pub when_open: WhenOpen,
+}
+
+/// What becomes of records while a breaker is open that their handler needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenOpen {
+    /// They wait, and their partitions are not fetched.
+    #[default]
+    Pause,
+    /// They become dead letters without being handled.
+    DeadLetter,
 }
 
 impl Default for BreakerConfig {
@@ -256,6 +267,7 @@ impl Default for BreakerConfig {
             open_ms: 30_000,
             open_ms_max: 300_000,
             probes: 3,
+            when_open: WhenOpen::Pause,
         }
     }
 }
@@ -308,6 +320,8 @@ pub enum ConfigError {
     },
     #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
     AtMostOnceRetries { handler: usize, what: &'static str },
+    #[error("handler {handler}: its breaker makes dead letters while it is open, but the policy has none")]
+    NoDeadLetters { handler: usize },
     #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
     NoKeyOrder { handler: usize, why: &'static str },
 }
@@ -363,6 +377,13 @@ impl WorkConfig {
             }
         }
         let retry = &handler.retry;
+        let makes_letters = |id: &BreakerId| {
+            let breaker = self.breakers.get(usize::from(id.0));
+            breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
+        };
+        if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
+            return Err(ConfigError::NoDeadLetters { handler: index });
+        }
         at_least(&place, "concurrency", i64::from(handler.concurrency.unwrap_or(1)), 1)?;
         at_least(&place, "attempts", i64::from(retry.attempts), 1)?;
         at_least(&place, "tier_attempts", i64::from(retry.tier_attempts), 1)?;

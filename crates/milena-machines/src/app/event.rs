@@ -112,6 +112,8 @@ pub enum PublishResult {
     /// So too, and where it is. What is held needs that.
     AckedAt(i64),
     Failed,
+    /// It can never be written. If its handler emitted it, the record has failed for good.
+    Refused,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +161,8 @@ pub enum DeadWhy {
     Attempts,
     /// It failed for longer than is allowed.
     Elapsed,
+    /// A breaker that its handler needs is open, and does not let records wait.
+    Breaker,
 }
 
 /// Up to where a partition is done.

@@ -535,7 +535,7 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
-        if matches!(what, Publish::Held { .. }) {
+        if matches!(what, Publish::Held { .. } | Publish::DeadLetter { .. }) {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {

@@ -4,7 +4,7 @@ use milena_machines::{
     Random,
     app::{
         BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
-        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WorkConfig,
+        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WorkConfig,
     },
 };
 
@@ -87,6 +87,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         open_ms: 300 + random.below(2_000) as i64,
         open_ms_max: 5_000,
         probes: 1 + random.below(3) as u32,
+        when_open: [WhenOpen::Pause, WhenOpen::Pause, WhenOpen::DeadLetter][random.below(3) as usize],
         ..BreakerConfig::default()
     }];
     let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];

@@ -1,7 +1,7 @@
 //! Records go to their handlers.
 
 use super::{
-    super::{BreakerState, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering},
+    super::{BreakerState, DeadWhy, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering},
     Timer, Work,
 };
 
@@ -63,6 +63,9 @@ impl<T: Keyed> Work<T> {
             let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) else {
                 continue;
             };
+            if breaker.turns_away() {
+                continue;
+            }
             if breaker.available() == 0 && breaker.state() == BreakerState::Open {
                 breaker.note_not_permitted();
             }
@@ -94,6 +97,35 @@ impl<T: Keyed> Work<T> {
         // What fails moves to the held topic alone: what follows it must not be in the same call.
         let in_order = handler.config.retry.ordering == RetryOrdering::FenceKey;
         (most.min(batch.size), if in_order { 1 } else { batch.size })
+    }
+
+    /// Whether a record that was taken is not for its handler now.
+    fn divert(&mut self, now_ms: i64, index: u32) -> bool {
+        // What must stay in order does so too when it is turned away.
+        self.is_fencing && self.fence_off(now_ms, index) || self.turns_away && self.turn_away(now_ms, index)
+    }
+
+    /// While a breaker is open that makes dead letters, they are made of what its handlers would get.
+    fn turn_away(&mut self, now_ms: i64, index: u32) -> bool {
+        let Some(place) = self.lanes.entry(index).map(|entry| entry.partition) else {
+            return false;
+        };
+        let Some(partition) = self.partitions.get_mut(place).and_then(Option::as_mut) else {
+            return false;
+        };
+        let Some(handler) = self.handlers.get(usize::from(partition.handler.0)) else {
+            return false;
+        };
+        for id in &handler.config.breakers {
+            let breaker = self.breakers.get_mut(usize::from(id.0));
+            if let Some(breaker) = breaker.filter(|breaker| breaker.turns_away()) {
+                breaker.note_not_permitted();
+                partition.commit.touched = true;
+                self.dead_letter(now_ms, index, DeadWhy::Breaker);
+                return true;
+            }
+        }
+        false
     }
 
     fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatched>) {

@@ -46,10 +46,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// Whether a record that was taken is not for its handler now: it goes to the held topic, or is there and not due.
-    pub(super) fn divert(&mut self, now_ms: i64, index: u32) -> bool {
-        if !self.is_fencing {
-            return false;
-        }
+    pub(super) fn fence_off(&mut self, now_ms: i64, index: u32) -> bool {
         let Some(entry) = self.lanes.entry(index) else {
             return false;
         };

@@ -70,7 +70,16 @@ impl<T: Keyed> Work<T> {
                 }
                 self.complete(now_ms, index);
             }
-            PublishResult::Failed => self.not_published(now_ms, index, partition, story),
+            PublishResult::Refused if story.publish == Some(Publish::Emitted) => {
+                if story.publish_failures > 0 {
+                    self.published_again(now_ms, partition);
+                }
+                let handler = self.at(partition).map(|partition| partition.handler);
+                if let Some(handler) = handler {
+                    self.failed(now_ms, index, handler, Failure::Poison);
+                }
+            }
+            PublishResult::Failed | PublishResult::Refused => self.not_published(now_ms, index, partition, story),
         }
         self.check_barrier();
     }
@@ -195,7 +204,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadWhy) {
+    pub(super) fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadWhy) {
         let Some(entry) = self.lanes.entry(index) else { return };
         let (story, partition) = (entry.story, entry.partition);
         let flood = self.at_mut(partition).and_then(|partition| partition.flood.as_mut());

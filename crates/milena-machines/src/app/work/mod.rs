@@ -23,7 +23,7 @@ pub use watch::{PartitionStatus, Totals, WorkStatus};
 
 use super::{
     Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, RetryOrdering,
-    WorkConfig,
+    WhenOpen, WorkConfig,
     breaker::Breaker,
     bulkhead::Bulkhead,
     fence::Fence,
@@ -84,6 +84,8 @@ pub struct Work<T> {
     fences: BTreeMap<TopicPartition, Fence>,
     /// Whether any handler needs them.
     is_fencing: bool,
+    /// Whether any breaker makes dead letters while it is open.
+    turns_away: bool,
     timers: Timers<Timer>,
     actions: VecDeque<Action>,
     /// How large the map of a commit may be.
@@ -121,6 +123,10 @@ impl<T: Keyed> Work<T> {
                 .handlers
                 .iter()
                 .any(|handler| handler.retry.ordering == RetryOrdering::FenceKey),
+            turns_away: config
+                .breakers
+                .iter()
+                .any(|breaker| breaker.when_open == WhenOpen::DeadLetter),
             timers: Timers::default(),
             actions: VecDeque::new(),
             room: Room {

@@ -146,10 +146,13 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    /// A breaker of the handler that is open.
+    /// A breaker of the handler that is open, so that records wait.
     pub(super) fn open_breaker(&self, handler: HandlerId) -> Option<BreakerId> {
         let breakers = &self.handler(handler)?.config.breakers;
-        let is_open = |id: &&BreakerId| self.breaker(**id).is_some_and(|it| it.state() == BreakerState::Open);
+        let is_open = |id: &&BreakerId| {
+            self.breaker(**id)
+                .is_some_and(|it| it.state() == BreakerState::Open && !it.turns_away())
+        };
         breakers.iter().find(is_open).copied()
     }
 

@@ -56,7 +56,7 @@ impl Instance {
         }
     }
 
-    /// A record that goes to the held topic without having been handled.
+    /// A record that goes to the held topic or to the dead letters without having been handled.
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let (Some(&(partition, id, offset)), Some(data)) = (self.arrived.get(&record), work.payload(record)) else {
