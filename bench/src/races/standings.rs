@@ -8,7 +8,7 @@ use crate::figures::{median, number};
 pub trait Racer: Copy + Eq + 'static {
     /// In the order in which they are shown.
     const ALL: &'static [Self];
-    const OURS: Self;
+    const OURS: &'static [Self];
     /// The least that the work can cost, which is nobody's client.
     const RAW: Option<Self>;
 
@@ -16,7 +16,7 @@ pub trait Racer: Copy + Eq + 'static {
 
     /// Whether it is somebody else's client.
     fn is_peer(self) -> bool {
-        self != Self::OURS && Some(self) != Self::RAW
+        !Self::OURS.contains(&self) && Some(self) != Self::RAW
     }
 }
 
@@ -49,7 +49,7 @@ impl<R: Racer> Standings<R> {
 
     pub fn add(&mut self, racer: R, values: Vec<f64>) {
         let shown: Vec<String> = values.iter().map(|value| format!("{:>10}", number(*value))).collect();
-        eprintln!("  {:<12} {}", racer.name(), shown.join(" "));
+        eprintln!("  {:<13} {}", racer.name(), shown.join(" "));
         self.runs.push((racer, values));
     }
 
@@ -70,14 +70,16 @@ impl<R: Racer> Standings<R> {
             }
             text.push('\n');
         }
-        for (place, bar) in bars {
-            self.show_bar(&mut text, *place, *bar);
+        for racer in R::OURS.iter().copied().filter(|racer| self.has(*racer)) {
+            for (place, bar) in bars {
+                self.show_bar(&mut text, racer, *place, *bar);
+            }
         }
         text
     }
 
-    fn show_bar(&self, text: &mut String, place: usize, bar: Bar) {
-        let ours = self.median(R::OURS, place);
+    fn show_bar(&self, text: &mut String, racer: R, place: usize, bar: Bar) {
+        let ours = self.median(racer, place);
         let (beside, wanted, is_met): (Option<R>, String, Check) = match bar {
             Bar::AtLeast(limit) => (None, format!("≥ {limit}"), |ours, limit| ours >= limit),
             Bar::AtMost(limit) => (None, format!("≤ {limit}"), |ours, limit| ours <= limit),
@@ -116,11 +118,11 @@ impl<R: Racer> Standings<R> {
             true => "met",
             false => "MISSED",
         };
-        let (name, beside) = (self.figures[place], beside.map_or("", R::name));
+        let (name, who, beside) = (self.figures[place], racer.name(), beside.map_or("", R::name));
         let (ours, theirs, ratio) = (number(ours), number(theirs), number(ours / theirs));
         let _ = writeln!(
             text,
-            "  {name:<16} ours {ours:>8}  {beside:<10} {theirs:>8}  ratio {ratio:>7}  {wanted:<24} {verdict}"
+            "  {name:<16} {who:<13} {ours:>8}  {beside:<10} {theirs:>8}  ratio {ratio:>7}  {wanted:<24} {verdict}"
         );
     }
 

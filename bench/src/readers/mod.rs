@@ -11,6 +11,7 @@ mod watch;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 
 pub use tally::unix_nanos;
 pub use watch::{Watch, watch};
@@ -20,6 +21,8 @@ use crate::{child::Started, programs::Programs, races::Racer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Reader {
     Ours,
+    /// The same with `milena.io=runtime`.
+    OursRuntime,
     /// One blocking socket, one Fetch after the other, checksums, and a walk over every record: the line to come close to.
     Raw,
     Librdkafka,
@@ -31,18 +34,20 @@ pub enum Reader {
 impl Racer for Reader {
     const ALL: &'static [Self] = &[
         Self::Ours,
+        Self::OursRuntime,
         Self::Raw,
         Self::Librdkafka,
         Self::Krafka,
         Self::Franz,
         Self::Java,
     ];
-    const OURS: Self = Self::Ours;
+    const OURS: &'static [Self] = &[Self::Ours, Self::OursRuntime];
     const RAW: Option<Self> = Some(Self::Raw);
 
     fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::OursRuntime => "ours-runtime",
             Self::Raw => "raw loop",
             Self::Librdkafka => "librdkafka",
             Self::Krafka => "krafka",
@@ -86,7 +91,9 @@ pub fn start(reader: Reader, job: &Job, programs: &Programs) -> Result<Started> 
         Reader::Java => programs.java("Consume")?,
         _ => {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(["read", &format!("{reader:?}").to_lowercase()]);
+            command
+                .arg("read")
+                .args(reader.to_possible_value().map(|value| value.get_name().to_owned()));
             command
         }
     };
@@ -97,7 +104,8 @@ pub fn start(reader: Reader, job: &Job, programs: &Programs) -> Result<Started> 
 /// The whole life of a child process that is written in Rust.
 pub fn read(reader: Reader, job: &Job) -> Result<()> {
     match reader {
-        Reader::Ours => ours::read(job),
+        Reader::Ours => ours::read(job, "thread"),
+        Reader::OursRuntime => ours::read(job, "runtime"),
         Reader::Raw => raw_loop::read(job),
         Reader::Librdkafka => librdkafka::read(job),
         Reader::Krafka => krafka::read(job),

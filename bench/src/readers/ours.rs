@@ -11,11 +11,14 @@ use super::{
     tally::{PATIENCE, Tally},
 };
 
-pub fn read(job: &Job) -> Result<()> {
+/// `io` is where its connections for records live.
+pub fn read(job: &Job, io: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut tally = Tally::start(job);
-        let mut config = ConsumerConfig::builder(&job.address).set("auto.offset.reset", "earliest");
+        let mut config = ConsumerConfig::builder(&job.address)
+            .set("auto.offset.reset", "earliest")
+            .set("milena.io", io);
         if job.poll_records > 0 {
             config = config.max_poll_records(job.poll_records);
         }

@@ -12,6 +12,7 @@ mod values;
 use std::{path::PathBuf, process::Command};
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 
 pub use values::VALUES_BYTES;
 
@@ -20,6 +21,8 @@ use crate::{child::Started, programs::Programs, races::Racer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Writer {
     Ours,
+    /// The same with `milena.io=runtime`.
+    OursRuntime,
     Librdkafka,
     Krafka,
     Franz,
@@ -27,13 +30,21 @@ pub enum Writer {
 }
 
 impl Racer for Writer {
-    const ALL: &'static [Self] = &[Self::Ours, Self::Librdkafka, Self::Krafka, Self::Franz, Self::Java];
-    const OURS: Self = Self::Ours;
+    const ALL: &'static [Self] = &[
+        Self::Ours,
+        Self::OursRuntime,
+        Self::Librdkafka,
+        Self::Krafka,
+        Self::Franz,
+        Self::Java,
+    ];
+    const OURS: &'static [Self] = &[Self::Ours, Self::OursRuntime];
     const RAW: Option<Self> = None;
 
     fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::OursRuntime => "ours-runtime",
             Self::Librdkafka => "librdkafka",
             Self::Krafka => "krafka",
             Self::Franz => "franz-go",
@@ -101,7 +112,9 @@ pub fn start(writer: Writer, job: &Job, programs: &Programs) -> Result<Started> 
         Writer::Java => programs.java("Produce")?,
         _ => {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(["write", &format!("{writer:?}").to_lowercase()]);
+            command
+                .arg("write")
+                .args(writer.to_possible_value().map(|value| value.get_name().to_owned()));
             command
         }
     };
@@ -112,7 +125,8 @@ pub fn start(writer: Writer, job: &Job, programs: &Programs) -> Result<Started> 
 /// The whole life of a child process that is written in Rust.
 pub fn write(writer: Writer, job: &Job) -> Result<()> {
     match writer {
-        Writer::Ours => ours::write(job),
+        Writer::Ours => ours::write(job, "thread"),
+        Writer::OursRuntime => ours::write(job, "runtime"),
         Writer::Librdkafka => librdkafka::write(job),
         Writer::Krafka => krafka::write(job),
         Writer::Franz | Writer::Java => bail!("{} is a program of its own", writer.name()),

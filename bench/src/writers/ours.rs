@@ -10,12 +10,15 @@ use milena_client::{
 
 use super::{Job, tally::Tally, values::Values};
 
-pub fn write(job: &Job) -> Result<()> {
+/// `io` is where its connections for records live.
+pub fn write(job: &Job, io: &str) -> Result<()> {
     let values = Values::read(job)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut tally = Tally::start(job);
-        let mut config = ProducerConfig::builder(&job.address).set("compression.type", &job.codec);
+        let mut config = ProducerConfig::builder(&job.address)
+            .set("compression.type", &job.codec)
+            .set("milena.io", io);
         if job.is_tuned() {
             config = config.batch_size(100_000);
         }

@@ -1,7 +1,8 @@
 //! The one background thread of the process, and its clock.
 //!
-//! All connections of all clients live on it, so that heartbeats go on whatever the application's own executor does. It
-//! only waits, copies bytes and decides; nothing that takes long may run here.
+//! All connections of all clients live on it, so that heartbeats go on whatever the application's own executor does; but
+//! for those that carry records, if `milena.io` says so. It only waits, copies bytes and decides; nothing that takes long
+//! may run here.
 
 use std::{
     future::Future,
@@ -14,6 +15,8 @@ use tokio::{
     task::AbortHandle,
     time::{Instant, Sleep},
 };
+
+use crate::config::RecordsIo;
 
 /// Threads that may look up host names at once. Such a look-up blocks, so it cannot run on the thread itself.
 const LOOKUPS_MAX: usize = 8;
@@ -70,6 +73,18 @@ impl Io {
         Ok(Self { handle })
     }
 
+    /// The runtime that the caller is on, if connections for records are to live there.
+    pub(crate) fn of_records(place: RecordsIo) -> Result<Option<Self>, StartIoError> {
+        let handle = match place {
+            RecordsIo::Thread => return Ok(None),
+            RecordsIo::Runtime => Handle::try_current(),
+        };
+        handle.map(|handle| Some(Self { handle })).map_err(|_| StartIoError {
+            why: "milena.io=runtime needs a tokio runtime: make the client on one, or leave milena.io at thread"
+                .to_owned(),
+        })
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.handle.spawn(task).abort_handle()
     }
@@ -95,7 +110,7 @@ fn start_thread() -> std::io::Result<Handle> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot start the thread for network IO: {why}")]
+#[error("cannot start network IO: {why}")]
 pub(crate) struct StartIoError {
     pub(crate) why: String,
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
     AutoOffsetReset, ClientKind, ConfigErrors, ConfigMap, ConsumerConfigBuilder, DeserializerName, GroupProtocol,
-    IsolationLevel, MetadataRecovery, Note, Profile, ServerAddress, Setting, checks, resolve::Resolver,
+    IsolationLevel, MetadataRecovery, Note, Profile, RecordsIo, ServerAddress, Setting, checks, resolve::Resolver,
 };
 
 /// The configuration of a consumer, checked: every field has Kafka's name, type and default, but for what
@@ -73,6 +73,8 @@ pub struct ConsumerConfig {
     pub check_crcs: bool,
     /// `milena.fetch.buffer.bytes`: all that is fetched and not yet handed out, decompressed bytes included.
     pub fetch_buffer_bytes: usize,
+    /// `milena.io`
+    pub io: RecordsIo,
     /// `milena.profile`: the fields above have what it says already.
     pub profile: Option<Profile>,
 
@@ -167,6 +169,7 @@ impl ConsumerConfig {
             max_partition_fetch_bytes: settings.read("max.partition.fetch.bytes"),
             check_crcs: settings.read("check.crcs"),
             fetch_buffer_bytes: settings.read("milena.fetch.buffer.bytes"),
+            io: settings.read("milena.io"),
             profile: settings.read_optional("milena.profile"),
 
             default_api_timeout_ms: settings.read("default.api.timeout.ms"),

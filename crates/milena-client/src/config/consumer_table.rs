@@ -91,6 +91,11 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         alias(&[kilobytes("queued.max.messages.kbytes")]),
         about("How many bytes the consumer holds that were fetched and not yet handed out, all partitions together, \
                decompressed ones included. One batch always has room.");
+    "milena.io" String = "thread", medium, allowed(RECORDS_IO),
+        about("Where the connections live that carry records. thread: on a thread of their own, which goes on whatever \
+               the application does. runtime: on the tokio runtime on which the client was made, which must stay; \
+               single records come and go sooner and cost less, but wait while that runtime is kept busy. Heartbeats \
+               stay on the thread.");
     "milena.profile" String, medium, allowed(PROFILES),
         about("Defaults for a purpose. throughput: fetch.min.bytes 1048576, fetch.max.wait.ms 500, max.poll.records \
                1000, max.partition.fetch.bytes 1048576. latency: 1, 50, 100, 262144. What is set on its own wins.");
@@ -142,6 +147,7 @@ pub(super) const RECORDING_LEVELS: Allowed = OneOf(&["INFO", "DEBUG", "TRACE"]);
 pub(super) const SECURITY_PROTOCOLS: Allowed = OneOfInAnyCase(&["SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"]);
 const ACKNOWLEDGEMENT_MODES: Allowed = OneOf(&["implicit", "explicit"]);
 const ACQUIRE_MODES: Allowed = OneOf(&["batch_optimized", "record_limit"]);
+pub(super) const RECORDS_IO: Allowed = OneOf(&["thread", "runtime"]);
 const PROFILES: Allowed = OneOf(&["throughput", "latency"]);
 
 pub(super) const NO_SECURITY: &str = "TLS and SASL are not supported yet; use a PLAINTEXT listener of the broker";

@@ -59,5 +59,5 @@ pub use producer_types::{Acks, PartitionerName};
 pub use time::{TimeError, parse_time};
 pub use types::{
     AssignorName, AutoOffsetReset, DeserializerName, GroupProtocol, IsolationLevel, MetadataRecovery, Profile,
-    ServerAddress,
+    RecordsIo, ServerAddress,
 };

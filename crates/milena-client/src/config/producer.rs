@@ -6,7 +6,7 @@ use milena_wire::compression::{Codec, Compression};
 
 use super::{
     Acks, ClientKind, ConfigErrors, ConfigMap, MetadataRecovery, Note, PartitionerName, ProducerConfigBuilder,
-    ServerAddress, Setting, consumer::read_buffer, producer_checks, resolve::Resolver,
+    RecordsIo, ServerAddress, Setting, consumer::read_buffer, producer_checks, resolve::Resolver,
 };
 
 /// The configuration of a producer, checked: every field has Kafka's name, type and default, but for what
@@ -97,6 +97,8 @@ pub struct ProducerConfig {
     pub metadata_recovery: MetadataRecovery,
     /// `metadata.recovery.rebootstrap.trigger.ms`
     pub metadata_recovery_rebootstrap_trigger_ms: i64,
+    /// `milena.io`
+    pub io: RecordsIo,
     /// `metrics.num.samples`
     pub metrics_num_samples: u32,
     /// `metrics.sample.window.ms`
@@ -175,6 +177,7 @@ impl ProducerConfig {
             metadata_max_idle_ms: settings.read("metadata.max.idle.ms"),
             metadata_recovery: settings.read("metadata.recovery.strategy"),
             metadata_recovery_rebootstrap_trigger_ms: settings.read("metadata.recovery.rebootstrap.trigger.ms"),
+            io: settings.read("milena.io"),
             metrics_num_samples: settings.read("metrics.num.samples"),
             metrics_sample_window_ms: settings.read("metrics.sample.window.ms"),
 

@@ -6,7 +6,7 @@ use super::{
     ConfigType, Definition,
     consumer_table::{
         DNS_LOOKUPS, INTERCEPTORS_IN_CODE, NO_CLASSES, NO_REVERSE_LOOKUP, NO_SECURITY, ONE_LEVEL, RECORDING_LEVELS,
-        RECOVERY_STRATEGIES, SECURITY_PROTOCOLS,
+        RECORDS_IO, RECOVERY_STRATEGIES, SECURITY_PROTOCOLS,
     },
     definition::{definitions, kilobytes, same, zero_is_forever, zero_is_minus_one},
 };
@@ -78,6 +78,11 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
         about("Which metrics are kept.");
     "metrics.sample.window.ms" Long = "30000", at_least(0),
         about("How long a window is that a rate or an average is computed from.");
+    "milena.io" String = "thread", medium, allowed(RECORDS_IO),
+        about("Where the connections live that carry records. thread: on a thread of their own, which goes on whatever \
+               the application does. runtime: on the tokio runtime on which the client was made, which must stay; \
+               single records come and go sooner and cost less, but wait while that runtime is kept busy. Heartbeats \
+               stay on the thread.");
     "partitioner.adaptive.partitioning.enable" Boolean = "true",
         about("Whether records without a key go less often where more batches wait.");
     "partitioner.availability.timeout.ms" Long = "0", at_least(0),

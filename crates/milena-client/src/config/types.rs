@@ -73,6 +73,16 @@ pub enum MetadataRecovery {
     None,
 }
 
+/// `milena.io`: where the connections live that carry records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RecordsIo {
+    /// On a thread of their own, whatever the application does.
+    #[default]
+    Thread,
+    /// On the tokio runtime on which the client was made.
+    Runtime,
+}
+
 /// `milena.profile`: defaults for a purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
@@ -201,6 +211,16 @@ impl MetadataRecovery {
     }
 }
 
+impl RecordsIo {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "thread" => Some(Self::Thread),
+            "runtime" => Some(Self::Runtime),
+            _ => None,
+        }
+    }
+}
+
 impl Profile {
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
@@ -253,6 +273,15 @@ impl fmt::Display for AssignorName {
             Self::RoundRobin => "roundrobin",
             Self::Sticky => "sticky",
             Self::CooperativeSticky => "cooperative-sticky",
+        })
+    }
+}
+
+impl fmt::Display for RecordsIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Thread => "thread",
+            Self::Runtime => "runtime",
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Acks, Allowed, AssignorName, AutoOffsetReset, ConfigType, Definition, DeserializerName, IsolationLevel,
-    MetadataRecovery, PartitionerName, Profile, ServerAddress, Support,
+    MetadataRecovery, PartitionerName, Profile, RecordsIo, ServerAddress, Support,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -181,7 +181,8 @@ from_text!(
     IsolationLevel,
     MetadataRecovery,
     PartitionerName,
-    Profile
+    Profile,
+    RecordsIo
 );
 
 macro_rules! from_list {

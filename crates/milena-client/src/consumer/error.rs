@@ -20,7 +20,7 @@ pub enum NewConsumerError {
     Config(#[from] ConfigErrors),
     #[error("{0}")]
     Group(#[from] MemberConfigError),
-    #[error("cannot start the thread for network IO: {0}")]
+    #[error("{0}")]
     Io(String),
 }
 

@@ -24,7 +24,7 @@ use crate::{
     config::IsolationLevel,
     io,
     metadata::{Broker, LeaderHint, MetadataCache, Refresh},
-    net::{Answer, CallError, Role, SendOptions},
+    net::{Answer, CallError, SendOptions},
 };
 
 /// What is under way to one broker.
@@ -96,7 +96,7 @@ impl Shared {
             return false;
         };
         core.nodes.entry(node).or_default().in_flight = true;
-        let connection = self.connections.node(node, Role::Data, &endpoint);
+        let connection = self.connections.records(node, &endpoint);
         // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
         let wait_ms = i64::from(self.config.fetch_max_wait_ms);
         let options = SendOptions::timeout_ms(wait_ms + i64::from(self.config.request_timeout_ms));
@@ -312,7 +312,7 @@ impl Shared {
             if let (false, Some(request), Some(broker)) =
                 (fetch.in_flight, fetch.session.close(), cluster.broker(*node))
             {
-                let connection = self.connections.node(*node, Role::Data, &broker.endpoint());
+                let connection = self.connections.records(*node, &broker.endpoint());
                 connection.send(request, SendOptions::default(), |_| {});
             }
         }

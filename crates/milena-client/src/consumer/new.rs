@@ -67,8 +67,10 @@ impl Consumer {
             tracing::warn!("{note}");
         }
         let io = Io::start().map_err(|error| NewConsumerError::Io(error.to_string()))?;
-        let connections = Connections::new(
+        let runtime = Io::of_records(config.io).map_err(|error| NewConsumerError::Io(error.to_string()))?;
+        let connections = Connections::with_runtime(
             io.clone(),
+            runtime,
             Arc::new(client_settings!(
                 &config,
                 config.allow_auto_create_topics,

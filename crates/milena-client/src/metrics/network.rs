@@ -90,6 +90,7 @@ pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbe
     let id = match node.role {
         Role::Data => format!("node-{}", node.node_id),
         Role::Coordinator => format!("node-{}-coordinator", node.node_id),
+        Role::Records => format!("node-{}-records", node.node_id),
     };
     out.tags.push(("node-id", id));
     let numbers = &node.numbers;

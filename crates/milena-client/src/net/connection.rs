@@ -5,7 +5,7 @@ use std::{
     future::Future,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
 };
@@ -29,6 +29,8 @@ const WAITING_MAX: usize = 1000;
 pub(crate) enum Role {
     Data,
     Coordinator,
+    /// Records alone, on the application's own runtime (`milena.io`).
+    Records,
 }
 
 /// Whether a request would be sent at once.
@@ -56,7 +58,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Sends a request. This never blocks.
     ///
-    /// `done` runs exactly once, on the io thread, never inside this call: the caller may hold locks that `done` takes.
+    /// `done` runs exactly once, on the thread of the connection, never inside this call: the caller may hold locks that
+    /// `done` takes.
     /// It may send again, on this connection too; that goes out before anything else is read.
     pub(crate) fn send<R>(
         &self,
@@ -70,8 +73,8 @@ impl Connection {
         self.send_built(move |_| request, options, done);
     }
 
-    /// As [`Connection::send`], for a request whose form depends on the version: `build` gets it. It runs on the io
-    /// thread when the request is written.
+    /// As [`Connection::send`], for a request whose form depends on the version: `build` gets it. It runs where `done`
+    /// runs, when the request is written.
     pub(crate) fn send_built<R>(
         &self,
         build: impl FnOnce(i16) -> R + Send + 'static,
@@ -155,6 +158,10 @@ impl Connection {
 /// What all connections of a client share.
 pub(super) struct Common {
     pub(super) io: Io,
+    /// Where connections for records live, if not on the io thread.
+    pub(super) runtime: Option<Io>,
+    /// It has ended before the client.
+    pub(super) is_runtime_gone: AtomicBool,
     pub(super) settings: Arc<ClientSettings>,
     pub(super) buffers: BufferPool,
     pub(super) totals: Counters,
@@ -175,6 +182,7 @@ impl std::fmt::Debug for Common {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) node_id: i32,
+    pub(super) role: Role,
     pub(super) endpoint: Endpoint,
     pub(super) counters: Counters,
     pub(super) in_flight: AtomicUsize,
@@ -228,9 +236,10 @@ pub(super) enum Parked {
 }
 
 impl Link {
-    pub(super) fn new(node_id: i32, endpoint: Endpoint) -> Self {
+    pub(super) fn new(node_id: i32, role: Role, endpoint: Endpoint) -> Self {
         Self {
             node_id,
+            role,
             endpoint,
             counters: Counters::default(),
             in_flight: AtomicUsize::new(0),
@@ -352,15 +361,20 @@ impl Link {
         !matches!(inbox.status, Status::Connecting | Status::Ready) && inbox.queued.is_empty()
     }
 
-    /// Ends the task. What waits or is in flight fails with `error`, on the io thread.
-    pub(super) fn close(&self, error: CallError) {
+    /// Ends the task. What waits or is in flight fails with `error`, where the task runs. Says whether it was open.
+    pub(super) fn close(&self, error: CallError) -> bool {
         let mut inbox = self.inbox();
         if inbox.closed.is_some() {
-            return;
+            return false;
         }
         inbox.closed = Some(error);
         inbox.status = Status::Closed;
         inbox.wake();
+        true
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.inbox().closed.is_some()
     }
 
     /// Nothing is left half done by a panic while the lock is held.

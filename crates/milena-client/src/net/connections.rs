@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use milena_wire::pool::BufferPool;
@@ -45,8 +48,15 @@ pub(crate) struct NodeNumbers {
 
 impl Connections {
     pub(crate) fn new(io: Io, settings: Arc<ClientSettings>) -> Self {
+        Self::with_runtime(io, None, settings)
+    }
+
+    /// Connections for records live on `runtime`, if there is one.
+    pub(crate) fn with_runtime(io: Io, runtime: Option<Io>, settings: Arc<ClientSettings>) -> Self {
         let common = Common {
             io,
+            runtime,
+            is_runtime_gone: AtomicBool::new(false),
             buffers: BufferPool::new(settings.idle_buffer_bytes_max),
             settings,
             totals: Counters::default(),
@@ -68,9 +78,10 @@ impl Connections {
         let mut links = self.inner.links();
         let found = links.by_node.get(&(node_id, role));
         let link = match found {
-            Some(link) if link.endpoint == *endpoint => Arc::clone(link),
+            // One that is closed lived on a runtime that is gone, or all are.
+            Some(link) if link.endpoint == *endpoint && !link.is_closed() => Arc::clone(link),
             _ => {
-                let link = self.inner.open(node_id, endpoint, links.closed);
+                let link = self.inner.open(node_id, role, endpoint, links.closed);
                 if let Some(old) = links.by_node.insert((node_id, role), Arc::clone(&link)) {
                     old.close(CallError::Disconnected {
                         address: old.endpoint.clone(),
@@ -84,6 +95,15 @@ impl Connections {
             link,
             common: Arc::clone(&self.inner.common),
         }
+    }
+
+    /// The connection to a node that carries records.
+    pub(crate) fn records(&self, node_id: i32, endpoint: &Endpoint) -> Connection {
+        let role = match self.inner.common.runtime {
+            Some(_) => Role::Records,
+            None => Role::Data,
+        };
+        self.node(node_id, role, endpoint)
     }
 
     /// The connections to the bootstrap servers, whose nodes are not known yet: they have negative ids, from -1 on down.
@@ -159,14 +179,14 @@ impl Connections {
 }
 
 impl Inner {
-    fn open(&self, node_id: i32, endpoint: &Endpoint, closed: bool) -> Arc<Link> {
-        let link = Arc::new(Link::new(node_id, endpoint.clone()));
+    fn open(&self, node_id: i32, role: Role, endpoint: &Endpoint, closed: bool) -> Arc<Link> {
+        let link = Arc::new(Link::new(node_id, role, endpoint.clone()));
         if closed {
             link.close(CallError::Closed);
         } else {
             let seed = RandomState::new().hash_one(node_id);
             let task = lifecycle::run(Arc::clone(&link), Arc::clone(&self.common), seed);
-            self.common.io.spawn(task);
+            self.common.home(role).spawn(task);
         }
         link
     }
@@ -193,6 +213,14 @@ impl Drop for Inner {
 }
 
 impl Common {
+    /// Where the tasks of connections run. Records move to the io thread when their runtime is gone.
+    fn home(&self, role: Role) -> &Io {
+        let runtime = self.runtime.as_ref().filter(|_| role == Role::Records);
+        runtime
+            .filter(|_| !self.is_runtime_gone.load(Relaxed))
+            .unwrap_or(&self.io)
+    }
+
     pub(super) fn features(&self) -> MutexGuard<'_, Features> {
         self.features.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Poll, ready},
 };
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::io::{instant, now_ms};
 
-/// Runs until the link is closed.
-pub(super) async fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) {
+/// Runs until the link is closed. Without it the link is closed too, also if it never ran.
+pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Future<Output = ()> + Send {
     let settings = &common.settings;
     let mut lifecycle = Lifecycle {
         reconnect: Backoff::new(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
@@ -33,12 +33,14 @@ pub(super) async fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) {
         link,
         common,
     };
-    let error = loop {
-        if let Err(error) = lifecycle.turn().await {
-            break error;
-        }
-    };
-    lifecycle.link.fail_waiting(&error);
+    async move {
+        let error = loop {
+            if let Err(error) = lifecycle.turn().await {
+                break error;
+            }
+        };
+        lifecycle.link.fail_waiting(&error);
+    }
 }
 
 struct Lifecycle {
@@ -145,6 +147,24 @@ impl Lifecycle {
         self.link.set_status(Status::BackingOff {
             until_ms: self.not_before_ms,
         });
+    }
+}
+
+/// A runtime that ends takes its tasks with it, wherever they are.
+impl Drop for Lifecycle {
+    fn drop(&mut self) {
+        let gone = runtime_gone(&self.link);
+        if self.link.close(gone.clone()) {
+            self.common.is_runtime_gone.store(true, Relaxed);
+            self.link.fail_waiting(&gone);
+        }
+    }
+}
+
+pub(super) fn runtime_gone(link: &Link) -> CallError {
+    CallError::Disconnected {
+        address: link.endpoint.clone(),
+        why: "the tokio runtime that it was on has ended; the next connection lives on a thread of its own".to_owned(),
     }
 }
 

@@ -20,8 +20,9 @@ use tokio::{
 use super::{
     BrokerVersions, CallError,
     call::Call,
-    connection::{Common, Link, Parked, Queued},
+    connection::{Common, Link, Parked, Queued, Role},
     dial::Transport,
+    lifecycle::runtime_gone,
     receive::FrameReader,
     versions::{Negotiated, Negotiation},
 };
@@ -33,6 +34,22 @@ const IN_FLIGHT_MAX: usize = 100;
 const TURNS_MAX: usize = 64;
 /// Parts of frames that are written with one call.
 const SLICES_MAX: usize = 16;
+
+/// An answer of less is likely to be waited for by itself; larger ones come in a stream.
+const SMALL: usize = 4 << 10;
+
+/// Why a session stands still.
+enum Served {
+    Ended(End),
+    /// An answer was handled.
+    Answer,
+}
+
+impl Served {
+    fn lost(error: &impl std::fmt::Display) -> Self {
+        Self::Ended(End::Lost { why: error.to_string() })
+    }
+}
 
 /// Why a session is over.
 #[derive(Debug)]
@@ -110,45 +127,54 @@ impl Session {
 
     /// Serves requests until the end.
     pub(super) async fn serve(&mut self) -> End {
-        poll_fn(|cx| self.poll_serve(cx)).await
+        loop {
+            match poll_fn(|cx| self.poll_serve(cx)).await {
+                Served::Ended(end) => return end,
+                // Whoever waits for the answer is on the same threads, and comes before the next request is written.
+                Served::Answer => tokio::task::yield_now().await,
+            }
+        }
     }
 
     /// Fails what was sent and has no answer.
-    pub(super) fn fail_in_flight(self, error: &CallError) {
-        self.link.in_flight.store(0, Relaxed);
-        let in_flight = self.in_flight;
+    pub(super) fn fail_in_flight(mut self, error: &CallError) {
+        let in_flight = std::mem::take(&mut self.in_flight);
         // The socket is closed before anybody is told.
-        drop(self.transport);
+        drop(self);
         for sent in in_flight {
             sent.call.fail(error.clone());
         }
     }
 
-    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Served> {
         for _ in 0..TURNS_MAX {
             let now = now_ms();
             self.fill(now);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-                return Poll::Ready(End::Lost { why: error.to_string() });
+                return Poll::Ready(Served::lost(&error));
             }
             match self.reader.poll_frame(cx, &mut self.transport) {
                 Poll::Ready(Ok(answer)) => {
+                    let is_small = answer.len() < SMALL;
                     if let Err(end) = self.handle_answer(answer, now) {
-                        return Poll::Ready(end);
+                        return Poll::Ready(Served::Ended(end));
+                    }
+                    if is_small && self.link.role == Role::Records {
+                        return Poll::Ready(Served::Answer);
                     }
                     continue;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(End::Lost { why: error.to_string() }),
+                Poll::Ready(Err(error)) => return Poll::Ready(Served::lost(&error)),
                 Poll::Pending => {}
             }
             let queued_deadline_ms = match self.link.park(cx, self.can_send(now)) {
                 Parked::Work => continue,
-                Parked::Closed(error) => return Poll::Ready(End::Closed(error)),
+                Parked::Closed(error) => return Poll::Ready(Served::Ended(End::Closed(error))),
                 Parked::Asleep { deadline_ms } => deadline_ms,
             };
             ready!(self.poll_timer(cx, queued_deadline_ms));
             if let Some(end) = self.handle_timeout(now_ms()) {
-                return Poll::Ready(end);
+                return Poll::Ready(Served::Ended(end));
             }
         }
         cx.waker().wake_by_ref();
@@ -318,6 +344,16 @@ impl Session {
             sent.call.fail(error);
         }
         End::Lost { why }
+    }
+}
+
+/// Whatever becomes of the task, whoever asked hears of it.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.link.in_flight.store(0, Relaxed);
+        for sent in std::mem::take(&mut self.in_flight) {
+            sent.call.fail(runtime_gone(&self.link));
+        }
     }
 }
 

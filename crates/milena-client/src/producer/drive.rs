@@ -29,7 +29,7 @@ use crate::{
     io,
     metadata::{Broker, LeaderHint, Refresh},
     metrics::SentBatch,
-    net::{Answer, CallError, Role, SendOptions},
+    net::{Answer, CallError, SendOptions},
 };
 
 /// The first version in which topics have ids and no names.
@@ -174,7 +174,7 @@ impl Shared {
         let options = SendOptions::timeout_ms(call.timeout_ms)
             .version_min(call.version_min)
             .version_max(version_max);
-        let connection = self.connections.node(call.node, Role::Data, &endpoint);
+        let connection = self.connections.records(call.node, &endpoint);
         let (shared, id) = (Arc::clone(self), call.id);
         if acks == 0 {
             connection.send_unanswered(request, options, move |result| shared.handle_sent(id, &result));

@@ -56,7 +56,9 @@ impl Producer {
             tracing::warn!("{note}");
         }
         let io = Io::start().map_err(|error| NewProducerError::Io(error.to_string()))?;
-        let connections = Connections::new(io.clone(), Arc::new(client_settings!(&config, true, IDLE_BUFFER_BYTES)));
+        let runtime = Io::of_records(config.io).map_err(|error| NewProducerError::Io(error.to_string()))?;
+        let settings = Arc::new(client_settings!(&config, true, IDLE_BUFFER_BYTES));
+        let connections = Connections::with_runtime(io.clone(), runtime, settings);
         let metadata = Metadata::start(connections.clone());
         let sender = Sender::new(sender_config(&config), RandomState::new().hash_one("sender"));
         let transactions = config.transactional_id.as_deref().map(|id| {

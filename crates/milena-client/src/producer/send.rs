@@ -96,7 +96,7 @@ impl Producer {
 }
 
 impl Shared {
-    async fn place(&self, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+    async fn place(self: &Arc<Self>, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         self.check(record)?;
         match self.try_place(record, is_urgent, &mut None)? {
             Ok(delivery) => Ok(delivery),
@@ -104,7 +104,11 @@ impl Shared {
         }
     }
 
-    async fn place_intercepted(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
+    async fn place_intercepted(
+        self: &Arc<Self>,
+        record: ProducerRecord<'_>,
+        is_urgent: bool,
+    ) -> Result<Delivery, SendError> {
         let record = self.interceptors.on_send(record);
         let headers = record.borrowed_headers();
         let placed = self.place(&record.borrowed(&headers), is_urgent).await;
@@ -115,7 +119,7 @@ impl Shared {
         placed
     }
 
-    fn place_now(&self, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
+    fn place_now(self: &Arc<Self>, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         self.check(record)?;
         match self.try_place(record, false, &mut None)? {
             Ok(delivery) => Ok(delivery),
@@ -159,6 +163,18 @@ impl Shared {
     /// Puts a record into its batch, unless it must wait.
     #[inline]
     fn try_place(
+        self: &Arc<Self>,
+        record: &ProducerRecord<'_>,
+        is_urgent: bool,
+        room: &mut Option<Room>,
+    ) -> Result<Result<Delivery, Wait>, SendError> {
+        let placed = self.try_append(record, is_urgent, room);
+        self.look_if_nudged();
+        placed
+    }
+
+    #[inline]
+    fn try_append(
         &self,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
@@ -287,12 +303,15 @@ impl Shared {
         if is_unlisted {
             self.list(partition.slot);
         }
+        let is_due = has_closed || is_urgent;
+        if is_due {
+            self.nudge();
+        }
         if let Some(opened_ms) = opened_ms {
             topic.used_ms.store(opened_ms, Relaxed);
-            self.wake_at(opened_ms.saturating_add(self.config.linger_ms));
-        }
-        if has_closed || is_urgent {
-            self.wake();
+            if !is_due {
+                self.wake_at(opened_ms.saturating_add(self.config.linger_ms));
+            }
         }
         delivery
     }
@@ -304,7 +323,7 @@ impl Shared {
     }
 
     async fn place_later(
-        &self,
+        self: &Arc<Self>,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
         mut wait: Wait,

@@ -23,7 +23,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    config::ProducerConfig,
+    config::{ProducerConfig, RecordsIo},
     coordinator::Coordinator,
     io::{self, Io},
     metadata::Metadata,
@@ -49,6 +49,8 @@ pub(super) struct Shared {
     wake: Notify,
     /// The driver was woken and has not looked yet.
     is_woken: AtomicBool,
+    /// Whoever has placed a record looks then.
+    is_nudged: AtomicBool,
     /// When it looks by itself.
     looks_at_ms: AtomicI64,
     /// Somebody waits for room: what is open leaves without lingering.
@@ -146,6 +148,7 @@ impl Shared {
             unlisted: Mutex::default(),
             wake: Notify::new(),
             is_woken: AtomicBool::new(false),
+            is_nudged: AtomicBool::new(false),
             looks_at_ms: AtomicI64::new(i64::MAX),
             is_pressed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -187,6 +190,22 @@ impl Shared {
     pub(super) fn wake(&self) {
         if !self.is_woken.swap(true, Ordering::SeqCst) {
             self.wake.notify_one();
+        }
+    }
+
+    /// Something is due: the driver looks at once, or the caller does so when it holds no lock any more, if connections
+    /// are on its own runtime. That spares two threads from waking each other.
+    pub(super) fn nudge(&self) {
+        match self.config.io {
+            RecordsIo::Thread => self.wake(),
+            RecordsIo::Runtime => self.is_nudged.store(true, Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn look_if_nudged(self: &Arc<Self>) {
+        if self.config.io == RecordsIo::Runtime && self.is_nudged.swap(false, Ordering::Relaxed) {
+            let next_ms = self.drive();
+            self.wake_at(next_ms);
         }
     }
 

@@ -76,7 +76,7 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
         }
     }
     let own: Vec<_> = ours.into_keys().collect();
-    assert_eq!(own, ["milena.fetch.buffer.bytes", "milena.profile"]);
+    assert_eq!(own, ["milena.fetch.buffer.bytes", "milena.io", "milena.profile"]);
 }
 
 /// As the golden file writes it.
@@ -259,6 +259,7 @@ fn every_key_that_is_honoured_changes_something() {
             ("group.protocol", _) => "consumer",
             ("isolation.level", _) => "read_committed",
             ("metadata.recovery.strategy", _) => "none",
+            ("milena.io", _) => "runtime",
             ("milena.profile", _) => "latency",
             ("partition.assignment.strategy", _) => "sticky",
             ("milena.fetch.buffer.bytes", _) => "12345",

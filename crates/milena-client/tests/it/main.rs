@@ -16,6 +16,7 @@ mod deserialize;
 mod exactly_once;
 mod few_keys;
 mod interceptors;
+mod on_the_runtime;
 mod partitioners;
 mod producer_config;
 mod producer_config_facts;

@@ -54,7 +54,7 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
             assert_eq!(written_range(definition.allowed), allowed, "{name}");
         }
     }
-    assert_eq!(ours.into_keys().collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["milena.io"]);
 }
 
 #[test]
@@ -157,6 +157,7 @@ fn every_key_that_is_honoured_changes_something() {
             ("metadata.recovery.strategy", _) => "none",
             ("max.in.flight.requests.per.connection" | "compression.gzip.level" | "compression.lz4.level", _) => "4",
             ("compression.zstd.level", _) => "7",
+            ("milena.io", _) => "runtime",
             ("partitioner.class", _) => "fnv1a",
             (_, ConfigType::Boolean) if definition.default == Some("true") => "false",
             (_, ConfigType::Boolean) => "true",
