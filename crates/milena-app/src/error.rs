@@ -86,6 +86,13 @@ pub enum AppError {
         offset: i64,
         reason: String,
     },
+    #[error("{topic}-{partition} stands still at offset {offset}: {why}")]
+    Stalled {
+        topic: String,
+        partition: i32,
+        offset: i64,
+        why: String,
+    },
     #[error("the consumer cannot go on: {0}")]
     Consumer(String),
     #[error("the transactions cannot go on: {0}")]

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use milena_machines::app::{Failure, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
+use milena_machines::app::{
+    Failure, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
+};
 
 use super::{Engine, Held, State, publisher::PublishOrder};
 use crate::{
@@ -12,6 +14,14 @@ use crate::{
     lane::{Finished, Report, Settled},
     metrics::HandlerMetrics,
 };
+
+/// A partition that does not move.
+pub(super) struct Stall {
+    pub(super) partition: PartitionId,
+    pub(super) offset: i64,
+    pub(super) why: StallWhy,
+    pub(super) since_ms: i64,
+}
 
 impl Report for Engine {
     fn finished(&self, finished: &mut Vec<Finished>) {
@@ -160,6 +170,35 @@ impl Engine {
                 state.work.handle_published(now_ms, record, result);
             }
         });
+    }
+
+    /// A partition does not move. Says which record it is and whose, and what is done about it.
+    pub(super) fn stalled(&self, state: &mut State, stall: &Stall, action: WhenStalled, cancelled: &[RecordId]) {
+        let Some(partition) = state.work.partition(stall.partition).cloned() else {
+            return;
+        };
+        let handler = state
+            .owned
+            .get(&partition)
+            .and_then(|owned| self.routes.get(usize::from(owned.topic.handler.0)));
+        let handler = handler.map_or("", |route| route.topics.text());
+        let (offset, why, since_ms) = (stall.offset, stall.why, stall.since_ms);
+        tracing::warn!(%partition, offset, handler, ?why, since_ms, ?action, "a partition does not move");
+        for record in cancelled {
+            if let Some(payload) = state.work.payload(*record) {
+                let fault = Fault::retry("the handler did not return, and its partition stood still");
+                payload.held.replace(Some(Held::Fault(Arc::new(fault))));
+            }
+        }
+        if action == WhenStalled::End {
+            state.failure.get_or_insert_with(|| AppError::Stalled {
+                topic: partition.topic.to_string(),
+                partition: partition.partition,
+                offset,
+                why: format!("the handler of {handler} does not return"),
+            });
+            self.ended.notify_one();
+        }
     }
 
     /// A partition stands still. If its handler said that nothing can go on, nothing does.

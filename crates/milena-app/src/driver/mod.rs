@@ -8,6 +8,7 @@ mod accept;
 mod bounded;
 mod commands;
 mod finish;
+mod frozen;
 mod held;
 mod payload;
 mod publisher;
@@ -46,6 +47,7 @@ use crate::{
     route::Route,
 };
 use commands::SourceCommand;
+use finish::Stall;
 use held::HeldTopics;
 use publisher::PublishOrder;
 use refused::Suspicion;
@@ -283,13 +285,16 @@ impl Engine {
                 offset,
                 why,
                 since_ms,
+                action,
+                cancelled,
             } => {
-                let name = state
-                    .work
-                    .partition(partition)
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                tracing::warn!(partition = name, offset, ?why, since_ms, "a partition does not move");
+                let stall = Stall {
+                    partition,
+                    offset,
+                    why,
+                    since_ms,
+                };
+                self.stalled(state, &stall, action, &cancelled);
             }
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);

@@ -8,7 +8,7 @@ use milena_client::consumer::{
 };
 use milena_machines::app::{Committed, SourceId};
 
-use super::{Engine, Setup, accept::Begin};
+use super::{Engine, Setup, accept::Begin, frozen::Standing};
 use crate::{error::AppError, handler::States};
 
 /// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
@@ -46,8 +46,10 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
 
 /// Reads until the engine has ended; then leaves the group.
 pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Consumer, close_timeout: Duration) {
+    let mut standing = Standing::default();
     while !engine.is_closed() && engine.failure().is_none() {
         engine.obey(source, &mut consumer);
+        standing.look(&engine, source, &mut consumer);
         match consumer.poll(POLL).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
             Err(PollError::Wakeup) => {}

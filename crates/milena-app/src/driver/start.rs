@@ -295,6 +295,7 @@ fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, Sta
         drain_ms: millis(parts.limits.drain),
         final_commit_ms: millis(parts.limits.final_commit),
         stall_ms: millis(parts.limits.stalled_after),
+        when_stalled: parts.limits.when_stalled,
     })
 }
 

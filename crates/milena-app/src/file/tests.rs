@@ -23,6 +23,7 @@ const ALL: &str = r#"
         drain = "5s"
         shutdown_timeout = "20s"
         stalled_after = "1m"
+        when_stalled = "try-again"
         consumers = 2
         lanes = 3
         wait_for_topics = true
@@ -77,6 +78,7 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         (Some(10), 2, 3)
     );
     assert_eq!(file.limits.drain, Duration::from_secs(5));
+    assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
     let psp = Breaker::default().failure_percent(20).calls(50).calls_min(5);
     let psp = psp
         .open(Duration::from_secs(10))

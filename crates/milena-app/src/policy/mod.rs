@@ -13,7 +13,7 @@ mod retry;
 use std::time::Duration;
 
 pub use dead_letters::{DeadLetters, Exhausted};
-pub use milena_machines::app::{NullKey, Order, RetryOrdering};
+pub use milena_machines::app::{NullKey, Order, RetryOrdering, WhenStalled};
 pub use resources::{Breaker, FloodGuard, Rate, WhenOpen};
 pub use retry::Retry;
 

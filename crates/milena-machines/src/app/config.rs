@@ -20,6 +20,21 @@ pub struct WorkConfig {
     pub final_commit_ms: i64,
     /// A partition with work that has not moved for so long is reported.
     pub stall_ms: i64,
+    pub when_stalled: WhenStalled,
+}
+
+/// What to do about a record that its handler has had for so long that its partition stands still. Partitions that stand
+/// still for other reasons are only told of: those have policies of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenStalled {
+    #[default]
+    Tell,
+    /// The call is cancelled, which is a failure like any other.
+    TryAgain,
+    /// The call is cancelled, and the partition stands still until somebody looks.
+    Stop,
+    /// The application ends.
+    End,
 }
 
 impl Default for WorkConfig {
@@ -35,6 +50,7 @@ impl Default for WorkConfig {
             drain_ms: 15_000,
             final_commit_ms: 5_000,
             stall_ms: 60_000,
+            when_stalled: WhenStalled::Tell,
         }
     }
 }

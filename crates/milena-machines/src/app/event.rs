@@ -1,6 +1,6 @@
 //! What a driver tells [`Work`](super::Work), and what it is told to do.
 
-use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId};
+use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId, WhenStalled};
 use crate::TopicPartition;
 
 /// A partition is ours from now on.
@@ -215,6 +215,10 @@ pub enum Action {
         offset: i64,
         why: StallWhy,
         since_ms: i64,
+        /// What is done about it.
+        action: WhenStalled,
+        /// Whose calls are cancelled because of it, as they are called from now on.
+        cancelled: Vec<RecordId>,
     },
     BreakerChanged {
         breaker: BreakerId,
@@ -231,6 +235,8 @@ pub enum StopWhy {
     Exhausted,
     /// Too many records fail for good.
     Flood,
+    /// A handler did not return.
+    Stalled,
 }
 
 /// Why a partition does not move.

@@ -174,6 +174,11 @@ impl Checks {
         wait.0 = now + plain - plain * i64::from(retry.jitter_percent) / 100 - 1;
     }
 
+    /// Its partition has stopped: when somebody has looked, its waits are short again.
+    pub(super) fn begins_anew(&mut self, life: Life, id: PartitionId, offset: i64) {
+        self.waits.remove(&(life.number, id, offset));
+    }
+
     pub(super) fn asked_for_later(&mut self, now: i64, run: &Run) {
         let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
         wait.0 = now + 70;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use milena_machines::app::{
     Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Committed, Delivery, Dispatched,
     Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, StallWhy,
-    Work,
+    WhenStalled, Work,
 };
 
 use super::{
@@ -486,8 +486,14 @@ impl Instance {
             Action::Released(id) => self.released(world, life, id),
             Action::Barrier => self.end_transaction(world, life),
             Action::BarrierWanted => self.begin_barrier(world),
-            Action::Stopped { .. } => world.queue.after(500, Event::Operator(life)),
-            Action::Stalled { why, .. } => self.check_stall(world, why),
+            Action::Stopped { partition, offset, .. } => {
+                world.checks.begins_anew(life, partition, offset);
+                world.queue.after(500, Event::Operator(life));
+            }
+            Action::Stalled { why, cancelled, .. } => {
+                self.check_stall(world, why);
+                self.called_off(world, life, &cancelled);
+            }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
             Action::Closed => {
                 self.life = None;
@@ -506,7 +512,10 @@ impl Instance {
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
             StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
-            StallWhy::WaitsForHandler if !is_busy && !barrier => {
+            // Those that were busy may have been called off in the same moment.
+            StallWhy::WaitsForHandler
+                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Tell =>
+            {
                 world
                     .checks
                     .fail("a stall is put down to a handler that has nothing to do".to_owned());
@@ -535,7 +544,7 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
-        if matches!(what, Publish::Held { .. } | Publish::DeadLetter { .. }) {
+        if what != Publish::Emitted {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {

@@ -4,7 +4,7 @@ use milena_machines::{
     Random,
     app::{
         BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
-        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WorkConfig,
+        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled, WorkConfig,
     },
 };
 
@@ -147,6 +147,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         drain_ms: 500 + random.below(4_000) as i64,
         final_commit_ms: 2_000,
         stall_ms: 3_000,
+        when_stalled: [WhenStalled::Tell, WhenStalled::TryAgain, WhenStalled::Stop][random.below(3) as usize],
         ..WorkConfig::default()
     }
 }

@@ -141,7 +141,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
+    pub(super) fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
         if let Failure::Dependency(breaker) = failure
             && self.holds_back(handler, breaker)
         {
@@ -221,7 +221,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// The partition stands still, and its record stays first in line.
-    fn stop(&mut self, now_ms: i64, index: u32, why: StopWhy) {
+    pub(super) fn stop(&mut self, now_ms: i64, index: u32, why: StopWhy) {
         let Some(entry) = self.lanes.entry_mut(index) else {
             return;
         };

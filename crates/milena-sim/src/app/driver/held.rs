@@ -32,6 +32,20 @@ impl Instance {
         work.handle_held(world.queue.now(), id, left);
     }
 
+    /// Calls were cancelled, and their records have other names now.
+    pub(super) fn called_off(&mut self, world: &mut World, life: Life, records: &[RecordId]) {
+        for record in records {
+            let old = RecordId {
+                serial: record.serial.wrapping_sub(1),
+                ..*record
+            };
+            if let Some(place) = self.arrived.get(&old).copied() {
+                self.arrived.insert(*record, place);
+                world.checks.begins_anew(life, place.1, place.2);
+            }
+        }
+    }
+
     pub(super) fn ask_held(&self, world: &mut World, life: Life, ids: Vec<PartitionId>) {
         let takes_ms = 1 + world.random.below(40) as i64;
         world.queue.after(takes_ms, Event::HeldAnswered(life, ids));
@@ -56,7 +70,7 @@ impl Instance {
         }
     }
 
-    /// A record that goes to the held topic or to the dead letters without having been handled.
+    /// A record that goes to another topic without its handler having said so.
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let (Some(&(partition, id, offset)), Some(data)) = (self.arrived.get(&record), work.payload(record)) else {
