@@ -98,6 +98,7 @@ impl Producer {
 impl Shared {
     async fn place(self: &Arc<Self>, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         self.check(record)?;
+        self.pay_turn().await;
         match self.try_place(record, is_urgent, &mut None)? {
             Ok(delivery) => Ok(delivery),
             Err(wait) => self.place_later(record, is_urgent, wait).await,
@@ -317,9 +318,10 @@ impl Shared {
     }
 
     /// What is open leaves now, so that there is room.
-    fn press(&self) {
+    fn press(self: &Arc<Self>) {
         self.is_pressed.store(true, Relaxed);
-        self.wake();
+        self.nudge();
+        self.look_if_nudged();
     }
 
     async fn place_later(

@@ -51,6 +51,8 @@ pub(super) struct Shared {
     is_woken: AtomicBool,
     /// Whoever has placed a record looks then.
     is_nudged: AtomicBool,
+    /// Whoever places the next record lets others run before.
+    owes_turn: AtomicBool,
     /// When it looks by itself.
     looks_at_ms: AtomicI64,
     /// Somebody waits for room: what is open leaves without lingering.
@@ -149,6 +151,7 @@ impl Shared {
             wake: Notify::new(),
             is_woken: AtomicBool::new(false),
             is_nudged: AtomicBool::new(false),
+            owes_turn: AtomicBool::new(false),
             looks_at_ms: AtomicI64::new(i64::MAX),
             is_pressed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -206,6 +209,15 @@ impl Shared {
         if self.config.io == RecordsIo::Runtime && self.is_nudged.swap(false, Ordering::Relaxed) {
             let next_ms = self.drive();
             self.wake_at(next_ms);
+            self.owes_turn.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the connections on the caller's runtime have their turn, if they have something to send: whoever only adds
+    /// records would not let them.
+    pub(super) async fn pay_turn(&self) {
+        if self.config.io == RecordsIo::Runtime && self.owes_turn.swap(false, Ordering::Relaxed) {
+            tokio::task::yield_now().await;
         }
     }
 
