@@ -393,13 +393,6 @@ impl WorkConfig {
             }
         }
         let retry = &handler.retry;
-        let makes_letters = |id: &BreakerId| {
-            let breaker = self.breakers.get(usize::from(id.0));
-            breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
-        };
-        if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
-            return Err(ConfigError::NoDeadLetters { handler: index });
-        }
         at_least(&place, "concurrency", i64::from(handler.concurrency.unwrap_or(1)), 1)?;
         at_least(&place, "attempts", i64::from(retry.attempts), 1)?;
         at_least(&place, "tier_attempts", i64::from(retry.tier_attempts), 1)?;
@@ -422,22 +415,7 @@ impl WorkConfig {
             at_least(&place, "the window of the flood guard", i64::from(flood.window), 1)?;
             at_least(&place, "consecutive", i64::from(flood.consecutive), 1)?;
         }
-        if retry.ordering == RetryOrdering::FenceKey {
-            at_least(
-                &place,
-                "held_keys_max",
-                i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX),
-                1,
-            )?;
-            if handler.order != Order::Key {
-                let why = "its records are not in the order of keys";
-                return Err(ConfigError::NoKeyOrder { handler: index, why });
-            }
-            if retry.tiers.is_empty() {
-                let why = "no delays are given after which they are tried again";
-                return Err(ConfigError::NoKeyOrder { handler: index, why });
-            }
-        }
+        self.check_letters(index, handler)?;
         if self.delivery == Delivery::AtMostOnce {
             let error = |what| Err(ConfigError::AtMostOnceRetries { handler: index, what });
             if retry.attempts > 1 {
@@ -446,6 +424,32 @@ impl WorkConfig {
             if !retry.tiers.is_empty() {
                 return error("there are tiers");
             }
+        }
+        Ok(())
+    }
+
+    /// What a record needs that is to be kept somewhere else.
+    fn check_letters(&self, index: usize, handler: &HandlerConfig) -> Result<(), ConfigError> {
+        let retry = &handler.retry;
+        let makes_letters = |id: &BreakerId| {
+            let breaker = self.breakers.get(usize::from(id.0));
+            breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
+        };
+        if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
+            return Err(ConfigError::NoDeadLetters { handler: index });
+        }
+        if retry.ordering != RetryOrdering::FenceKey {
+            return Ok(());
+        }
+        let keys_max = i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX);
+        at_least(&format!("handler {index}"), "held_keys_max", keys_max, 1)?;
+        if handler.order != Order::Key {
+            let why = "its records are not in the order of keys";
+            return Err(ConfigError::NoKeyOrder { handler: index, why });
+        }
+        if retry.tiers.is_empty() {
+            let why = "no delays are given after which they are tried again";
+            return Err(ConfigError::NoKeyOrder { handler: index, why });
         }
         Ok(())
     }
