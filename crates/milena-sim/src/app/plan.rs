@@ -107,21 +107,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
             vec![]
         },
         batch: (random.below(5) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 }),
-        retry: RetryPolicy {
-            attempts: if once { 1 } else { 1 + random.below(4) as u32 },
-            first_ms: 50 + random.below(200) as i64,
-            max_ms: 1_000,
-            tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
-            tier_attempts: 1 + random.below(2) as u32,
-            ordering: if is_fencing {
-                RetryOrdering::FenceKey
-            } else {
-                RetryOrdering::Overtake
-            },
-            held_keys_max: [1, 2, 10_000][random.below(3) as usize],
-            exhausted: Exhausted::DeadLetter,
-            ..RetryPolicy::default()
-        },
+        retry: retry(random, once, tiers, is_fencing),
         ..HandlerConfig::default()
     };
     WorkConfig {
@@ -149,6 +135,24 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         stall_ms: 3_000,
         when_stalled: [WhenStalled::Tell, WhenStalled::TryAgain, WhenStalled::Stop][random.below(3) as usize],
         ..WorkConfig::default()
+    }
+}
+
+fn retry(random: &mut Random, once: bool, tiers: u64, is_fencing: bool) -> RetryPolicy {
+    RetryPolicy {
+        attempts: if once { 1 } else { 1 + random.below(4) as u32 },
+        first_ms: 50 + random.below(200) as i64,
+        max_ms: 1_000,
+        tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
+        tier_attempts: 1 + random.below(2) as u32,
+        ordering: if is_fencing {
+            RetryOrdering::FenceKey
+        } else {
+            RetryOrdering::Overtake
+        },
+        held_keys_max: [1, 2, 10_000][random.below(3) as usize],
+        exhausted: Exhausted::DeadLetter,
+        ..RetryPolicy::default()
     }
 }
 
