@@ -168,9 +168,9 @@ async fn keys_stay_in_order_in_transactions_too() {
 async fn what_cannot_be_kept_in_order_is_refused_at_the_start() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
-    let without_delays = |policy: Policy| policy.keep_key_order();
-    let without_keys = |policy: Policy| keep_order(policy).order(Order::Unordered);
-    let policies: [(fn(Policy) -> Policy, &str); 2] = [
+    let without_delays: fn(Policy) -> Policy = |policy| policy.keep_key_order();
+    let without_keys = |policy| keep_order(policy).order(Order::Unordered);
+    let policies = [
         (without_delays, "no delays are given"),
         (without_keys, "not in the order of keys"),
     ];

@@ -195,6 +195,7 @@ mod tests {
             open_ms: 1_000,
             open_ms_max: 3_000,
             probes: 2,
+            when_open: WhenOpen::Pause,
         })
     }
 
