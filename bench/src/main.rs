@@ -9,6 +9,7 @@
 //! costs almost no CPU of its own, so it shows what a broker can do and what that costs. Figures of one run compare with
 //! each other, not with those of another machine or another day.
 
+mod apps;
 mod child;
 mod cluster;
 mod figures;
@@ -71,6 +72,12 @@ enum Child {
         job: writers::Job,
     },
     Fill(Fill),
+    FillKeys(apps::FillKeys),
+    Handle {
+        runner: apps::Runner,
+        #[command(flatten)]
+        job: apps::Job,
+    },
     Watch(Watch),
 }
 
@@ -97,6 +104,8 @@ fn main() -> Result<()> {
         Some(Child::Read { reader, job }) => return readers::read(*reader, job),
         Some(Child::Write { writer, job }) => return writers::write(*writer, job),
         Some(Child::Fill(fill)) => return races::fill(fill),
+        Some(Child::FillKeys(fill)) => return apps::fill(fill),
+        Some(Child::Handle { runner, job }) => return apps::handle(*runner, job),
         Some(Child::Watch(watch)) => return readers::watch(watch),
         None => {}
     }

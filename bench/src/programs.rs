@@ -24,12 +24,16 @@ impl Programs {
         }
         if with_java {
             classpath = xtask(&["kafka", "classpath"])?.trim().to_owned();
-            let mut javac = Command::new("javac");
-            javac.args(["-cp", &classpath, "-d"]).arg(dir.path());
-            javac.args(["Consume", "Produce"].map(|class| root().join(format!("bench/java/{class}.java"))));
-            let built = javac.status().context("Java's clients need a JDK of Java 17")?;
-            ensure!(built.success(), "javac failed");
+            compile(&["Consume", "Produce"], &classpath, dir.path())?;
         }
+        Ok(Self { dir, classpath })
+    }
+
+    /// Only what shows Confluent's Parallel Consumer, with the client of Kafka's that it was made for.
+    pub fn build_parallel() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let classpath = xtask(&["kafka", "classpath", "--jars", "parallel"])?.trim().to_owned();
+        compile(&["Parallel"], &classpath, dir.path())?;
         Ok(Self { dir, classpath })
     }
 
@@ -53,6 +57,19 @@ impl Programs {
         command.args(["-cp", &format!("{classes}:{}", self.classpath), class]);
         Ok(command)
     }
+}
+
+fn compile(classes: &[&str], classpath: &str, to: &Path) -> Result<()> {
+    let mut javac = Command::new("javac");
+    javac.args(["-cp", classpath, "-d"]).arg(to);
+    javac.args(
+        classes
+            .iter()
+            .map(|class| root().join(format!("bench/java/{class}.java"))),
+    );
+    let built = javac.status().context("Java's clients need a JDK of Java 17")?;
+    ensure!(built.success(), "javac failed");
+    Ok(())
 }
 
 /// Builds the program in Go that produces and consumes.

@@ -68,8 +68,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Print the class path of Kafka's jars.
-    Classpath,
+    /// Print the class path of Kafka's jars, or of others.
+    Classpath {
+        #[arg(long, value_enum, default_value_t = Jars::Kafka)]
+        jars: Jars,
+    },
 }
 
 #[derive(clap::Args)]
@@ -94,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             broker.start()?.wait_until_serving()?;
         }
         Command::Tool { jars, name, args } => tools::run(jars, &name, &args)?,
-        Command::Classpath => println!("{}", classpath(Jars::Kafka)?),
+        Command::Classpath { jars } => println!("{}", classpath(jars)?),
     }
     Ok(())
 }

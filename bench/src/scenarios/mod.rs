@@ -1,5 +1,6 @@
 //! What is measured: one file for each load.
 
+mod apps;
 mod compaction;
 mod consume;
 mod copy;
@@ -48,6 +49,11 @@ pub const SCENARIOS: &[Scenario] = &[
     groups::SCENARIO,
     transactions::SCENARIO,
     copy::SCENARIO,
+    apps::work::SCENARIO,
+    apps::copy::SCENARIO,
+    apps::failures::SCENARIO,
+    apps::breaker::SCENARIO,
+    apps::join::SCENARIO,
 ];
 
 /// What one load did to one broker.

@@ -11,6 +11,8 @@ use crate::cache;
 const VERSION: &str = "4.3.1";
 /// Its clients begin transactions in the way before KIP-890.
 const OLD_VERSION: &str = "3.6.2";
+/// The newest of Confluent's Parallel Consumer, which is measured beside our runtime.
+const PARALLEL_VERSION: &str = "0.5.3.3";
 const JAVA_VERSION_MIN: u32 = 17;
 const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
 
@@ -23,6 +25,8 @@ pub(crate) enum Jars {
     Streams,
     /// Clients and tools of Kafka 3.6.2.
     Old,
+    /// Confluent's Parallel Consumer 0.5.3.3 with the client that it was made for.
+    Parallel,
 }
 
 impl Jars {
@@ -31,15 +35,30 @@ impl Jars {
             Self::Kafka => format!("kafka-{VERSION}"),
             Self::Streams => format!("kafka-streams-{VERSION}"),
             Self::Old => format!("kafka-tools-{OLD_VERSION}"),
+            Self::Parallel => format!("parallel-consumer-{PARALLEL_VERSION}"),
         }
     }
 
-    /// Names of Kafka's artifacts, and their version.
-    fn artifacts(self) -> (&'static [&'static str], &'static str) {
+    /// Group, names and version of the artifacts.
+    fn artifacts(self) -> (&'static str, &'static [&'static str], &'static str) {
+        const KAFKA: &str = "org.apache.kafka";
         match self {
-            Self::Kafka => (&["kafka_2.13", "kafka-tools", "kafka-clients"], VERSION),
-            Self::Streams => (&["kafka-streams"], VERSION),
-            Self::Old => (&["kafka-tools"], OLD_VERSION),
+            Self::Kafka => (KAFKA, &["kafka_2.13", "kafka-tools", "kafka-clients"], VERSION),
+            Self::Streams => (KAFKA, &["kafka-streams"], VERSION),
+            Self::Old => (KAFKA, &["kafka-tools"], OLD_VERSION),
+            Self::Parallel => (
+                "io.confluent.parallelconsumer",
+                &["parallel-consumer-core"],
+                PARALLEL_VERSION,
+            ),
+        }
+    }
+
+    /// Loggers of one generation do not serve the other.
+    fn logger_version(self) -> &'static str {
+        match self {
+            Self::Parallel => "2.0.13",
+            _ => "1.7.36",
         }
     }
 }
@@ -95,6 +114,8 @@ fn fetch_into(jars: Jars, directory: &Path) -> Result<()> {
         .arg("--file")
         .arg(&pom)
         .arg(format!("-DoutputDirectory={}", directory.display()))
+        // Even a quiet Maven says something, and what we print is read by others.
+        .stdout(std::io::stderr())
         .status()
         .with_context(|| format!("cannot run `mvn`, which fetches Kafka's jars; {INSTALL_HINT}"))?;
     if !status.success() {
@@ -104,12 +125,12 @@ fn fetch_into(jars: Jars, directory: &Path) -> Result<()> {
 }
 
 fn pom_text(jars: Jars) -> String {
-    let (artifacts, version) = jars.artifacts();
+    let (group, artifacts, version) = jars.artifacts();
     let dependencies: String = artifacts
         .iter()
-        .map(|artifact| ("org.apache.kafka", *artifact, version))
+        .map(|artifact| (group, *artifact, version))
         // Kafka names no logger of its own; this one writes to the standard error.
-        .chain([("org.slf4j", "slf4j-simple", "1.7.36")])
+        .chain([("org.slf4j", "slf4j-simple", jars.logger_version())])
         .map(|(group, artifact, version)| {
             format!(
                 "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>\

@@ -29,7 +29,9 @@ mod writer;
 
 use std::{process::ExitCode, time::Duration};
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+
+use world::Kind;
 
 /// Move records exactly once while processes and brokers are killed
 #[derive(Parser)]
@@ -47,12 +49,6 @@ struct Arguments {
     /// What chance begins with; another one each time, unless given
     #[arg(long)]
     seed: Option<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Milena,
-    Kafka,
 }
 
 fn main() -> ExitCode {

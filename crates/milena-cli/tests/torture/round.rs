@@ -14,11 +14,11 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Kind,
     checker::{self, Checker},
     crew::{Blows, Crew},
+    dice::Dice,
     topics::{self, Progress},
-    world::World,
+    world::{Kind, World},
     writer,
 };
 
@@ -167,8 +167,21 @@ async fn tell(progress: &Progress) {
     }
 }
 
-/// Gives the brokers back, all of them at work.
+/// Kills one broker after the other and starts it again. Gives the brokers back, all of them at work, and how many it was.
 fn world_strikes(world: &Arc<World>, seed: u64, stop: &AtomicBool) -> (Arc<World>, usize) {
-    let kills = world.strike(seed, stop);
-    (Arc::clone(world), kills)
+    let mut dice = Dice(seed);
+    let mut kills = 0;
+    loop {
+        let (calm, gap) = match **world {
+            World::Kafka { .. } => (dice.millis(2_000..8_000), dice.millis(0..4_000)),
+            World::Milena { .. } => (dice.millis(500..5_000), dice.millis(0..1_500)),
+        };
+        pause(calm, stop);
+        if stop.load(Relaxed) {
+            return (Arc::clone(world), kills);
+        }
+        kills += 1;
+        let broker = u16::try_from(dice.number(0..usize::from(world.brokers()))).unwrap() + 1;
+        world.crash(broker, gap);
+    }
 }

@@ -1,19 +1,20 @@
 //! The brokers of a round.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+
+use clap::ValueEnum;
 
 use crate::{
-    Kind,
     cluster::{Cluster, SETTINGS},
-    dice::Dice,
     process::Process,
 };
+
+/// Whose brokers they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    Milena,
+    Kafka,
+}
 
 /// Who is gone is missed soon.
 const QUICK: &[(&str, &str)] = &[
@@ -67,33 +68,27 @@ impl World {
         }
     }
 
-    /// Kills one broker after the other, each as a crash would, and starts it again. Gives how many.
-    pub fn strike(&self, seed: u64, stop: &AtomicBool) -> usize {
-        let mut dice = Dice(seed);
-        let mut kills = 0;
-        loop {
-            let (pause, gap) = match self {
-                Self::Kafka { .. } => (dice.millis(2_000..8_000), dice.millis(0..4_000)),
-                Self::Milena { .. } => (dice.millis(500..5_000), dice.millis(0..1_500)),
-            };
-            crate::round::pause(pause, stop);
-            if stop.load(Relaxed) {
-                return kills;
+    /// How many brokers there are, numbered from 1.
+    pub fn brokers(&self) -> u16 {
+        match self {
+            Self::Kafka { brokers, .. } => *brokers,
+            Self::Milena { .. } => 1,
+        }
+    }
+
+    /// Kills a broker as a crash would, and starts it again after a while.
+    pub fn crash(&self, broker: u16, gap: Duration) {
+        match self {
+            Self::Kafka { cluster, .. } => {
+                cluster.kill(broker);
+                std::thread::sleep(gap);
+                cluster.start_again(broker);
             }
-            kills += 1;
-            match self {
-                Self::Kafka { cluster, brokers } => {
-                    let broker = u16::try_from(dice.number(0..usize::from(*brokers))).unwrap() + 1;
-                    cluster.kill(broker);
-                    std::thread::sleep(gap);
-                    cluster.start_again(broker);
-                }
-                Self::Milena { process, dir, address } => {
-                    let killed = process.lock().unwrap().take();
-                    drop(killed);
-                    std::thread::sleep(gap);
-                    *process.lock().unwrap() = Some(start_ours(address, dir));
-                }
+            Self::Milena { process, dir, address } => {
+                let killed = process.lock().unwrap().take();
+                drop(killed);
+                std::thread::sleep(gap);
+                *process.lock().unwrap() = Some(start_ours(address, dir));
             }
         }
     }

@@ -10,6 +10,7 @@ use std::{
 
 use milena_machines::member::CommitMode;
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::{
     api::Offsets,
@@ -43,7 +44,11 @@ impl RebalanceConsumer {
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline_ms = io::now_ms().saturating_add(timeout_ms);
         let began = Instant::now();
-        let outcome = self.start_commit(offsets, CommitMode::Sync { deadline_ms })?.await;
+        let commit = tracing::debug_span!("commit", client = %self.shared.config.client_id);
+        let outcome = self
+            .start_commit(offsets, CommitMode::Sync { deadline_ms })?
+            .instrument(commit)
+            .await;
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.core().metrics.commit_sync_ns += took_ns;
         outcome

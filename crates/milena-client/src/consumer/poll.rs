@@ -7,6 +7,7 @@ use milena_machines::{
     member::{CommitMode, MemberEvent},
 };
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::{
     Consumer,
@@ -52,7 +53,10 @@ impl Consumer {
             }
             self.tell_commits();
             match self.step(look)? {
-                Step::Event(event) => self.run_event(event).await?,
+                Step::Event(event) => {
+                    let rebalance = tracing::info_span!("rebalance", client = %self.parts.shared.config.client_id);
+                    self.run_event(event).instrument(rebalance).await?;
+                }
                 Step::Records(records) => return Ok(self.intercept(records)),
                 Step::Again => {}
                 Step::Wait => {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use milena_wire::pool::BufferPool;
+use tracing::Instrument;
 
 use super::{
     CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
@@ -186,7 +187,9 @@ impl Inner {
         } else {
             let seed = RandomState::new().hash_one(node_id);
             let task = lifecycle::run(Arc::clone(&link), Arc::clone(&self.common), seed);
-            self.common.home(role).spawn(task);
+            let client = &self.common.settings.client_id;
+            let connection = tracing::debug_span!(parent: None, "connection", %client, node = node_id, ?role);
+            self.common.home(role).spawn(task.instrument(connection));
         }
         link
     }

@@ -46,6 +46,19 @@ enum Wait {
     Room(usize),
 }
 
+/// Why a record was not put into a batch. It is small: every call has a place for it, and few need it.
+enum NotPlaced {
+    Wait(Wait),
+    Refused(Box<SendError>),
+}
+
+impl From<SendError> for NotPlaced {
+    #[cold]
+    fn from(error: SendError) -> Self {
+        Self::Refused(Box::new(error))
+    }
+}
+
 impl Producer {
     /// Sends a record and waits until it is acknowledged. It leaves at once if nothing of its partition is under way, and
     /// otherwise with what came meanwhile, within `linger.ms`.
@@ -97,11 +110,12 @@ impl Producer {
 
 impl Shared {
     async fn place(self: &Arc<Self>, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
-        self.check(record)?;
         self.pay_turn().await;
-        match self.try_place(record, is_urgent, &mut None)? {
+        match self.try_place(record, is_urgent, &mut None) {
             Ok(delivery) => Ok(delivery),
-            Err(wait) => self.place_later(record, is_urgent, wait).await,
+            // In a box, so that those who need not wait do not pay for its size.
+            Err(NotPlaced::Wait(wait)) => Box::pin(self.place_later(record, is_urgent, wait)).await,
+            Err(NotPlaced::Refused(error)) => Err(*error),
         }
     }
 
@@ -121,26 +135,27 @@ impl Shared {
     }
 
     fn place_now(self: &Arc<Self>, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
-        self.check(record)?;
-        match self.try_place(record, false, &mut None)? {
+        match self.try_place(record, false, &mut None) {
             Ok(delivery) => Ok(delivery),
-            Err(Wait::Metadata) => {
+            Err(NotPlaced::Wait(Wait::Metadata)) => {
                 self.want_topic(record.topic);
                 Err(TrySendError::WouldBlock)
             }
-            Err(Wait::Room(_)) => {
+            Err(NotPlaced::Wait(Wait::Room(_))) => {
                 self.press();
                 Err(TrySendError::WouldBlock)
             }
+            Err(NotPlaced::Refused(error)) => Err(TrySendError::Refused(*error)),
         }
     }
 
-    fn check(&self, record: &ProducerRecord<'_>) -> Result<(), SendError> {
-        if self.is_closed.load(Relaxed) {
-            return Err(SendError::Closed);
+    #[inline]
+    fn check(&self, record: &ProducerRecord<'_>) -> Result<(), NotPlaced> {
+        if self.is_closed.load(SeqCst) {
+            return Err(SendError::Closed.into());
         }
         if self.config.transactional_id.is_some() {
-            self.core().sender.check_send()?;
+            self.core().sender.check_send().map_err(SendError::from)?;
         }
         let size = size_max(record);
         if size > self.config.max_request_size {
@@ -148,7 +163,8 @@ impl Shared {
                 topic: record.topic.to_owned(),
                 size,
                 limit: self.config.max_request_size,
-            });
+            }
+            .into());
         }
         let total = self.limits.memory.total();
         if size > total {
@@ -156,7 +172,8 @@ impl Shared {
                 topic: record.topic.to_owned(),
                 size,
                 limit: total,
-            });
+            }
+            .into());
         }
         Ok(())
     }
@@ -168,7 +185,8 @@ impl Shared {
         record: &ProducerRecord<'_>,
         is_urgent: bool,
         room: &mut Option<Room>,
-    ) -> Result<Result<Delivery, Wait>, SendError> {
+    ) -> Result<Delivery, NotPlaced> {
+        self.check(record)?;
         let placed = self.try_append(record, is_urgent, room);
         self.look_if_nudged();
         placed
@@ -180,10 +198,10 @@ impl Shared {
         record: &ProducerRecord<'_>,
         is_urgent: bool,
         room: &mut Option<Room>,
-    ) -> Result<Result<Delivery, Wait>, SendError> {
+    ) -> Result<Delivery, NotPlaced> {
         let topics = self.topics.read();
         let Some(topic) = topics.get(record.topic) else {
-            return Ok(Err(Wait::Metadata));
+            return Err(NotPlaced::Wait(Wait::Metadata));
         };
         let timestamp = record.timestamp.unwrap_or_else(|| match is_urgent {
             true => io::wall_ms(),
@@ -206,13 +224,14 @@ impl Shared {
                         topic: record.topic.to_owned(),
                         partition: index,
                         count: topic.partition_count(),
-                    });
+                    }
+                    .into());
                 };
                 self.append(topic, partition, &new, is_urgent, room)
             }
             Choice::Sticky => self.append_sticky(topic, &new, is_urgent, room),
         };
-        Ok(appended.map_err(|NoRoom(bytes)| Wait::Room(bytes)))
+        appended.map_err(|NoRoom(bytes)| NotPlaced::Wait(Wait::Room(bytes)))
     }
 
     #[inline]
@@ -360,12 +379,10 @@ impl Shared {
                     self.core().metrics.waited_for_buffer(io::now_ms(), nanos(began));
                 }
             }
-            if self.is_closed.load(SeqCst) {
-                return Err(SendError::Closed);
-            }
-            match self.try_place(record, is_urgent, &mut room)? {
+            match self.try_place(record, is_urgent, &mut room) {
                 Ok(delivery) => return Ok(delivery),
-                Err(again) => wait = again,
+                Err(NotPlaced::Wait(again)) => wait = again,
+                Err(NotPlaced::Refused(error)) => return Err(*error),
             }
         }
     }

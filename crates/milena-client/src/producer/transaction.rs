@@ -11,6 +11,7 @@ use milena_machines::{
     produce::{Operation, OperationId, TransactionCause, TransactionError},
 };
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
@@ -175,13 +176,17 @@ impl Shared {
         let deadline = self
             .io
             .sleep_until(io::now_ms().saturating_add(self.config.max_block_ms));
-        let result = tokio::select! {
-            biased;
-            result = result => result.unwrap_or(Err(TransactionCallError::Closed)),
-            () = deadline => Err(TransactionCallError::TimedOut {
-                waited: Duration::from_millis(u64::try_from(self.config.max_block_ms).unwrap_or(0)),
-            }),
+        let outcome = async {
+            tokio::select! {
+                biased;
+                result = result => result.unwrap_or(Err(TransactionCallError::Closed)),
+                () = deadline => Err(TransactionCallError::TimedOut {
+                    waited: Duration::from_millis(u64::try_from(self.config.max_block_ms).unwrap_or(0)),
+                }),
+            }
         };
+        let span = tracing::debug_span!("transaction", client = %self.config.client_id, ?call);
+        let result = outcome.instrument(span).await;
         drop(waiting);
         self.core().metrics.spent(call, nanos(began));
         result
