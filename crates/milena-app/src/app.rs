@@ -16,7 +16,7 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
-    policy::{Breaker, Policy, Water},
+    policy::{Breaker, Policy, Water, WhenStalled},
     replay::{Replay, ReplayReport},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
@@ -302,6 +302,17 @@ impl App {
     /// After how long a partition that has work and does not move is told of, with the reason: 60 s.
     pub fn stalled_after(mut self, time: Duration) -> Self {
         self.limits.stalled_after = time;
+        self
+    }
+
+    /// What is done about a partition that stands still because a handler does not return: by default it is only told of.
+    /// [`WhenStalled::TryAgain`] cancels the call, which is a failure that is tried again as the policy says; what it was
+    /// doing may be half done, and code that blocks its thread cannot be cancelled. [`WhenStalled::Stop`] cancels it and
+    /// leaves the partition alone until somebody looks. [`WhenStalled::End`] ends the application with an error that
+    /// names the record. A partition that has records and delivers none, though nothing holds it back, is read anew from
+    /// where it stands by the first, and ends the application by the last.
+    pub fn when_stalled(mut self, action: WhenStalled) -> Self {
+        self.limits.when_stalled = action;
         self
     }
 

@@ -77,6 +77,22 @@ pub enum AppError {
         offset: i64,
         reason: String,
     },
+    #[error(
+        "what follows from {topic}-{partition}, offset {offset}, can never be written, and so no transaction can get past it: {reason}"
+    )]
+    Unwritable {
+        topic: String,
+        partition: i32,
+        offset: i64,
+        reason: String,
+    },
+    #[error("{topic}-{partition} stands still at offset {offset}: {why}")]
+    Stalled {
+        topic: String,
+        partition: i32,
+        offset: i64,
+        why: String,
+    },
     #[error("the consumer cannot go on: {0}")]
     Consumer(String),
     #[error("the transactions cannot go on: {0}")]

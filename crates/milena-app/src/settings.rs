@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use milena_client::config::ConfigMap;
+use milena_machines::app::WhenStalled;
 
 use crate::{error::StartError, policy::Water, route::Delivery};
 
@@ -82,6 +83,7 @@ pub(crate) struct Limits {
     pub(crate) close_timeout: Duration,
     pub(crate) shutdown: Duration,
     pub(crate) stalled_after: Duration,
+    pub(crate) when_stalled: WhenStalled,
     pub(crate) consumers: usize,
     pub(crate) lanes: usize,
     pub(crate) seed: u64,
@@ -101,6 +103,7 @@ impl Default for Limits {
             close_timeout: Duration::from_secs(10),
             shutdown: Duration::from_secs(60),
             stalled_after: Duration::from_secs(60),
+            when_stalled: WhenStalled::Tell,
             consumers: 1,
             lanes: std::thread::available_parallelism().map_or(1, usize::from),
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8),

@@ -8,6 +8,9 @@ use regex::Regex;
 /// The end of the name of a topic with dead letters.
 const DEAD_LETTERS: &str = ".dlq";
 
+/// The end of the name of a topic, and of a group, for what is held so that keys stay in order.
+pub(crate) const HELD: &str = ".held";
+
 /// What is wrong with the name or pattern of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} names no topics: {problem}")]
@@ -108,6 +111,11 @@ impl TopicName {
 /// The topic of what is to be tried again after this delay.
 pub(crate) fn retry_topic(origin: &str, delay_ms: i64) -> String {
     format!("{origin}.{}", tier_suffix(delay_ms))
+}
+
+/// The topic of what waits so that keys stay in order.
+pub(crate) fn held_topic(origin: &str) -> String {
+    format!("{origin}{HELD}")
 }
 
 /// The topic of what failed for good.

@@ -61,10 +61,14 @@ pub enum Mutation {
     ForgetResume,
     /// A transaction is committed although a partition is gone of which it has records.
     CommitSpoiled,
+    /// A key is free as soon as the records that are held of it are read, not when they are done.
+    FreeKeysEarly,
+    /// Who gets a partition does not look which of its keys have records that are held.
+    ForgetHeld,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -94,6 +98,8 @@ impl Mutation {
         Self::ForgetMap,
         Self::ForgetResume,
         Self::CommitSpoiled,
+        Self::FreeKeysEarly,
+        Self::ForgetHeld,
     ];
 
     /// As it is named on the command line.
@@ -128,6 +134,8 @@ impl Mutation {
             Self::ForgetMap => "forget-map",
             Self::ForgetResume => "forget-resume",
             Self::CommitSpoiled => "commit-spoiled",
+            Self::FreeKeysEarly => "free-keys-early",
+            Self::ForgetHeld => "forget-held",
         }
     }
 

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, RecordRun, TopicPartition};
-use milena_machines::app::{Arrival, Assignment, Committed, HandlerId, PartitionId, RetryInfo, Role, SourceId};
+use milena_machines::app::{
+    Arrival, Assignment, Committed, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
+};
 
-use super::{Engine, Owned, Payload, State, Topic};
+use super::{Engine, Owned, Payload, State, Topic, keeps_key_order};
 use crate::{
     clock::millis,
     handler::{Scope, States, TopicScope},
     letters,
-    topics::retry_topic,
+    topics::{HELD, retry_topic},
 };
 
 /// A partition that the group gave us, and where it begins.
@@ -19,6 +21,8 @@ pub(super) struct Begin {
     pub(super) partition: TopicPartition,
     pub(super) position: i64,
     pub(super) committed: Option<Committed>,
+    /// What is held of it, if its keys stay in order through retries.
+    pub(super) held: Option<Vec<HeldRecord>>,
 }
 
 impl Engine {
@@ -47,6 +51,18 @@ impl Engine {
                         scope: scope(place, captures, false),
                     });
                 }
+                if keeps_key_order(route) {
+                    let origin = topic.strip_suffix(HELD);
+                    let Some(captures) = origin.and_then(|origin| route.topics.captures(origin)) else {
+                        continue;
+                    };
+                    return Some(Topic {
+                        handler,
+                        role: Role::Held,
+                        takes_runs: false,
+                        scope: scope(place, captures, true),
+                    });
+                }
                 for (index, delay) in route.policy.retry.topics.iter().enumerate() {
                     let delay_ms = millis(*delay);
                     let suffix = retry_topic("", delay_ms);
@@ -69,7 +85,7 @@ impl Engine {
 
     pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {
         self.act(Some(source), |state, now_ms| {
-            for begin in begins {
+            for mut begin in begins {
                 let Some(topic) = state.topic(self, &begin.partition.topic, states) else {
                     tracing::error!(partition = %begin.partition, "no handler reads a partition that the group gave us");
                     continue;
@@ -84,6 +100,9 @@ impl Engine {
                 };
                 let committed = assignment.committed.clone();
                 let id = state.work.handle_assigned(now_ms, assignment);
+                if let Some(held) = begin.held.take() {
+                    state.work.handle_held(now_ms, id, held);
+                }
                 let owned = Owned {
                     id,
                     source,
@@ -91,6 +110,7 @@ impl Engine {
                     begin: begin.position,
                     committed,
                 };
+                state.suspicions.retain(|(partition, _), _| *partition != begin.partition);
                 state.owned.insert(begin.partition, owned);
             }
         });
@@ -181,7 +201,7 @@ impl Engine {
     fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
         let retry = match role {
             Role::Main => None,
-            Role::Tier { delay_ms, .. } => {
+            role => {
                 let letter = letters::read(record.headers());
                 let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
                 if group.is_some_and(|group| group != &*self.group) {
@@ -190,7 +210,12 @@ impl Engine {
                 let written_due = letter.as_ref().and_then(|letter| letter.due_at_ms);
                 Some(RetryInfo {
                     attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
-                    due_ms: Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms))),
+                    due_ms: match role {
+                        Role::Tier { delay_ms, .. } => {
+                            Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms)))
+                        }
+                        _ => written_due,
+                    },
                     first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
                 })
             }

@@ -121,6 +121,7 @@ pub(super) fn assign(
             partition: partition.clone(),
             position: stretch.begin,
             committed: committed.filter(|committed| committed.offset == stretch.begin),
+            held: None,
         });
     }
     engine.assigned(SOURCE, states, begins);

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
-use milena_machines::app::{Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StopWhy};
+use milena_machines::app::{
+    Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
+};
 
 use super::{Engine, Held, State, publisher::PublishOrder};
 use crate::{
@@ -12,6 +14,14 @@ use crate::{
     lane::{Finished, Part, Report, Settled},
     metrics::HandlerMetrics,
 };
+
+/// A partition that does not move.
+pub(super) struct Stall {
+    pub(super) partition: PartitionId,
+    pub(super) offset: i64,
+    pub(super) why: StallWhy,
+    pub(super) since_ms: i64,
+}
 
 impl Report for Engine {
     fn finished(&self, finished: &mut Vec<Finished>) {
@@ -108,10 +118,16 @@ impl Engine {
                         let ms = millis(time).max(1);
                         (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
                     }
-                    Settled::Emit(emission) => {
-                        payload.held.replace(Some(Held::Emission(emission)));
-                        (Outcome::Emit, |metrics| &metrics.success)
-                    }
+                    Settled::Emit(emission) => match state.refusal(&payload.first()) {
+                        Some(fault) => {
+                            payload.held.replace(Some(Held::Fault(Arc::clone(fault))));
+                            (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
+                        }
+                        None => {
+                            payload.held.replace(Some(Held::Emission(emission)));
+                            (Outcome::Emit, |metrics| &metrics.success)
+                        }
+                    },
                 };
                 count(counter);
                 outcome
@@ -146,6 +162,11 @@ impl Engine {
         }
     }
 
+    /// Whether somebody waits for what is written for a record.
+    pub(super) fn is_wanted(&self, record: RecordId) -> bool {
+        self.state().work.payload(record).is_some()
+    }
+
     /// Hands something to the publisher.
     pub(super) fn publish(&self, state: &State, record: RecordId, what: Publish) {
         let Some(payload) = state.work.payload(record) else {
@@ -157,6 +178,7 @@ impl Engine {
             source: payload.first(),
             scope: Arc::clone(&payload.scope),
             held: payload.held.borrow().clone(),
+            beside: state.beside(&payload.first()),
         };
         // The publisher ends only when the engine does.
         let _ = self.publisher.send(order);
@@ -166,13 +188,48 @@ impl Engine {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {
                 let counts = state.work.payload(record).is_some();
-                if result == PublishResult::Failed && self.is_transactional && counts {
+                let has_failed = matches!(result, PublishResult::Failed | PublishResult::Refused);
+                if has_failed && self.is_transactional && counts {
                     state.must_abort = true;
                     self.transactions.notify_one();
+                    state.work.handle_published(now_ms, record, PublishResult::Failed);
+                    continue;
+                }
+                if !self.is_transactional && result != PublishResult::Failed {
+                    state.forget_suspicion(record);
                 }
                 state.work.handle_published(now_ms, record, result);
             }
         });
+    }
+
+    /// A partition does not move. Says which record it is and whose, and what is done about it.
+    pub(super) fn stalled(&self, state: &mut State, stall: &Stall, action: WhenStalled, cancelled: &[RecordId]) {
+        let Some(partition) = state.work.partition(stall.partition).cloned() else {
+            return;
+        };
+        let handler = state
+            .owned
+            .get(&partition)
+            .and_then(|owned| self.routes.get(usize::from(owned.topic.handler.0)));
+        let handler = handler.map_or("", |route| route.topics.text());
+        let (offset, why, since_ms) = (stall.offset, stall.why, stall.since_ms);
+        tracing::warn!(%partition, offset, handler, ?why, since_ms, ?action, "a partition does not move");
+        for record in cancelled {
+            if let Some(payload) = state.work.payload(*record) {
+                let fault = Fault::retry("the handler did not return, and its partition stood still");
+                payload.held.replace(Some(Held::Fault(Arc::new(fault))));
+            }
+        }
+        if action == WhenStalled::End {
+            state.failure.get_or_insert_with(|| AppError::Stalled {
+                topic: partition.topic.to_string(),
+                partition: partition.partition,
+                offset,
+                why: format!("the handler of {handler} does not return"),
+            });
+            self.ended.notify_one();
+        }
     }
 
     /// A partition stands still. If its handler said that nothing can go on, nothing does.

@@ -9,8 +9,11 @@ mod accept;
 mod bounded;
 mod commands;
 mod finish;
+mod frozen;
+mod held;
 mod payload;
 mod publisher;
+mod refused;
 mod setup;
 mod source;
 mod start;
@@ -29,8 +32,9 @@ use std::{
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, TopicPartition, WakeupHandle};
 use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, RwLock, mpsc, watch};
 
+pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
 pub(crate) use start::{EngineParts, Started, replay, start};
@@ -44,7 +48,10 @@ use crate::{
     route::Route,
 };
 use commands::SourceCommand;
+use finish::Stall;
+use held::HeldTopics;
 use publisher::PublishOrder;
+use refused::Suspicion;
 
 /// So many records go to lanes at once.
 const DISPATCH_MAX: usize = 256;
@@ -62,10 +69,20 @@ pub(crate) struct Engine {
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
     timer: Notify,
+    /// What keys need that stay in order through retries.
+    held: Option<HeldTopics>,
+    /// Rings when it is asked which of them are free.
+    held_asked: Notify,
+    /// Held by who is written, alone if it is suspected of what a batch was refused for.
+    alone: RwLock<()>,
     /// Rings when a transaction may have something to do.
     transactions: Notify,
     /// Whether what handlers emit can be written now; it always can without transactions.
     transaction_open: watch::Sender<bool>,
+    /// How many are about to write into the transaction that is open.
+    writing: AtomicUsize,
+    /// Rings when one of them has.
+    written: Notify,
     /// Rings when the engine has ended, or must.
     ended: Notify,
     state: Mutex<State>,
@@ -96,6 +113,10 @@ struct State {
     is_ending: bool,
     is_barrier: bool,
     is_barrier_wanted: bool,
+    /// Records whose output was refused.
+    suspicions: BTreeMap<(TopicPartition, i64), Suspicion>,
+    /// Of these main partitions it is asked which keys are free.
+    asked_held: Vec<PartitionId>,
     /// Who we are in the group of each source, as of the last records.
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
@@ -156,6 +177,8 @@ impl State {
             is_ending: false,
             is_barrier: false,
             is_barrier_wanted: false,
+            suspicions: BTreeMap::new(),
+            asked_held: vec![],
             groups: vec![None; sources],
             is_closed: false,
             dispatched: vec![],
@@ -195,7 +218,8 @@ impl Engine {
             while self.dispatch(state, now_ms) {
                 is_quiet = false;
             }
-            if is_quiet {
+            // Records that are not handed out may have something done for them.
+            if is_quiet && !state.work.has_action() {
                 break;
             }
         }
@@ -254,6 +278,10 @@ impl Engine {
             Action::Pause(id) => state.command(id, SourceCommand::Pause),
             Action::Resume(id) => state.command(id, SourceCommand::Resume),
             Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
+            Action::AskHeld(ids) => {
+                state.asked_held = ids;
+                self.held_asked.notify_one();
+            }
             Action::Publish { record, what } => self.publish(state, record, what),
             Action::Cancel(record) => self.cancel(record),
             Action::Released(id) => {
@@ -278,13 +306,16 @@ impl Engine {
                 offset,
                 why,
                 since_ms,
+                action,
+                cancelled,
             } => {
-                let name = state
-                    .work
-                    .partition(partition)
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                tracing::warn!(partition = name, offset, ?why, since_ms, "a partition does not move");
+                let stall = Stall {
+                    partition,
+                    offset,
+                    why,
+                    since_ms,
+                };
+                self.stalled(state, &stall, action, &cancelled);
             }
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);

@@ -14,7 +14,10 @@ use milena_client::{
 use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
 use tokio::sync::mpsc;
 
-use super::{Engine, Held};
+use super::{
+    Engine, Held,
+    refused::{Beside, is_final},
+};
 use crate::{
     clock::millis,
     handler::{Fault, OutRecord, Scope},
@@ -23,7 +26,7 @@ use crate::{
     metrics::HandlerMetrics,
     policy::Policy,
     pool::Pool,
-    topics::{dead_letter_topic, retry_topic},
+    topics::{dead_letter_topic, held_topic, retry_topic},
 };
 
 /// Something to be published for a record.
@@ -33,6 +36,7 @@ pub(super) struct PublishOrder {
     pub(super) source: ConsumerRecord,
     pub(super) scope: Scope,
     pub(super) held: Option<Held>,
+    pub(super) beside: Beside,
 }
 
 /// The task. It ends with the engine.
@@ -70,35 +74,50 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     }
 }
 
-impl Engine {
-    /// Returns when a transaction is open, or none is needed.
-    async fn writable(&self) {
-        if *self.transaction_open.borrow() {
-            return;
-        }
-        let mut open = self.transaction_open.subscribe();
-        // It is closed only with the engine.
-        let _ = open.wait_for(|is_open| *is_open).await;
-    }
-}
-
 async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> PublishResult {
     let metrics = engine.metrics.get(order.scope.handler);
-    engine.writable().await;
+    let turn = engine.turn(order.beside).await;
     let written = match (&order.held, order.what) {
-        (Some(Held::Emission(emission)), Publish::Emitted) => emit(producer, emission).await,
-        (_, Publish::Emitted) => Ok(()),
+        (Some(Held::Emission(emission)), Publish::Emitted) => {
+            let emitted = emit(engine, producer, order.record, emission).await;
+            emitted.map(|()| None)
+        }
+        (_, Publish::Emitted) => Ok(None),
         (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
     };
+    drop(turn);
     if let Some(metrics) = metrics {
         count(metrics, order.what, written.is_ok());
     }
     match written {
-        Ok(()) => PublishResult::Acked,
+        Ok(offset) => acked(engine, &order, offset).await,
+        // Its transaction was aborted meanwhile, or its partition is gone.
+        Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
         Err(error) => {
             let partition = order.source.topic_partition();
             tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
-                "could not write what a record needs to be done; its partition waits");
+                "could not write what a record needs to be done");
+            if is_final(&error) {
+                return engine.refuse(&order, error);
+            }
+            PublishResult::Failed
+        }
+    }
+}
+
+/// What is held must be known by its place. A broker that had it already when it was sent once more does not say where.
+async fn acked(engine: &Engine, order: &PublishOrder, offset: Option<i64>) -> PublishResult {
+    let (Publish::Held { .. }, Some(held)) = (order.what, &engine.held) else {
+        return PublishResult::Acked;
+    };
+    if let Some(offset) = offset {
+        return PublishResult::AckedAt(offset);
+    }
+    let (topic, partition) = (held_topic(order.source.topic()), order.source.partition());
+    match held.last(&topic, partition).await {
+        Ok(offset) => PublishResult::AckedAt(offset),
+        Err(error) => {
+            tracing::warn!(topic, partition, %error, "where a record is held is not known; it is written again");
             PublishResult::Failed
         }
     }
@@ -108,7 +127,7 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
     let counter = match (what, is_written) {
         (Publish::Emitted, true) => &metrics.published,
         (Publish::Emitted, false) => &metrics.publish_failed,
-        (Publish::Tier { .. }, true) => &metrics.retry_topics,
+        (Publish::Tier { .. } | Publish::Held { .. }, true) => &metrics.retry_topics,
         (
             Publish::DeadLetter {
                 why: DeadWhy::Poison, ..
@@ -116,18 +135,20 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
             true,
         ) => &metrics.dead_poison,
         (Publish::DeadLetter { .. }, true) => &metrics.dead_retries,
-        (Publish::Tier { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
+        (Publish::Tier { .. } | Publish::Held { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
     };
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Writes all of it once, however many records wait for it.
-async fn emit(producer: &Producer, emission: &Emission) -> Result<(), SendError> {
+async fn emit(engine: &Engine, producer: &Producer, record: RecordId, emission: &Emission) -> Result<(), SendError> {
     let written = emission.written.get_or_try_init(|| async {
+        let writing = engine.begin_writing(record).await?;
         let mut deliveries = Vec::with_capacity(emission.records.len());
         for record in &emission.records {
             deliveries.push(enqueue(producer, record).await?);
         }
+        drop(writing);
         for delivery in deliveries {
             delivery.await?;
         }
@@ -155,9 +176,9 @@ async fn write_letter(
     producer: &Producer,
     order: &PublishOrder,
     held: Option<&Held>,
-) -> Result<(), SendError> {
+) -> Result<Option<i64>, SendError> {
     let Some(route) = engine.routes.get(order.scope.handler) else {
-        return Ok(());
+        return Ok(None);
     };
     let fault = match held {
         Some(Held::Fault(fault)) => Some(&**fault),
@@ -175,30 +196,33 @@ async fn write_letter(
                 .unwrap_or_default();
             retry_topic(&letter.origin.topic, millis(delay))
         }
+        Publish::Held { .. } => held_topic(&letter.origin.topic),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
         }
     };
-    let sent = send_letter(producer, order, &route.policy, &letter, &topic).await;
+    let sent = send_letter(engine, producer, order, &letter, &topic).await;
     if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
         // With what was added the record is too large; the record is what matters.
         letter.failure.stack = None;
         letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        return send_letter(producer, order, &route.policy, &letter, &topic).await;
+        return send_letter(engine, producer, order, &letter, &topic).await;
     }
     sent
 }
 
 async fn send_letter(
+    engine: &Engine,
     producer: &Producer,
     order: &PublishOrder,
-    policy: &Policy,
     letter: &Letter,
     topic: &str,
-) -> Result<(), SendError> {
+) -> Result<Option<i64>, SendError> {
     let source = &order.source;
-    let written = letters::write(letter, &policy.dead_letters.schemes, source.headers());
+    let schemes = engine.routes.get(order.scope.handler);
+    let schemes = schemes.map_or(&[][..], |route| &route.policy.dead_letters.schemes);
+    let written = letters::write(letter, schemes, source.headers());
     let headers = headers(&written);
     let record = ProducerRecord {
         topic,
@@ -208,9 +232,10 @@ async fn send_letter(
         headers: &headers,
         timestamp: Some(source.timestamp()).filter(|timestamp| *timestamp >= 0),
     };
+    let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
         // The topic has fewer partitions than the one it belongs to.
-        Err(SendError::NoSuchPartition { .. }) => {
+        Err(SendError::NoSuchPartition { .. }) if !matches!(order.what, Publish::Held { .. }) => {
             let anywhere = ProducerRecord {
                 partition: None,
                 ..record
@@ -219,7 +244,22 @@ async fn send_letter(
         }
         taken => taken,
     };
-    taken?.await.map(drop)
+    drop(writing);
+    taken?.await.map(|written| written.offset)
+}
+
+/// Why a record is where it is although no handler has failed with it.
+fn unhandled(what: Publish, policy: &Policy) -> String {
+    match what {
+        Publish::Held { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
+        Publish::DeadLetter {
+            why: DeadWhy::Breaker, ..
+        } => format!(
+            "a circuit breaker that its handler needs is open: {}",
+            policy.breakers.join(", ")
+        ),
+        _ => String::new(),
+    }
 }
 
 fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
@@ -244,15 +284,24 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
             attempts,
             first_failed_ms,
             ..
-        } => (attempts, first_failed_ms, Some(due_ms)),
+        } => (attempts, Some(first_failed_ms), Some(due_ms)),
+        Publish::Held {
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => (attempts, first_failed_ms, due_ms),
         Publish::DeadLetter {
             attempts,
             first_failed_ms,
             ..
-        } => (attempts, first_failed_ms, None),
-        Publish::Emitted => (0, 0, None),
+        } => (attempts, Some(first_failed_ms), None),
+        Publish::Emitted => (0, None, None),
     };
-    let failure = fault.map_or_else(Failure::default, |fault| Failure {
+    let unhandled = || Failure {
+        reason: unhandled(order.what, policy),
+        ..Failure::default()
+    };
+    let failure = fault.map_or_else(unhandled, |fault| Failure {
         exception: fault.class().to_owned(),
         reason: fault.to_string(),
         stack: policy.dead_letters.with_stack.then(|| fault.chain()),
@@ -262,7 +311,7 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         failure,
         attempts,
         failed_at_ms: Some(engine.clock.now_ms()),
-        first_failed_at_ms: Some(first_failed_ms),
+        first_failed_at_ms: first_failed_ms,
         group: Some(engine.group.to_string()),
         instance: Some(engine.instance.to_string()),
         due_at_ms,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytestring::ByteString;
 use milena_client::{
-    admin::{Admin, AdminError, NewTopic},
+    admin::{Admin, AdminError, NewPartitions, NewTopic},
     consumer::ErrorCode,
 };
 use tokio::sync::Mutex;
@@ -12,9 +12,9 @@ use tokio::sync::Mutex;
 use crate::{
     clock::millis,
     error::StartError,
-    policy::{DeadLetters, Exhausted, Policy},
+    policy::{DeadLetters, Exhausted, Policy, RetryOrdering},
     route::Route,
-    topics::{TopicName, dead_letter_topic, retry_topic},
+    topics::{TopicName, dead_letter_topic, held_topic, retry_topic},
 };
 
 /// Finds and makes topics.
@@ -76,12 +76,12 @@ impl Setup {
     }
 
     async fn make_missing(&self, origin: &str, policy: &Policy) -> Result<(), StartError> {
-        let delays = policy
-            .retry
-            .topics
-            .iter()
-            .map(|delay| retry_topic(origin, millis(*delay)));
-        let mut needed: Vec<String> = delays.collect();
+        let keeps_order = policy.retry.ordering == RetryOrdering::FenceKey;
+        let delays = policy.retry.topics.iter().filter(|_| !keeps_order);
+        let mut needed: Vec<String> = delays.map(|delay| retry_topic(origin, millis(*delay))).collect();
+        if keeps_order {
+            needed.push(held_topic(origin));
+        }
         if policy.exhausted == Exhausted::DeadLetter {
             let own = policy.dead_letters.topic.clone();
             needed.push(own.unwrap_or_else(|| dead_letter_topic(origin)));
@@ -89,6 +89,10 @@ impl Setup {
         let listed = self.admin.list_topics().await.map_err(StartError::Topics)?;
         needed.retain(|topic| !listed.contains_key(topic.as_str()));
         let partitions = listed.get(origin).map_or(1, |topic| topic.partitions);
+        let held = listed.get(held_topic(origin).as_str()).filter(|_| keeps_order);
+        if held.is_some_and(|held| held.partitions < partitions) {
+            self.widen(&held_topic(origin), origin, partitions).await?;
+        }
         for topic in needed {
             let letters = &policy.dead_letters;
             if !letters.create {
@@ -98,6 +102,25 @@ impl Setup {
             self.create(&topic, origin, partitions, letters).await?;
         }
         Ok(())
+    }
+
+    /// What is held of a partition is in the partition of the same number, so there must be one.
+    async fn widen(&self, topic: &str, origin: &str, partitions: usize) -> Result<(), StartError> {
+        let total = NewPartitions::increase_to(i32::try_from(partitions).unwrap_or(i32::MAX));
+        let widened = self.admin.create_partitions([(topic, total)]).await;
+        match widened.into_values().next() {
+            // Another instance was faster.
+            Some(Err(error)) if error.code() != Some(ErrorCode::InvalidPartitions) => Err(StartError::NotCreated {
+                topic: topic.to_owned(),
+                origin: origin.to_owned(),
+                error,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     async fn create(

@@ -8,7 +8,7 @@ use milena_client::consumer::{
 };
 use milena_machines::app::{Committed, SourceId};
 
-use super::{Engine, Setup, accept::Begin};
+use super::{Engine, Setup, accept::Begin, frozen::Standing};
 use crate::{error::AppError, handler::States};
 
 /// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
@@ -46,8 +46,10 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
 
 /// Reads until the engine has ended; then leaves the group.
 pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Consumer, close_timeout: Duration) {
+    let mut standing = Standing::default();
     while !engine.is_closed() && engine.failure().is_none() {
         engine.obey(source, &mut consumer);
+        standing.look(&engine, source, &mut consumer);
         match consumer.poll(POLL).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
             Err(PollError::Wakeup) => {}
@@ -94,7 +96,7 @@ impl RebalanceListener for Listener {
             self.setup.letter_topics(topic).await?;
         }
         let mut tries = 0;
-        let begins = loop {
+        let mut begins = loop {
             match begins(consumer, partitions).await {
                 Ok(begins) => break begins,
                 Err(error) if tries < BEGIN_TRIES => {
@@ -104,6 +106,7 @@ impl RebalanceListener for Listener {
                 Err(error) => return Err(error),
             }
         };
+        self.add_held(partitions, &mut begins).await?;
         // What it was paused for in an earlier life is over.
         consumer.resume(partitions)?;
         self.engine.assigned(self.source, &self.states, begins);
@@ -150,6 +153,30 @@ impl RebalanceListener for Listener {
     }
 }
 
+impl Listener {
+    /// Finds out which keys have records that are held, before anything is handled.
+    async fn add_held(&self, partitions: &[TopicPartition], begins: &mut [Begin]) -> Result<(), ListenerError> {
+        let mut tries = 0;
+        let all = loop {
+            match self.engine.read_held(partitions).await {
+                Ok(all) => break all,
+                Err(error) if tries < BEGIN_TRIES => {
+                    tries += 1;
+                    tracing::warn!(%error, "what is held of keys is not known; it is read again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        for (partition, held) in all {
+            if let Some(begin) = begins.iter_mut().find(|begin| begin.partition == partition) {
+                begin.held = Some(held);
+            }
+        }
+        Ok(())
+    }
+}
+
 async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition]) -> Result<Vec<Begin>, ListenerError> {
     let mut committed = consumer.committed(partitions).await?;
     let mut begins = Vec::with_capacity(partitions.len());
@@ -166,6 +193,7 @@ async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition])
                 offset: committed.offset,
                 metadata: committed.metadata.to_string(),
             }),
+            held: None,
         });
     }
     Ok(begins)

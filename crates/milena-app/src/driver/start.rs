@@ -20,14 +20,15 @@ use milena_machines::app::{
     WorkConfig, tier_suffix,
 };
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, RwLock, mpsc, watch},
     task::{JoinHandle, JoinSet},
 };
 
 use super::{
     Engine, LaneLink, Setup, SourceLink, State,
     bounded::{self, Stretches},
-    publisher,
+    held::{self, HeldTopics, held_group},
+    keeps_key_order, publisher,
     source::{self, Listener, Reads},
     timer, transactions,
 };
@@ -41,7 +42,7 @@ use crate::{
     replay::Replay,
     route::{CallLimits, Delivery, Route},
     settings::{Limits as AppLimits, Settings},
-    topics::retry_topic,
+    topics::{HELD, retry_topic},
 };
 
 /// What an engine is made from: the handlers of one kind of delivery.
@@ -137,6 +138,8 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Resu
     started.helpers.push(tokio::spawn(engine.watched(publishing)));
     let timer = timer::run(Arc::clone(&engine));
     started.helpers.push(tokio::spawn(engine.watched(timer)));
+    let asking = held::run(Arc::clone(&engine));
+    started.helpers.push(tokio::spawn(engine.watched(asking)));
     if parts.delivery == Delivery::ExactlyOnce {
         let transactions = transactions::run(Arc::clone(&engine), producer, parts.limits.window);
         started.helpers.push(tokio::spawn(engine.watched(transactions)));
@@ -154,34 +157,42 @@ async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
     }
 }
 
-/// The consumers: those of the topics themselves, and one for each delay of retry topics.
+/// The consumers: those of the topics themselves, one for each delay of retry topics, and one for what is held.
 fn sources(parts: &EngineParts) -> Result<Vec<(Consumer, Reads)>, StartError> {
     let mut sources = vec![];
     for _ in 0..parts.limits.consumers.max(1) {
         let config: ConfigMap = parts.settings.consumer(parts.delivery, &parts.settings.group)?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, None)));
+        sources.push((Consumer::new(config)?, reads(&parts.routes, |_| true, "")));
     }
-    let delays = parts.routes.iter().flat_map(|route| &route.policy.retry.topics);
+    let overtaking = parts.routes.iter().filter(|route| !keeps_key_order(route));
+    let delays = overtaking.flat_map(|route| &route.policy.retry.topics);
     let delays: BTreeSet<i64> = delays.map(|delay| millis(*delay)).collect();
     for delay_ms in delays {
         let group = format!("{}.{}", parts.settings.group, tier_suffix(delay_ms));
         let config = parts.settings.consumer(parts.delivery, &group)?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, Some(delay_ms))));
+        let has_delay = |route: &Route| {
+            let mut delays = route.policy.retry.topics.iter();
+            !keeps_key_order(route) && delays.any(|delay| millis(*delay) == delay_ms)
+        };
+        let reads = reads(&parts.routes, has_delay, &retry_topic("", delay_ms));
+        sources.push((Consumer::new(config)?, reads));
+    }
+    if parts.routes.iter().any(keeps_key_order) {
+        let config = parts
+            .settings
+            .consumer(parts.delivery, &held_group(&parts.settings.group))?;
+        sources.push((Consumer::new(config)?, reads(&parts.routes, keeps_key_order, HELD)));
     }
     Ok(sources)
 }
 
 /// What to subscribe to: names if all are, and otherwise one expression for all.
-fn reads(routes: &[Route], delay_ms: Option<i64>) -> Reads {
-    let has_delay = |route: &&Route| {
-        delay_ms.is_none_or(|delay_ms| route.policy.retry.topics.iter().any(|delay| millis(*delay) == delay_ms))
-    };
-    let suffix = delay_ms.map_or_else(String::new, |delay_ms| retry_topic("", delay_ms));
-    let routes: Vec<&Route> = routes.iter().filter(has_delay).collect();
+fn reads(routes: &[Route], is_read: impl Fn(&Route) -> bool, suffix: &str) -> Reads {
+    let routes: Vec<&Route> = routes.iter().filter(|route| is_read(route)).collect();
     if routes.iter().any(|route| route.topics.is_pattern()) {
         let names = routes
             .iter()
-            .map(|route| route.topics.expression() + &regex::escape(&suffix));
+            .map(|route| route.topics.expression() + &regex::escape(suffix));
         return Reads::Pattern(names.collect::<Vec<_>>().join("|"));
     }
     let names = routes.iter().map(|route| format!("{}{suffix}", route.topics.text()));
@@ -214,6 +225,11 @@ fn build(
         Arc::new(metrics)
     });
     let engine = Arc::new(Engine {
+        held: held_topics(parts)?,
+        held_asked: Notify::new(),
+        alone: RwLock::new(()),
+        writing: AtomicUsize::new(0),
+        written: Notify::new(),
         clock: parts.clock.clone(),
         group: Arc::from(parts.settings.group.as_str()),
         instance: Arc::from(parts.settings.instance.as_str()),
@@ -238,6 +254,16 @@ fn build(
     });
     let lanes = lanes.collect();
     Ok((engine, lanes))
+}
+
+/// What keys need that stay in order through retries, if any do.
+fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
+    if !parts.routes.iter().any(keeps_key_order) {
+        return Ok(None);
+    }
+    let group = &parts.settings.group;
+    let config = parts.settings.consumer(parts.delivery, &held_group(group))?;
+    Ok(Some(HeldTopics::new(parts.setup.admin().clone(), group, config)))
 }
 
 /// What the machine knows by number.
@@ -274,6 +300,7 @@ fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, Sta
         drain_ms: millis(parts.limits.drain),
         final_commit_ms: millis(parts.limits.final_commit),
         stall_ms: millis(parts.limits.stalled_after),
+        when_stalled: parts.limits.when_stalled,
     })
 }
 
@@ -339,11 +366,13 @@ fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
         elapsed_ms_max: retry.elapsed_max.map(millis),
         tiers: retry.topics.iter().copied().map(millis).collect(),
         tier_attempts: retry.attempts_from_topics,
+        ordering: retry.ordering,
         exhausted: match policy.exhausted {
             Exhausted::DeadLetter => MachineExhausted::DeadLetter,
             Exhausted::Skip => MachineExhausted::Skip,
             Exhausted::Stop => MachineExhausted::Stop,
         },
+        ..RetryPolicy::default()
     }
 }
 
@@ -355,6 +384,7 @@ fn breaker_config(breaker: Breaker) -> BreakerConfig {
         open_ms: millis(breaker.open),
         open_ms_max: millis(breaker.open_max),
         probes: breaker.probes,
+        when_open: breaker.when_open,
     }
 }
 

@@ -1,9 +1,9 @@
 //! What an engine can tell about itself.
 
 use milena_client::consumer::TopicPartition;
-use milena_machines::app::{BreakerId, Role, tier_suffix};
+use milena_machines::app::BreakerId;
 
-use super::{Engine, State};
+use super::{Engine, State, held::group_of};
 use crate::{
     metrics::HandlerCounts,
     status::{BreakerStatus, PartitionStatus, Status},
@@ -27,10 +27,7 @@ impl Engine {
         all.parked += status.parked;
         let partitions = state.owned.iter().filter_map(|(partition, owned)| {
             let found = state.work.partition_status(owned.id)?;
-            let group = match owned.topic.role {
-                Role::Main => self.group.to_string(),
-                Role::Tier { delay_ms, .. } => format!("{}.{}", self.group, tier_suffix(delay_ms)),
-            };
+            let group = group_of(&self.group, owned.topic.role);
             let pauses = state.work.pauses(owned.id);
             Some(PartitionStatus {
                 partition: partition.clone(),

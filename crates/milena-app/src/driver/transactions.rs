@@ -1,12 +1,16 @@
 //! Exactly once: what handlers emit and how far was read count together, in one transaction after the other.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use milena_client::{
     consumer::{GroupMetadata, OffsetAndMetadata, TopicPartition},
-    producer::{Producer, Remedy, Transaction, TransactionCallError},
+    producer::{Producer, Remedy, SendError, Transaction, TransactionCallError},
 };
-use milena_machines::app::{CommitOffset, Committed, PartitionId, SourceId};
+use milena_machines::app::{CommitOffset, Committed, PartitionId, RecordId, SourceId};
 
 use super::{
     Engine, State,
@@ -31,13 +35,14 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, window: Duratio
 async fn transact(engine: &Engine, producer: &Producer, window: Duration) -> Result<(), TransactionCallError> {
     loop {
         let mut transaction = producer.begin().await?;
-        engine.open_transaction(true);
-        let (end, offsets) = match engine.next_offsets(window).await {
+        engine.transaction_open.send_replace(true);
+        let offsets = engine.next_offsets(window).await;
+        engine.close_transaction().await;
+        let (end, offsets) = match offsets {
             Some(offsets) => (commit(engine, &mut transaction, &offsets).await?, offsets),
             None => (abort(&mut transaction).await?, vec![]),
         };
         drop(transaction);
-        engine.open_transaction(false);
         match end {
             End::Committed => engine.end_committed(&offsets),
             End::Aborted => engine.end_aborted(),
@@ -101,6 +106,23 @@ async fn abort(transaction: &mut Transaction<'_>) -> Result<End, TransactionCall
     }
 }
 
+/// Somebody who writes into the transaction that is open.
+pub(super) struct Writing<'a>(&'a Engine);
+
+impl<'a> Writing<'a> {
+    fn new(engine: &'a Engine) -> Self {
+        engine.writing.fetch_add(1, Ordering::SeqCst);
+        Self(engine)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.writing.fetch_sub(1, Ordering::SeqCst);
+        self.0.written.notify_one();
+    }
+}
+
 impl Engine {
     /// Waits for a window with something in it, then for the machine to stand still. `None` if the transaction cannot
     /// count any more: then nothing of it comes to an end before it is aborted.
@@ -149,9 +171,32 @@ impl Engine {
         }
     }
 
-    /// Whether records can be written.
-    fn open_transaction(&self, is_open: bool) {
-        self.transaction_open.send_replace(is_open);
+    /// From now on nothing is written. Returns when nobody is about to: what is written late would count in the next
+    /// transaction, and its record is handled again there.
+    async fn close_transaction(&self) {
+        self.transaction_open.send_replace(false);
+        while self.writing.load(Ordering::SeqCst) > 0 {
+            self.written.notified().await;
+        }
+    }
+
+    /// Waits until a transaction is open, if one is needed, and keeps it open. An error if nobody waits for the record any
+    /// more.
+    pub(super) async fn begin_writing(&self, record: RecordId) -> Result<Option<Writing<'_>>, SendError> {
+        if !self.is_transactional {
+            return Ok(None);
+        }
+        let mut open = self.transaction_open.subscribe();
+        loop {
+            // Who closes it looks after that who is here, so one of the two is seen.
+            let writing = Writing::new(self);
+            if *open.borrow_and_update() {
+                return self.is_wanted(record).then_some(Some(writing)).ok_or(SendError::Closed);
+            }
+            drop(writing);
+            // It is closed only with the engine.
+            let _ = open.wait_for(|is_open| *is_open).await;
+        }
     }
 
     fn by_group(
@@ -184,6 +229,7 @@ impl Engine {
                     });
                 }
             }
+            state.forget_refused(offsets);
             state.is_ending = false;
             state.work.end_barrier(now_ms, true);
         });

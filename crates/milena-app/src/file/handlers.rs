@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::keys::{Keys, Limit, Size};
 use crate::{
     letters::Scheme,
-    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, Water},
+    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water},
     route::Delivery,
 };
 
@@ -145,6 +145,10 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     );
     set(&mut retry.topics, keys.get("topics"));
     set(&mut retry.attempts_from_topics, keys.get("attempts_from_topics"));
+    let keeps = keys.get("keep_key_order").unwrap_or(false);
+    if keeps {
+        retry.ordering = RetryOrdering::FenceKey;
+    }
     keys.finish();
 }
 

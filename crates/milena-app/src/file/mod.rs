@@ -34,7 +34,7 @@ pub use keys::{FileError, FileErrors};
 
 use crate::{
     App,
-    policy::{Breaker, Water},
+    policy::{Breaker, Water, WhenOpen, WhenStalled},
     settings::{Limits, Settings},
 };
 use keys::{Keys, Size, shown};
@@ -126,6 +126,20 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
     set("close_timeout", &mut limits.close_timeout);
     set("shutdown_timeout", &mut limits.shutdown);
     set("stalled_after", &mut limits.stalled_after);
+    let stalled = app.get_as(
+        "when_stalled",
+        "\"tell\", \"try-again\", \"stop\" or \"end\"",
+        |value| match value.as_str()? {
+            "tell" => Some(WhenStalled::Tell),
+            "try-again" => Some(WhenStalled::TryAgain),
+            "stop" => Some(WhenStalled::Stop),
+            "end" => Some(WhenStalled::End),
+            _ => None,
+        },
+    );
+    if let Some(action) = stalled {
+        limits.when_stalled = action;
+    }
     if let Some(records) = app.get("in_flight") {
         limits.in_flight = Water::high(records);
     }
@@ -209,6 +223,16 @@ fn read_breakers(keys: &Keys<'_>) -> BTreeMap<String, Breaker> {
         }
         if let Some(calls) = keys.get("probes") {
             breaker = breaker.probes(calls);
+        }
+        let when_open = keys.get_as("when_open", "\"pause\" or \"dead-letter\"", |value| {
+            match value.as_str()? {
+                "pause" => Some(WhenOpen::Pause),
+                "dead-letter" => Some(WhenOpen::DeadLetter),
+                _ => None,
+            }
+        });
+        if let Some(when_open) = when_open {
+            breaker = breaker.when_open(when_open);
         }
         keys.finish();
         breakers.insert(name.clone(), breaker);

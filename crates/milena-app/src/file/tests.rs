@@ -23,6 +23,7 @@ const ALL: &str = r#"
         drain = "5s"
         shutdown_timeout = "20s"
         stalled_after = "1m"
+        when_stalled = "try-again"
         consumers = 2
         lanes = 3
         wait_for_topics = true
@@ -33,6 +34,7 @@ const ALL: &str = r#"
         open = "10s"
         open_max = "1m"
         probes = 1
+        when_open = "dead-letter"
         [bulkheads]
         database = 4
         [[handlers]]
@@ -57,6 +59,7 @@ const ALL: &str = r#"
         elapsed_max = "none"
         topics = ["1m", "5m"]
         attempts_from_topics = 2
+        keep_key_order = true
         [handlers.dead_letters]
         topic = "graves"
         headers = ["spring", "connect"]
@@ -75,11 +78,13 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         (Some(10), 2, 3)
     );
     assert_eq!(file.limits.drain, Duration::from_secs(5));
+    assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
     let psp = Breaker::default().failure_percent(20).calls(50).calls_min(5);
     let psp = psp
         .open(Duration::from_secs(10))
         .open_max(Duration::from_secs(60))
-        .probes(1);
+        .probes(1)
+        .when_open(WhenOpen::DeadLetter);
     assert_eq!(file.breakers.get("psp"), Some(&psp));
     assert_eq!(file.bulkheads.get("database"), Some(&4));
     let handler = file.handlers.first().unwrap();
@@ -108,6 +113,7 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .slow_after(Duration::from_secs(2))
         .retry(retry)
         .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
+        .keep_key_order()
         .dead_letters(letters)
         .when_exhausted(Exhausted::Stop)
         .flood_guard(FloodGuard::new(10, 20, 3))

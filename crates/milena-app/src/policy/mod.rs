@@ -13,8 +13,8 @@ mod retry;
 use std::time::Duration;
 
 pub use dead_letters::{DeadLetters, Exhausted};
-pub use milena_machines::app::{NullKey, Order};
-pub use resources::{Breaker, FloodGuard, Rate};
+pub use milena_machines::app::{NullKey, Order, RetryOrdering, WhenStalled};
+pub use resources::{Breaker, FloodGuard, Rate, WhenOpen};
 pub use retry::Retry;
 
 /// High and low water: above the first, fetching pauses; at the second it goes on.
@@ -144,7 +144,7 @@ impl Policy {
     }
 
     /// The handler needs what this breaker guards: see `App::breaker`. While it is open the handler's partitions pause,
-    /// and nothing is lost, tried or sent to the dead letters.
+    /// and nothing is lost, tried or sent to the dead letters, unless the breaker says so: [`Breaker::when_open`].
     pub fn breaker(mut self, name: impl Into<String>) -> Self {
         self.breakers.push(name.into());
         self
@@ -170,9 +170,25 @@ impl Policy {
     }
 
     /// Retry topics for what still fails after the tries in place: a topic for each delay, `<topic>.retry-1m` and so on.
-    /// By default there are none. A record keeps its key there but not its place among those of its key.
+    /// By default there are none. A record keeps its key there but not its place among those of its key, unless
+    /// [`keep_key_order`](Self::keep_key_order) says so.
     pub fn then_topics(mut self, delays: impl IntoIterator<Item = Duration>) -> Self {
         self.retry.topics = delays.into_iter().collect();
+        self
+    }
+
+    /// Keeps the order of keys through the delays of [`then_topics`](Self::then_topics): by default later records of a key
+    /// overtake one that waits. What fails moves to one topic, `<topic>.held`, instead of one for each delay, and what
+    /// follows of its key moves there behind it until all of that is done or dead; other keys are not concerned. A group
+    /// of its own, `<group>.held`, reads it.
+    ///
+    /// 10,000 keys of a partition can be held at once; what fails then waits in its place, and its key with it. It costs
+    /// nothing as long as nothing is held, then a request per second and a write for each record of a held key. A record
+    /// that is held keeps the others of its key waiting for all the delays, and after a crash they begin anew. It needs
+    /// the order of keys, and records without one stay without order unless [`null_key`](Self::null_key) says so. Let
+    /// retry topics run empty before an application with them changes to this: it does not read them any more.
+    pub fn keep_key_order(mut self) -> Self {
+        self.retry.ordering = RetryOrdering::FenceKey;
         self
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+pub use milena_machines::app::WhenOpen;
+
 /// A circuit breaker around something that handlers depend on. Handlers feed it with
 /// [`Fault::dependency`](crate::handler::Fault::dependency) and name it in their policies.
 ///
-/// Closed, it counts. Open, the partitions of its handlers pause. Then a few calls probe; if they go well it closes, and
+/// Closed, it counts. Open, the partitions of its handlers pause, unless [`when_open`](Self::when_open) says otherwise. Then a few calls probe; if they go well it closes, and
 /// if not it stays open twice as long.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a breaker does something in an application"]
@@ -16,6 +18,7 @@ pub struct Breaker {
     pub(crate) open: Duration,
     pub(crate) open_max: Duration,
     pub(crate) probes: u32,
+    pub(crate) when_open: WhenOpen,
 }
 
 impl Default for Breaker {
@@ -28,6 +31,7 @@ impl Default for Breaker {
             open: Duration::from_secs(30),
             open_max: Duration::from_secs(300),
             probes: 3,
+            when_open: WhenOpen::Pause,
         }
     }
 }
@@ -61,6 +65,14 @@ impl Breaker {
     /// How long it stays open at most, however often probes fail.
     pub fn open_max(mut self, time: Duration) -> Self {
         self.open_max = time;
+        self
+    }
+
+    /// What becomes of records while it is open: by default they wait ([`WhenOpen::Pause`]). With
+    /// [`WhenOpen::DeadLetter`] they become dead letters at once, unhandled, which keeps partitions moving and fills the
+    /// dead letters for as long as it is open; a [`FloodGuard`] bounds that. Handlers that need it must have dead letters.
+    pub fn when_open(mut self, when_open: WhenOpen) -> Self {
+        self.when_open = when_open;
         self
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use milena_machines::app::RetryOrdering;
+
 /// How often and when a record that failed is tried again.
 ///
 /// ```
@@ -21,6 +23,7 @@ pub struct Retry {
     pub(crate) elapsed_max: Option<Duration>,
     pub(crate) topics: Vec<Duration>,
     pub(crate) attempts_from_topics: u32,
+    pub(crate) ordering: RetryOrdering,
 }
 
 impl Default for Retry {
@@ -35,6 +38,7 @@ impl Default for Retry {
             elapsed_max: Some(Duration::from_secs(30)),
             topics: vec![],
             attempts_from_topics: 1,
+            ordering: RetryOrdering::Overtake,
         }
     }
 }

@@ -10,7 +10,7 @@ use milena_app::prelude::*;
 use milena_test::{ErrorCode, TestBroker, messages::ProduceRequest};
 use tokio::sync::{Notify, mpsc};
 
-use crate::rig::{GROUP, app, committed, read_with, text, until, within};
+use crate::rig::{GROUP, app, committed, header, read_with, text, until, within};
 
 #[tokio::test]
 async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_again() {
@@ -217,7 +217,7 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
     let refused = broker
         .faults()
         .on::<ProduceRequest>()
-        .times(2)
+        .times(1)
         .answer_error(ErrorCode::InvalidRecord);
     let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
     let running = in_transactions(&broker)
@@ -226,9 +226,83 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
         .await
         .unwrap();
     committed(&broker, GROUP, "raw", 0, 20).await;
-    assert_eq!(refused.struck(), 2);
+    assert_eq!(refused.struck(), 1);
     let rich = read_with(&broker, "rich", 1, 20, "read_committed").await;
     let values: BTreeSet<&str> = rich.iter().map(|record| text(record.value())).collect();
     assert_eq!(values.len(), 20);
     running.stop().await.unwrap();
+}
+
+/// What a handler emits for `big` is larger than a request may be.
+async fn grow(Value(value): Value<String>) -> Done {
+    let size = if value == "big" { 5_000 } else { 10 };
+    Done::from(OutRecord::new("rich").value(format!("{value} {}", "x".repeat(size))))
+}
+
+#[tokio::test]
+async fn what_can_never_be_written_becomes_a_dead_letter_and_all_else_goes_on() {
+    for is_transactional in [false, true] {
+        let broker = TestBroker::start();
+        broker.create_topic("raw", 1);
+        broker.create_topic("rich", 1);
+        broker.produce("raw", 0, ["a", "big", "c"]);
+        let app = in_transactions(&broker).producer("max.request.size", 2_000);
+        let app = if is_transactional {
+            app.exactly_once("raw", grow, |policy| policy)
+        } else {
+            app.on("raw", grow, |policy| policy)
+        };
+        let running = app.start().await.unwrap();
+        let dead = read_with(&broker, "raw.dlq", 1, 1, "read_committed").await;
+        assert_eq!(text(dead[0].value()), "big");
+        let reason = header(&dead[0], "dlq.failure.reason").unwrap();
+        assert!(reason.contains("max.request.size"), "{reason}");
+        committed(&broker, GROUP, "raw", 0, 3).await;
+        let rich = read_with(&broker, "rich", 1, 2, "read_committed").await;
+        let mut values: Vec<&str> = rich.iter().map(|record| &text(record.value())[..1]).collect();
+        values.sort_unstable();
+        assert_eq!(values, ["a", "c"], "transactional: {is_transactional}");
+        running.stop().await.unwrap();
+    }
+}
+
+/// A broker refuses batches: it must be found out which of their records it was.
+#[tokio::test]
+async fn only_what_is_refused_alone_is_given_up() {
+    let broker = TestBroker::start();
+    broker.create_topic("raw", 1);
+    broker.create_topic("rich", 1);
+    let value = |number: i32| match number {
+        7 => "guilty".to_owned(),
+        _ => number.to_string(),
+    };
+    broker.produce("raw", 0, (0..20).map(value));
+    // Every batch with the one record, but not the letter about it.
+    let is_refused = |request: &ProduceRequest| has(request, b"guilty") && !has(request, b"dlq.failure.reason");
+    let refused = broker
+        .faults()
+        .on::<ProduceRequest>()
+        .when(is_refused)
+        .answer_error(ErrorCode::InvalidRecord);
+    let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
+    let running = in_transactions(&broker)
+        .exactly_once("raw", enrich, |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    committed(&broker, GROUP, "raw", 0, 20).await;
+    assert!(refused.struck() > 0);
+    let dead = read_with(&broker, "raw.dlq", 1, 1, "read_committed").await;
+    assert_eq!(text(dead[0].value()), "guilty");
+    let rich = read_with(&broker, "rich", 1, 19, "read_committed").await;
+    let values: BTreeSet<&str> = rich.iter().map(|record| text(record.value())).collect();
+    assert!(values.len() == 19 && !values.contains("guilty"), "{values:?}");
+    running.stop().await.unwrap();
+}
+
+/// Whether these bytes are in a record.
+fn has(request: &ProduceRequest, bytes: &[u8]) -> bool {
+    let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    let mut batches = partitions.filter_map(|partition| partition.records.as_ref());
+    batches.any(|records| records.windows(bytes.len()).any(|window| window == bytes))
 }

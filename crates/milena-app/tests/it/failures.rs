@@ -259,3 +259,89 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
     .await;
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
+    let broker = TestBroker::start();
+    broker.create_topic("mails", 1);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let handler = {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async { Err::<(), &str>("no answer").map_err(Fault::dependency("smtp")) }
+        }
+    };
+    broker.produce("mails", 0, (0..100).map(|number: i32| number.to_string()));
+    let running = app(&broker)
+        .breaker("smtp", Breaker::default().when_open(WhenOpen::DeadLetter))
+        .on("mails", handler, |policy| policy.breaker("smtp").concurrency(10))
+        .start()
+        .await
+        .unwrap();
+    let dead = read(&broker, "mails.dlq", 1, 100).await;
+    let unhandled = dead.iter().filter(|dead| {
+        let reason = letters::read(dead.headers()).unwrap().failure.reason;
+        reason == "a circuit breaker that its handler needs is open: smtp"
+    });
+    assert!(unhandled.count() >= 80);
+    assert!(calls.load(Ordering::SeqCst) <= 20);
+    committed(&broker, GROUP, "mails", 0, 100).await;
+    running.stop().await.unwrap();
+}
+
+/// An application whose first call for `hangs` never returns, and whose time stands still.
+async fn hanging(broker: &TestBroker, clock: &milena_app::Clock, action: WhenStalled) -> Running {
+    broker.create_topic("orders", 1);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let handler = move |Value(value): Value<String>| {
+        let is_first = value == "hangs" && calls.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    broker.produce("orders", 0, ["hangs", "fine"]);
+    app(broker)
+        .clock(clock.clone())
+        .when_stalled(action)
+        .on("orders", handler, |policy| policy.timeout(None))
+        .start()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_holds_its_partition_up_is_cancelled_and_made_again() {
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    let running = hanging(&broker, &clock, WhenStalled::TryAgain).await;
+    until("the commit", || {
+        clock.advance(Duration::from_secs(5));
+        broker.committed(GROUP, "orders", 0) == Some(2)
+    })
+    .await;
+    let counts = &running.counts()[0];
+    assert_eq!((counts.success, counts.dead_max_retries), (2, 0));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_holds_its_partition_up_ends_the_application_if_that_is_wanted() {
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    let running = hanging(&broker, &clock, WhenStalled::End).await;
+    let passing = async {
+        loop {
+            clock.advance(Duration::from_secs(5));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    within("the end", async {
+        tokio::select! {
+            () = running.ended() => {}
+            () = passing => {}
+        }
+    })
+    .await;
+    running.kill();
+}

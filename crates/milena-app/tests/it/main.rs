@@ -6,6 +6,7 @@
 mod delivery;
 mod failures;
 mod handlers;
+mod key_order;
 mod outside;
 mod reading_again;
 mod rig;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::BreakerConfig;
+use super::{BreakerConfig, WhenOpen};
 
 /// What a breaker does with calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,11 @@ impl Breaker {
             Phase::Open { .. } => BreakerState::Open,
             Phase::HalfOpen { .. } => BreakerState::HalfOpen,
         }
+    }
+
+    /// Whether records do not wait for it, but are turned away.
+    pub fn turns_away(&self) -> bool {
+        self.state() == BreakerState::Open && self.config.when_open == WhenOpen::DeadLetter
     }
 
     /// How many calls may begin now.
@@ -190,6 +195,7 @@ mod tests {
             open_ms: 1_000,
             open_ms_max: 3_000,
             probes: 2,
+            when_open: WhenOpen::Pause,
         })
     }
 

@@ -20,6 +20,21 @@ pub struct WorkConfig {
     pub final_commit_ms: i64,
     /// A partition with work that has not moved for so long is reported.
     pub stall_ms: i64,
+    pub when_stalled: WhenStalled,
+}
+
+/// What to do about a record that its handler has had for so long that its partition stands still. Partitions that stand
+/// still for other reasons are only told of: those have policies of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenStalled {
+    #[default]
+    Tell,
+    /// The call is cancelled, which is a failure like any other.
+    TryAgain,
+    /// The call is cancelled, and the partition stands still until somebody looks.
+    Stop,
+    /// The application ends.
+    End,
 }
 
 impl Default for WorkConfig {
@@ -35,6 +50,7 @@ impl Default for WorkConfig {
             drain_ms: 15_000,
             final_commit_ms: 5_000,
             stall_ms: 60_000,
+            when_stalled: WhenStalled::Tell,
         }
     }
 }
@@ -181,8 +197,22 @@ pub struct RetryPolicy {
     pub tiers: Vec<i64>,
     /// How often a record from a retry topic is tried before it goes to the next.
     pub tier_attempts: u32,
+    /// Whether later records of a key overtake one that is in a retry topic.
+    pub ordering: RetryOrdering,
+    /// With [`RetryOrdering::FenceKey`], so many keys of a partition are held at most.
+    pub held_keys_max: usize,
     /// What follows when nothing is left to try.
     pub exhausted: Exhausted,
+}
+
+/// What becomes of the order of a key when one of its records is to be tried again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RetryOrdering {
+    /// Later records of the key overtake it. There is a retry topic for each delay.
+    #[default]
+    Overtake,
+    /// Later records of the key wait behind it, in one topic for all delays: see [`fence`](super::fence).
+    FenceKey,
 }
 
 impl RetryPolicy {
@@ -202,6 +232,8 @@ impl Default for RetryPolicy {
             elapsed_ms_max: None,
             tiers: vec![],
             tier_attempts: 1,
+            ordering: RetryOrdering::Overtake,
+            held_keys_max: 10_000,
             exhausted: Exhausted::Stop,
         }
     }
@@ -229,6 +261,17 @@ pub struct BreakerConfig {
     pub open_ms_max: i64,
     /// How many calls are tried before it closes again.
     pub probes: u32,
+    pub when_open: WhenOpen,
+}
+
+/// What becomes of records while a breaker is open that their handler needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenOpen {
+    /// They wait, and their partitions are not fetched.
+    #[default]
+    Pause,
+    /// They become dead letters without being handled.
+    DeadLetter,
 }
 
 impl Default for BreakerConfig {
@@ -240,6 +283,7 @@ impl Default for BreakerConfig {
             open_ms: 30_000,
             open_ms_max: 300_000,
             probes: 3,
+            when_open: WhenOpen::Pause,
         }
     }
 }
@@ -292,6 +336,10 @@ pub enum ConfigError {
     },
     #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
     AtMostOnceRetries { handler: usize, what: &'static str },
+    #[error("handler {handler}: its breaker makes dead letters while it is open, but the policy has none")]
+    NoDeadLetters { handler: usize },
+    #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
+    NoKeyOrder { handler: usize, why: &'static str },
 }
 
 impl WorkConfig {
@@ -367,6 +415,7 @@ impl WorkConfig {
             at_least(&place, "the window of the flood guard", i64::from(flood.window), 1)?;
             at_least(&place, "consecutive", i64::from(flood.consecutive), 1)?;
         }
+        self.check_letters(index, handler)?;
         if self.delivery == Delivery::AtMostOnce {
             let error = |what| Err(ConfigError::AtMostOnceRetries { handler: index, what });
             if retry.attempts > 1 {
@@ -375,6 +424,32 @@ impl WorkConfig {
             if !retry.tiers.is_empty() {
                 return error("there are tiers");
             }
+        }
+        Ok(())
+    }
+
+    /// What a record needs that is to be kept somewhere else.
+    fn check_letters(&self, index: usize, handler: &HandlerConfig) -> Result<(), ConfigError> {
+        let retry = &handler.retry;
+        let makes_letters = |id: &BreakerId| {
+            let breaker = self.breakers.get(usize::from(id.0));
+            breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
+        };
+        if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
+            return Err(ConfigError::NoDeadLetters { handler: index });
+        }
+        if retry.ordering != RetryOrdering::FenceKey {
+            return Ok(());
+        }
+        let keys_max = i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX);
+        at_least(&format!("handler {index}"), "held_keys_max", keys_max, 1)?;
+        if handler.order != Order::Key {
+            let why = "its records are not in the order of keys";
+            return Err(ConfigError::NoKeyOrder { handler: index, why });
+        }
+        if retry.tiers.is_empty() {
+            let why = "no delays are given after which they are tried again";
+            return Err(ConfigError::NoKeyOrder { handler: index, why });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What a driver tells [`Work`](super::Work), and what it is told to do.
 
-use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId};
+use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId, WhenStalled};
 use crate::TopicPartition;
 
 /// A partition is ours from now on.
@@ -26,6 +26,8 @@ pub enum Role {
         index: u8,
         delay_ms: i64,
     },
+    /// What waits so that keys stay in order: see [`fence`](super::fence).
+    Held,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +112,11 @@ pub enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublishResult {
     Acked,
+    /// So too, and where it is. What is held needs that.
+    AckedAt(i64),
     Failed,
+    /// It can never be written. If its handler emitted it, the record has failed for good.
+    Refused,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +142,13 @@ pub enum Publish {
         attempts: u32,
         first_failed_ms: i64,
     },
+    /// The record itself, to the held topic, in the partition that has the number of its own.
+    Held {
+        /// Not before this; without it, as soon as it is its turn.
+        due_ms: Option<i64>,
+        attempts: u32,
+        first_failed_ms: Option<i64>,
+    },
     /// The record itself, to the dead letters.
     DeadLetter {
         why: DeadWhy,
@@ -151,6 +164,8 @@ pub enum DeadWhy {
     Attempts,
     /// It failed for longer than is allowed.
     Elapsed,
+    /// A breaker that its handler needs is open, and does not let records wait.
+    Breaker,
 }
 
 /// Up to where a partition is done.
@@ -174,6 +189,9 @@ pub enum Action {
         record: RecordId,
         what: Publish,
     },
+    /// Ask what is committed for the partitions of the held topic that have the numbers of these, and tell
+    /// [`Work::handle_held_committed`](super::Work::handle_held_committed). It is asked again anyway.
+    AskHeld(Vec<PartitionId>),
     /// There is at most one under way for each source.
     Commit {
         source: SourceId,
@@ -200,6 +218,10 @@ pub enum Action {
         offset: i64,
         why: StallWhy,
         since_ms: i64,
+        /// What is done about it.
+        action: WhenStalled,
+        /// Whose calls are cancelled because of it, as they are called from now on.
+        cancelled: Vec<RecordId>,
     },
     BreakerChanged {
         breaker: BreakerId,
@@ -216,6 +238,8 @@ pub enum StopWhy {
     Exhausted,
     /// Too many records fail for good.
     Flood,
+    /// A handler did not return.
+    Stalled,
 }
 
 /// Why a partition does not move.

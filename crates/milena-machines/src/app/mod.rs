@@ -3,12 +3,13 @@
 //!
 //! [`Work`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
 //! [`tracker`] knows what is done, [`offset_map`] writes that into a commit, [`lanes`] keeps order and bounds, [`retry`]
-//! decides about failures, and the rest hold work back.
+//! decides about failures, [`fence`] keeps keys in order meanwhile, and the rest hold work back.
 
 pub mod breaker;
 pub mod bulkhead;
 mod config;
 mod event;
+pub mod fence;
 pub mod flood;
 mod hash;
 pub mod lanes;
@@ -24,12 +25,14 @@ mod work;
 pub use breaker::BreakerState;
 pub use config::{
     BatchConfig, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig, HandlerConfig, Limits,
-    NullKey, Order, RateConfig, ReplayBound, RetryPolicy, WorkConfig, tier_suffix,
+    NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled, WorkConfig,
+    tier_suffix,
 };
 pub use event::{
     Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,
     Outcome, Publish, PublishResult, RetryInfo, Role, StallWhy, StopWhy,
 };
+pub use fence::HeldRecord;
 pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
 pub use offset_map::MapError;
 pub use pauses::{PauseReason, PauseSet};

@@ -1,6 +1,6 @@
 //! What follows when a record fails.
 
-use super::{DeadWhy, Exhausted, Failure, RetryPolicy, StopWhy};
+use super::{DeadWhy, Exhausted, Failure, RetryOrdering, RetryPolicy, StopWhy};
 use crate::Random;
 
 /// How often a record was tried, this time counted.
@@ -10,6 +10,8 @@ pub struct Tried {
     pub in_place: u32,
     /// The retry topic that it is in.
     pub tier: Option<u8>,
+    /// In the held topic: how many of the delays it has waited for.
+    pub rounds: Option<u8>,
     pub first_failed_ms: i64,
 }
 
@@ -22,6 +24,14 @@ pub enum Decision {
     /// Into a retry topic.
     Tier {
         index: u8,
+        due_ms: i64,
+    },
+    /// Into the held topic, so that its key stays in order.
+    Hold {
+        due_ms: i64,
+    },
+    /// Once more, in the held topic that it is in, after the next of the delays.
+    Round {
         due_ms: i64,
     },
     DeadLetter(DeadWhy),
@@ -39,9 +49,9 @@ pub fn decide(policy: &RetryPolicy, tried: Tried, failure: Failure, now_ms: i64,
         Failure::Poison => return exhausted(policy, DeadWhy::Poison),
         Failure::Retry | Failure::Dependency(_) => {}
     }
-    let attempts = match tried.tier {
-        None => policy.attempts,
-        Some(_) => policy.tier_attempts,
+    let attempts = match (tried.tier, tried.rounds) {
+        (None, None | Some(0)) => policy.attempts,
+        _ => policy.tier_attempts,
     };
     let elapsed_ms = now_ms.saturating_sub(tried.first_failed_ms);
     let too_late = policy.elapsed_ms_max.is_some_and(|most| elapsed_ms >= most);
@@ -49,12 +59,14 @@ pub fn decide(policy: &RetryPolicy, tried: Tried, failure: Failure, now_ms: i64,
         let due_ms = now_ms.saturating_add(backoff_ms(policy, tried.in_place, random));
         return Decision::Again { due_ms };
     }
-    let index = tried.tier.map_or(0, |tier| tier.saturating_add(1));
-    match policy.tiers.get(usize::from(index)) {
-        Some(delay_ms) => Decision::Tier {
-            index,
-            due_ms: now_ms.saturating_add(*delay_ms),
-        },
+    let waited = tried.rounds.unwrap_or(0);
+    let index = tried.tier.map_or(waited, |tier| tier.saturating_add(1));
+    let delay_ms = policy.tiers.get(usize::from(index));
+    let due_ms = delay_ms.map(|delay_ms| now_ms.saturating_add(*delay_ms));
+    match due_ms {
+        Some(due_ms) if tried.rounds.is_some() => Decision::Round { due_ms },
+        Some(due_ms) if policy.ordering == RetryOrdering::FenceKey => Decision::Hold { due_ms },
+        Some(due_ms) => Decision::Tier { index, due_ms },
         None if too_late && tried.in_place < attempts => exhausted(policy, DeadWhy::Elapsed),
         None => exhausted(policy, DeadWhy::Attempts),
     }
@@ -96,6 +108,7 @@ mod tests {
         Tried {
             in_place,
             tier,
+            rounds: None,
             first_failed_ms: 0,
         }
     }
@@ -132,6 +145,30 @@ mod tests {
         // A header may claim any tier.
         let claimed = decided(&policy, tried(1, Some(u8::MAX)), Failure::Retry);
         assert_eq!(claimed, Decision::DeadLetter(DeadWhy::Attempts));
+    }
+
+    #[test]
+    fn what_keeps_its_key_in_order_waits_for_the_same_delays_in_one_place() {
+        let policy = RetryPolicy {
+            ordering: RetryOrdering::FenceKey,
+            ..policy()
+        };
+        let held = |in_place, rounds| {
+            let tried = Tried {
+                rounds: Some(rounds),
+                ..tried(in_place, None)
+            };
+            decided(&policy, tried, Failure::Retry)
+        };
+        let moved = decided(&policy, tried(4, None), Failure::Retry);
+        assert_eq!(moved, Decision::Hold { due_ms: 61_000 });
+        // What came behind it is tried as often as in its own topic before it waits for the first delay.
+        assert!(matches!(held(3, 0), Decision::Again { .. }));
+        assert_eq!(held(4, 0), Decision::Round { due_ms: 61_000 });
+        assert_eq!(held(1, 1), Decision::Round { due_ms: 301_000 });
+        assert_eq!(held(1, 2), Decision::Round { due_ms: 901_000 });
+        assert_eq!(held(1, 3), Decision::DeadLetter(DeadWhy::Attempts));
+        assert_eq!(held(1, u8::MAX), Decision::DeadLetter(DeadWhy::Attempts));
     }
 
     #[test]

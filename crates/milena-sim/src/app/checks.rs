@@ -65,12 +65,31 @@ impl Checks {
         self.forced = true;
     }
 
-    pub(super) fn effect(&mut self, id: u64) {
-        *self.effects.entry(id).or_default() += 1;
+    pub(super) fn effect(&mut self, plan: &Plan, cluster: &Cluster, record: &Record) {
+        self.check_key(plan, cluster, record);
+        *self.effects.entry(record.id).or_default() += 1;
     }
 
-    pub(super) fn died(&mut self, id: u64) {
-        *self.dead.entry(id).or_default() += 1;
+    pub(super) fn died(&mut self, plan: &Plan, cluster: &Cluster, record: &Record) {
+        self.check_key(plan, cluster, record);
+        *self.dead.entry(record.id).or_default() += 1;
+    }
+
+    /// If keys stay in order through retries: what takes effect for the first time does so after all that its key had
+    /// before it in the main topic.
+    fn check_key(&mut self, plan: &Plan, cluster: &Cluster, record: &Record) {
+        let in_order = record.key.is_some() || plan.handler().null_key == NullKey::Serial;
+        if !plan.is_fencing() || !in_order {
+            return;
+        }
+        let is_over = |id: &u64| self.effects.contains_key(id) || self.dead.contains_key(id);
+        let before = cluster.logs[record.origin]
+            .values()
+            .filter(|other| other.key == record.key && other.id < record.id);
+        let mut ids = before.map(|other| other.id);
+        if let Some(other) = ids.find(|id| !is_over(id)) {
+            self.fail(format!("record {} overtakes {other} of its key", record.id));
+        }
     }
 
     pub(super) fn settle(&mut self, partition: usize, offset: i64) {
@@ -147,8 +166,17 @@ impl Checks {
         let retry = &plan.handler().retry;
         let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
         wait.1 += 1;
-        let plain = (retry.first_ms << (wait.1 - 1).min(20)).min(retry.max_ms);
+        let mut plain = (retry.first_ms << (wait.1 - 1).min(20)).min(retry.max_ms);
+        if plan.is_fencing() {
+            // The delays of retry topics are waited for in between.
+            plain = retry.first_ms.min(plan.tiers()[0]);
+        }
         wait.0 = now + plain - plain * i64::from(retry.jitter_percent) / 100 - 1;
+    }
+
+    /// Its partition has stopped: when somebody has looked, its waits are short again.
+    pub(super) fn begins_anew(&mut self, life: Life, id: PartitionId, offset: i64) {
+        self.waits.remove(&(life.number, id, offset));
     }
 
     pub(super) fn asked_for_later(&mut self, now: i64, run: &Run) {
@@ -246,7 +274,7 @@ impl Base {
         }
     }
 
-    fn tells(&self, offset: i64) -> bool {
+    pub(super) fn tells(&self, offset: i64) -> bool {
         offset < self.offset
             || self
                 .finished

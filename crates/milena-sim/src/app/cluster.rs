@@ -18,6 +18,8 @@ pub(super) struct Cluster {
     members: Vec<Life>,
     owners: Vec<Option<Owner>>,
     last_id: u64,
+    /// What open transactions have written: nobody reads beyond it before they have ended.
+    reserved: BTreeMap<(usize, i64), Option<[u8; 1]>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +46,7 @@ impl Cluster {
             members: vec![],
             owners: vec![None; logs],
             last_id: 0,
+            reserved: BTreeMap::new(),
         }
     }
 
@@ -59,9 +62,33 @@ impl Cluster {
         }
     }
 
-    pub(super) fn append(&mut self, partition: usize, record: Record) {
-        self.logs[partition].insert(self.ends[partition], record);
+    /// Gives its offset.
+    pub(super) fn append(&mut self, partition: usize, record: Record) -> i64 {
+        let offset = self.ends[partition];
+        self.logs[partition].insert(offset, record);
         self.ends[partition] += 1;
+        offset
+    }
+
+    /// A place for a record of a transaction that is open.
+    pub(super) fn reserve(&mut self, partition: usize, key: Option<[u8; 1]>) -> i64 {
+        let offset = self.ends[partition];
+        self.ends[partition] += 1;
+        self.reserved.insert((partition, offset), key);
+        offset
+    }
+
+    /// That transaction has ended, and the record counts or does not.
+    pub(super) fn end_reserved(&mut self, partition: usize, offset: i64, record: Option<Record>) {
+        self.reserved.remove(&(partition, offset));
+        if let Some(record) = record {
+            self.logs[partition].insert(offset, record);
+        }
+    }
+
+    pub(super) fn reserved_in(&self, partition: usize) -> impl Iterator<Item = (i64, Option<[u8; 1]>)> {
+        let of_partition = self.reserved.range((partition, 0)..(partition + 1, 0));
+        of_partition.map(|((_, offset), key)| (*offset, *key))
     }
 
     pub(super) fn join(&mut self, life: Life) {
@@ -144,8 +171,12 @@ impl Cluster {
 
     /// Up to `max` records from an offset on, and where to go on.
     pub(super) fn read(&self, partition: usize, from: i64, max: usize) -> (Vec<(i64, Record)>, i64) {
+        let end = self
+            .reserved_in(partition)
+            .next()
+            .map_or(self.ends[partition], |first| first.0);
         let records: Vec<_> = self.logs[partition]
-            .range(from..)
+            .range(from..end.max(from))
             .take(max)
             .map(|(offset, record)| (*offset, *record))
             .collect();
@@ -153,7 +184,7 @@ impl Cluster {
         let next = if full {
             records.last().map_or(from, |last| last.0 + 1)
         } else {
-            self.ends[partition]
+            end.max(from)
         };
         (records, next)
     }
@@ -176,10 +207,10 @@ impl Cluster {
 
 pub(super) fn name(plan: &Plan, partition: usize) -> TopicPartition {
     let (topic, number) = (partition / plan.partitions, partition % plan.partitions);
-    let topic = if topic == 0 {
-        "in".to_owned()
-    } else {
-        format!("in.retry-{topic}")
+    let topic = match topic {
+        0 => "in".to_owned(),
+        _ if plan.is_fencing() => "in.held".to_owned(),
+        _ => format!("in.retry-{topic}"),
     };
     TopicPartition::new(topic, number as i32)
 }

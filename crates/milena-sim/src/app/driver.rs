@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use milena_machines::app::{
     Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Committed, Delivery, Dispatched,
     Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, StallWhy,
-    Work,
+    WhenStalled, Work,
 };
 
 use super::{
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::Mutation;
 
+mod held;
 mod mistakes;
 mod whole;
 
@@ -29,6 +30,8 @@ pub(super) struct Instance {
     runs: BTreeMap<RecordId, Run>,
     /// And what is there as a whole.
     wholes: BTreeMap<RecordId, Vec<Run>>,
+    /// Where records come from.
+    arrived: BTreeMap<RecordId, (usize, PartitionId, i64)>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
@@ -102,6 +105,7 @@ impl Instance {
             Ok(work) => work,
             Err(error) => return world.checks.fail(error.to_string()),
         };
+        self.transaction.give_up(world);
         *self = Self {
             life: Some(life),
             work: Some(work),
@@ -139,6 +143,7 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
+            Some(_) if world.plan.is_fencing() => Role::Held,
             Some(tier) => Role::Tier {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],
@@ -169,6 +174,7 @@ impl Instance {
                 unacked: false,
             },
         );
+        self.read_held(world, partition, id);
     }
 
     pub(super) fn revoking(&mut self, world: &mut World, partition: usize) {
@@ -220,6 +226,7 @@ impl Instance {
                     }
                 }
             }
+            Event::HeldAnswered(_, ids) => self.held_answered(world, &ids),
             Event::Window(_) => self.window(world, life),
             Event::TransactionEnds(_, ending) => self.transaction_ended(world, life, ending.committed),
             Event::Operator(_) => {
@@ -284,7 +291,8 @@ impl Instance {
                 left.push((offset, record));
             }
         }
-        let as_runs = world.random.below(4) > 0;
+        // What is held is known by the number of its record, which only single ones have.
+        let as_runs = world.random.below(4) > 0 && !world.plan.is_fencing();
         for (offset, records) in whole::runs(left, as_runs) {
             let last = offset + records.len() as i64 - 1;
             let arrival = Arrival {
@@ -295,7 +303,9 @@ impl Instance {
                 payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(_) => {}
+                Accepted::Taken(record) => {
+                    self.arrived.insert(record, (fetched.partition, held.id, last));
+                }
                 Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
                 Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
                 Accepted::Stale => return,
@@ -329,10 +339,12 @@ impl Instance {
         });
         match outcome {
             Outcome::Done => {
-                world.checks.effect(run.data.id);
+                world.checks.effect(&world.plan, &world.cluster, &run.data);
                 self.settle(world, &run);
             }
-            Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => world.checks.effect(run.data.id),
+            Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => {
+                world.checks.effect(&world.plan, &world.cluster, &run.data);
+            }
             Outcome::Failed(Failure::Retry) => world.checks.failed(now, &world.plan, &run),
             Outcome::RetryAfter { .. } => world.checks.asked_for_later(now, &run),
             _ => {}
@@ -365,16 +377,12 @@ impl Instance {
         let Some(run) = self.publishing.get(&publishing.record).cloned() else {
             return;
         };
+        let mut result = PublishResult::Failed;
         if publishing.acked {
-            write(world, &run, publishing.what);
+            result = write(world, &run, publishing.what);
             self.settle(world, &run);
             self.publishing.remove(&publishing.record);
         }
-        let result = if publishing.acked {
-            PublishResult::Acked
-        } else {
-            PublishResult::Failed
-        };
         if let Some(work) = &mut self.work {
             work.handle_published(now, publishing.record, result);
         }
@@ -394,6 +402,9 @@ impl Instance {
             let room = world.plan.in_flight_max.saturating_sub(self.in_flight);
             let max = room.min(1 + world.random.below(8) as usize);
             if work.poll_dispatch(now, max, &mut dispatched).is_none() {
+                if work.has_action() {
+                    continue;
+                }
                 break;
             }
             self.last_call += 1;
@@ -484,13 +495,20 @@ impl Instance {
             Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
+            Action::AskHeld(ids) => self.ask_held(world, life, ids),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
             Action::Cancel(record) => self.cancelled(world, record),
             Action::Released(id) => self.released(world, life, id),
             Action::Barrier => self.end_transaction(world, life),
             Action::BarrierWanted => self.begin_barrier(world),
-            Action::Stopped { .. } => world.queue.after(500, Event::Operator(life)),
-            Action::Stalled { why, .. } => self.check_stall(world, why),
+            Action::Stopped { partition, offset, .. } => {
+                world.checks.begins_anew(life, partition, offset);
+                world.queue.after(500, Event::Operator(life));
+            }
+            Action::Stalled { why, cancelled, .. } => {
+                self.check_stall(world, why);
+                self.called_off(world, life, &cancelled);
+            }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
             Action::Closed => {
                 self.life = None;
@@ -509,7 +527,10 @@ impl Instance {
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
             StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
-            StallWhy::WaitsForHandler if !is_busy && !barrier => {
+            // Those that were busy may have been called off in the same moment.
+            StallWhy::WaitsForHandler
+                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Tell =>
+            {
                 world
                     .checks
                     .fail("a stall is put down to a handler that has nothing to do".to_owned());
@@ -540,6 +561,9 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
+        if what != Publish::Emitted {
+            self.diverted(life, record);
+        }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
             return self.write_in_transaction(world, record, what);
         }
@@ -550,12 +574,14 @@ impl Instance {
                 .fail(format!("{record:?} is to be published and did not run"));
         };
         if world.plan.mutation == Some(Mutation::DeadLettersUnawaited) {
-            if acked {
-                write(world, &run, what);
-            }
+            let result = if acked {
+                write(world, &run, what)
+            } else {
+                PublishResult::AckedAt(0)
+            };
             self.settle_unchecked(world, &run);
             if let Some(work) = &mut self.work {
-                work.handle_published(world.queue.now(), record, PublishResult::Acked);
+                work.handle_published(world.queue.now(), record, result);
             }
             return;
         }
@@ -645,6 +671,9 @@ impl Instance {
             if status.is_some_and(|status| status.records > 0) {
                 return Err(at("still has work"));
             }
+            if work.fenced_keys(held.id) > 0 {
+                return Err(at("still has keys that are fenced"));
+            }
         }
         let status = work.status();
         if (
@@ -661,11 +690,33 @@ impl Instance {
     }
 }
 
+/// What is written of a record that is held.
+pub(super) fn held_record(run: &Run, what: Publish) -> Record {
+    let retry = match what {
+        Publish::Held {
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => Some(RetryInfo {
+            attempts,
+            due_ms,
+            first_failed_ms,
+        }),
+        _ => None,
+    };
+    Record { retry, ..run.data }
+}
+
 /// A record is written to another topic, or what its handler wrote is.
-pub(super) fn write(world: &mut World, run: &Run, what: Publish) {
+pub(super) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
     match what {
         Publish::Emitted => {}
-        Publish::DeadLetter { .. } => world.checks.died(run.data.id),
+        Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
+        Publish::Held { .. } => {
+            let partition = world.plan.partitions + run.data.origin;
+            let offset = world.cluster.append(partition, held_record(run, what));
+            return PublishResult::AckedAt(offset);
+        }
         Publish::Tier {
             index,
             due_ms,
@@ -685,6 +736,7 @@ pub(super) fn write(world: &mut World, run: &Run, what: Publish) {
             world.cluster.append(partition, record);
         }
     }
+    PublishResult::Acked
 }
 
 /// A commit reaches the group.

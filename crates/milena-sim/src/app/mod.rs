@@ -38,6 +38,8 @@ enum Event {
     /// The window of its transaction is over.
     Window(Life),
     TransactionEnds(Life, transaction::Ending),
+    /// It hears what the group of the held topic has committed.
+    HeldAnswered(Life, Vec<milena_machines::app::PartitionId>),
     /// It hears that its partitions are gone.
     HearsLoss(Life, Vec<usize>),
     /// Its session is over.
@@ -168,6 +170,7 @@ impl Apps {
             | Event::CommitAnswered(life, ..)
             | Event::Window(life)
             | Event::TransactionEnds(life, _)
+            | Event::HeldAnswered(life, _)
             | Event::HearsLoss(life, _)
             | Event::Operator(life)
             | Event::Expires(life) => self.happen_to(life, event),
@@ -219,9 +222,11 @@ impl Apps {
         world.note(|| format!("{fault:?}"));
         match fault {
             Fault::Crash(index) => {
-                let Some(life) = self.instances.get_mut(index).and_then(|instance| instance.life.take()) else {
+                let Some(instance) = self.instances.get_mut(index) else {
                     return;
                 };
+                let Some(life) = instance.life.take() else { return };
+                instance.transaction.give_up(world);
                 world.checks.crashed();
                 let session_ms = 1_000 + world.random.below(3_000) as i64;
                 world.queue.after(session_ms, Event::Expires(life));

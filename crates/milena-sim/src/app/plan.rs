@@ -4,7 +4,7 @@ use milena_machines::{
     Random,
     app::{
         BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
-        Order, RateConfig, ReplayBound, RetryPolicy, WorkConfig,
+        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled, WorkConfig,
     },
 };
 
@@ -60,9 +60,20 @@ impl Plan {
         &self.handler().retry.tiers
     }
 
-    /// All topics have as many partitions as the main one; after it come the retry topics.
+    /// All topics have as many partitions as the main one; after it come the retry topics, or the one for what is held.
     pub(super) fn logs(&self) -> usize {
-        self.partitions * (1 + self.tiers().len())
+        let topics = if self.is_fencing() { 1 } else { self.tiers().len() };
+        self.partitions * (1 + topics)
+    }
+
+    /// Whether keys stay in order through retries.
+    pub(super) fn is_fencing(&self) -> bool {
+        self.handler().retry.ordering == RetryOrdering::FenceKey
+    }
+
+    /// The partition with what is held for a main one.
+    pub(super) fn held_of(&self, partition: usize) -> Option<usize> {
+        (self.is_fencing() && partition < self.partitions).then_some(self.partitions + partition)
     }
 }
 
@@ -76,13 +87,16 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         open_ms: 300 + random.below(2_000) as i64,
         open_ms_max: 5_000,
         probes: 1 + random.below(3) as u32,
+        when_open: [WhenOpen::Pause, WhenOpen::Pause, WhenOpen::DeadLetter][random.below(3) as usize],
         ..BreakerConfig::default()
     }];
     let batch = (random.below(4) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 });
     // Without limits, runs of records go to handlers of batches as a whole.
     let is_plain = batch.is_some() && random.below(2) == 0;
+    let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
+    let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
     let handler = HandlerConfig {
-        order: [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize],
+        order,
         null_key: [NullKey::Unordered, NullKey::Serial][random.below(2) as usize],
         limits: limits(random),
         concurrency: (random.below(3) == 0 && !is_plain).then(|| 1 + random.below(6) as u32),
@@ -96,15 +110,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
             vec![]
         },
         batch,
-        retry: RetryPolicy {
-            attempts: if once { 1 } else { 1 + random.below(4) as u32 },
-            first_ms: 50 + random.below(200) as i64,
-            max_ms: 1_000,
-            tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
-            tier_attempts: 1 + random.below(2) as u32,
-            exhausted: Exhausted::DeadLetter,
-            ..RetryPolicy::default()
-        },
+        retry: retry(random, once, tiers, is_fencing),
         ..HandlerConfig::default()
     };
     WorkConfig {
@@ -130,7 +136,26 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         drain_ms: 500 + random.below(4_000) as i64,
         final_commit_ms: 2_000,
         stall_ms: 3_000,
+        when_stalled: [WhenStalled::Tell, WhenStalled::TryAgain, WhenStalled::Stop][random.below(3) as usize],
         ..WorkConfig::default()
+    }
+}
+
+fn retry(random: &mut Random, once: bool, tiers: u64, is_fencing: bool) -> RetryPolicy {
+    RetryPolicy {
+        attempts: if once { 1 } else { 1 + random.below(4) as u32 },
+        first_ms: 50 + random.below(200) as i64,
+        max_ms: 1_000,
+        tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
+        tier_attempts: 1 + random.below(2) as u32,
+        ordering: if is_fencing {
+            RetryOrdering::FenceKey
+        } else {
+            RetryOrdering::Overtake
+        },
+        held_keys_max: [1, 2, 10_000][random.below(3) as usize],
+        exhausted: Exhausted::DeadLetter,
+        ..RetryPolicy::default()
     }
 }
 

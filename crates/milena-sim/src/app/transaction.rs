@@ -4,20 +4,29 @@ use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 
 use super::{
     Event, Life, World,
-    driver::{Instance, Run, apply, write},
+    driver::{Instance, Run, apply, held_record, write},
 };
 use crate::Mutation;
 
 /// What is written and not committed.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    writes: Vec<(Run, Publish)>,
+    writes: Vec<Write>,
+}
+
+/// Something that a transaction writes.
+#[derive(Debug, Clone)]
+struct Write {
+    run: Run,
+    what: Publish,
+    /// Where it is, if somebody must know before the end.
+    place: Option<(usize, i64)>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Ending {
     offsets: Vec<(usize, CommitOffset)>,
-    writes: Vec<(Run, Publish)>,
+    writes: Vec<Write>,
     pub(super) committed: bool,
     /// It is on its way back.
     pub(super) answered: bool,
@@ -25,12 +34,16 @@ pub(super) struct Ending {
 
 impl Instance {
     pub(super) fn write_in_transaction(&mut self, world: &mut World, record: RecordId, what: Publish) {
+        let mut result = PublishResult::Acked;
         if let Some(run) = self.publishing.remove(&record) {
             world.checks.over(&run);
-            self.transaction.writes.push((run, what));
+            let held = world.plan.held_of(run.data.origin).filter(|_| is_held(what));
+            let place = held.map(|held| (held, world.cluster.reserve(held, run.data.key)));
+            result = place.map_or(result, |(_, offset)| PublishResult::AckedAt(offset));
+            self.transaction.writes.push(Write { run, what, place });
         }
         if let Some(work) = &mut self.work {
-            work.handle_published(world.queue.now(), record, PublishResult::Acked);
+            work.handle_published(world.queue.now(), record, result);
         }
     }
 
@@ -53,7 +66,7 @@ impl Instance {
         let mut offsets = vec![];
         let all = work.barrier_offsets(world.queue.now());
         if all.is_none() && world.plan.mutation != Some(Mutation::CommitSpoiled) {
-            self.transaction.writes.clear();
+            self.transaction.give_up(world);
             return self.transaction_ended(world, life, false);
         }
         for offset in all.unwrap_or_default() {
@@ -93,6 +106,21 @@ impl Instance {
     }
 }
 
+impl Transaction {
+    /// Nothing of it counts.
+    pub(super) fn give_up(&mut self, world: &mut World) {
+        for write in self.writes.drain(..) {
+            if let Some((held, offset)) = write.place {
+                world.cluster.end_reserved(held, offset, None);
+            }
+        }
+    }
+}
+
+fn is_held(what: Publish) -> bool {
+    matches!(what, Publish::Held { .. })
+}
+
 /// It reaches the coordinator: all of it counts, or nothing.
 pub(super) fn arrives(world: &mut World, life: Life, mut ending: Ending) {
     let owned = ending
@@ -100,14 +128,23 @@ pub(super) fn arrives(world: &mut World, life: Life, mut ending: Ending) {
         .iter()
         .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
     ending.committed = owned && !world.commits_fail;
-    if ending.committed {
-        for (run, what) in &ending.writes {
-            if *what == Publish::Emitted {
-                world.checks.effect(run.data.id);
-            }
-            write(world, run, *what);
-            world.checks.settle(run.partition, run.offset);
+    for Write { run, what, place } in &ending.writes {
+        if let Some((held, offset)) = place {
+            let record = ending.committed.then(|| held_record(run, *what));
+            world.cluster.end_reserved(*held, *offset, record);
         }
+        if !ending.committed {
+            continue;
+        }
+        if *what == Publish::Emitted {
+            world.checks.effect(&world.plan, &world.cluster, &run.data);
+        }
+        if place.is_none() {
+            write(world, run, *what);
+        }
+        world.checks.settle(run.partition, run.offset);
+    }
+    if ending.committed {
         apply(world, &ending.offsets);
     }
     world.note(|| format!("transaction of {} is committed: {}", life.tag(), ending.committed));

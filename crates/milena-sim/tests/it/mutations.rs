@@ -12,6 +12,16 @@ fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
 }
 
 #[test]
+fn keys_that_are_free_before_what_is_held_of_them_is_done() {
+    finds(Mutation::FreeKeysEarly, Scenario::App, 300, "overtakes");
+}
+
+#[test]
+fn owners_that_do_not_look_what_is_held() {
+    finds(Mutation::ForgetHeld, Scenario::App, 600, "overtakes");
+}
+
+#[test]
 fn answers_that_leave_before_their_records_are_durable() {
     finds(Mutation::ReplyBeforeDurable, Scenario::Transactions, 500, "transaction");
 }

@@ -51,17 +51,27 @@ impl<T: Keyed> Work<T> {
             records: count,
             bytes: arrival.bytes,
         };
+        let retry = arrival.retry;
         let record = self
             .lanes
             .insert(partition.index, offset, arrival.bytes, arrival.payload);
         self.count_in(now_ms, partition.index, handler, size);
+        if role == Role::Held {
+            let first_ms = self
+                .handler(handler)
+                .and_then(|handler| handler.config.retry.tiers.first().copied());
+            let due_ms = retry.and_then(|retry| retry.due_ms);
+            let due_ms = due_ms.map(|_| tier::due_ms(now_ms, first_ms.unwrap_or(0), retry));
+            self.accept_held(record.index, tier::history(now_ms, retry), due_ms);
+        }
+        let is_tier = matches!(role, Role::Tier { .. });
         if whole {
             self.lanes.enqueue_whole(now_ms, record.index);
             self.watch_runs(now_ms, partition.index);
-        } else if role == Role::Main && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
+        } else if !is_tier && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
             self.lanes.enqueue_single(record.index);
         } else {
-            self.stage_record(now_ms, partition.index, record.index, arrival.retry);
+            self.stage_record(now_ms, partition.index, record.index, retry);
         }
         Accepted::Taken(record)
     }

@@ -85,11 +85,12 @@ impl<T: Keyed> Work<T> {
     fn pause_new(&mut self, now_ms: i64, index: u32) {
         let Some(partition) = self.at(index) else { return };
         let handler = partition.handler;
+        let is_shared = partition.is_held_by(PauseReason::Global);
         let reasons = [
-            (PauseReason::Global, self.global.is_over()),
+            (PauseReason::Global, is_shared && self.global.is_over()),
             (
                 PauseReason::Handler,
-                self.handler(handler).is_some_and(|handler| handler.gauge.is_over()),
+                is_shared && self.handler(handler).is_some_and(|handler| handler.gauge.is_over()),
             ),
             (PauseReason::Breaker, self.open_breaker(handler).is_some()),
             (PauseReason::User, self.user_paused.contains(&partition.name)),

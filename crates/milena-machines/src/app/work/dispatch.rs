@@ -1,7 +1,7 @@
 //! Records go to their handlers.
 
 use super::{
-    super::{BreakerState, Dispatched, HandlerId, Keyed, PartitionId, RecordId},
+    super::{BreakerState, DeadWhy, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering},
     Timer, Work,
 };
 
@@ -17,27 +17,34 @@ impl<T: Keyed> Work<T> {
         for _ in 0..self.handlers.len() {
             let id = HandlerId(self.turn as u16);
             self.turn = (self.turn + 1) % self.handlers.len();
-            if !self.lanes.has_ready(id) {
-                continue;
-            }
-            let (most, run_max) = self.how_many(now_ms, id, max);
-            if most == 0 {
-                continue;
-            }
-            let mut taken = std::mem::take(&mut self.taken);
-            taken.clear();
-            self.lanes.take(id, most, run_max, &mut taken);
-            for index in &taken {
-                self.hand_out(now_ms, *index, out);
-            }
-            self.taken = taken;
-            let records = out.iter().map(|dispatched| dispatched.count);
-            self.handed_out(now_ms, id, records.sum());
-            if !out.is_empty() {
-                return Some(id);
+            // What is diverted makes room for what is behind it.
+            while self.lanes.has_ready(id) && self.take_ready(now_ms, id, max, out) {
+                if !out.is_empty() {
+                    return Some(id);
+                }
             }
         }
         None
+    }
+
+    /// Takes records for a handler; `false` if there are none that it may get.
+    fn take_ready(&mut self, now_ms: i64, id: HandlerId, max: usize, out: &mut Vec<Dispatched>) -> bool {
+        let (most, run_max) = self.how_many(now_ms, id, max);
+        if most == 0 {
+            return false;
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
+        self.lanes.take(id, most, run_max, &mut taken);
+        for index in &taken {
+            if !self.divert(now_ms, *index) {
+                self.hand_out(now_ms, *index, out);
+            }
+        }
+        let is_some = !taken.is_empty();
+        self.taken = taken;
+        self.handed_out(now_ms, id, out);
+        is_some
     }
 
     /// How many records a handler may get now, and how long runs may be.
@@ -57,6 +64,9 @@ impl<T: Keyed> Work<T> {
             let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) else {
                 continue;
             };
+            if breaker.turns_away() {
+                continue;
+            }
             if breaker.available() == 0 && breaker.state() == BreakerState::Open {
                 breaker.note_not_permitted();
             }
@@ -85,7 +95,38 @@ impl<T: Keyed> Work<T> {
             self.timers.set(Timer::Handler(id.0), full_ms);
             return (0, 0);
         }
-        (most.min(batch.size), batch.size)
+        // What fails moves to the held topic alone: what follows it must not be in the same call.
+        let in_order = handler.config.retry.ordering == RetryOrdering::FenceKey;
+        (most.min(batch.size), if in_order { 1 } else { batch.size })
+    }
+
+    /// Whether a record that was taken is not for its handler now.
+    fn divert(&mut self, now_ms: i64, index: u32) -> bool {
+        // What must stay in order does so too when it is turned away.
+        self.is_fencing && self.fence_off(now_ms, index) || self.turns_away && self.turn_away(now_ms, index)
+    }
+
+    /// While a breaker is open that makes dead letters, they are made of what its handlers would get.
+    fn turn_away(&mut self, now_ms: i64, index: u32) -> bool {
+        let Some(place) = self.lanes.entry(index).map(|entry| entry.partition) else {
+            return false;
+        };
+        let Some(partition) = self.partitions.get_mut(place).and_then(Option::as_mut) else {
+            return false;
+        };
+        let Some(handler) = self.handlers.get(usize::from(partition.handler.0)) else {
+            return false;
+        };
+        for id in &handler.config.breakers {
+            let breaker = self.breakers.get_mut(usize::from(id.0));
+            if let Some(breaker) = breaker.filter(|breaker| breaker.turns_away()) {
+                breaker.note_not_permitted();
+                partition.commit.touched = true;
+                self.dead_letter(now_ms, index, DeadWhy::Breaker);
+                return true;
+            }
+        }
+        false
     }
 
     fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatched>) {
@@ -119,7 +160,8 @@ impl<T: Keyed> Work<T> {
         });
     }
 
-    fn handed_out(&mut self, now_ms: i64, id: HandlerId, count: u32) {
+    fn handed_out(&mut self, now_ms: i64, id: HandlerId, out: &[Dispatched]) {
+        let (calls, count) = (out.len() as u64, out.iter().map(|dispatched| dispatched.count).sum());
         let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
             return;
         };
@@ -133,7 +175,7 @@ impl<T: Keyed> Work<T> {
         {
             bulkhead.take(count);
         }
-        let first_call = self.last_call + 1 - u64::from(count);
+        let first_call = self.last_call + 1 - calls;
         for breaker in &handler.config.breakers {
             if let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) {
                 for call in first_call..=self.last_call {

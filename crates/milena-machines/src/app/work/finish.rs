@@ -5,7 +5,7 @@ use super::{
         Action, BreakerId, BreakerState, Failure, HandlerId, Keyed, Order, Outcome, Publish, PublishResult, RecordId,
         Role, StopWhy,
         breaker::CallResult,
-        lanes::{State, Story},
+        lanes::{Entry, State, Story},
         pauses::PauseReason,
         retry::{self, Decision, Tried},
         tracker::Completed,
@@ -24,6 +24,16 @@ pub(super) struct Call {
     pub(super) number: u64,
     /// How many records it was made with.
     pub(super) count: u32,
+}
+
+impl Call {
+    /// The last one with a record, or with a run as a whole.
+    pub(super) fn of<T>(entry: &Entry<T>) -> Self {
+        Self {
+            number: entry.story.call,
+            count: entry.count,
+        }
+    }
 }
 
 impl<T: Keyed> Work<T> {
@@ -74,13 +84,29 @@ impl<T: Keyed> Work<T> {
         }
         let (index, partition, story) = (record.index, entry.partition, entry.story);
         match result {
-            PublishResult::Acked => {
+            // Where it is held is not known, so its key could not be kept in order.
+            PublishResult::Acked if matches!(story.publish, Some(Publish::Held { .. })) => {
+                self.not_published(now_ms, index, partition, story);
+            }
+            PublishResult::Acked | PublishResult::AckedAt(_) => {
+                if let (PublishResult::AckedAt(offset), Some(Publish::Held { .. })) = (result, story.publish) {
+                    self.held_at(now_ms, index, offset);
+                }
                 if story.publish_failures > 0 {
                     self.published_again(now_ms, partition);
                 }
                 self.complete(now_ms, index);
             }
-            PublishResult::Failed => self.not_published(now_ms, index, partition, story),
+            PublishResult::Refused if story.publish == Some(Publish::Emitted) => {
+                if story.publish_failures > 0 {
+                    self.published_again(now_ms, partition);
+                }
+                let handler = self.at(partition).map(|partition| partition.handler);
+                if let Some(handler) = handler {
+                    self.failed(now_ms, index, handler, Failure::Poison);
+                }
+            }
+            PublishResult::Failed | PublishResult::Refused => self.not_published(now_ms, index, partition, story),
         }
         self.check_barrier();
     }
@@ -142,7 +168,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
+    pub(super) fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
         if let Failure::Dependency(breaker) = failure
             && self.holds_back(handler, breaker)
         {
@@ -170,6 +196,7 @@ impl<T: Keyed> Work<T> {
                 Some(Role::Tier { index, .. }) => Some(index),
                 _ => None,
             },
+            rounds: (role == Some(Role::Held)).then_some(entry.story.rounds),
             first_failed_ms,
         };
         let attempts = entry.story.attempts;
@@ -188,6 +215,13 @@ impl<T: Keyed> Work<T> {
                 };
                 self.publish(index, what);
             }
+            Decision::Hold { due_ms } => self.hold(now_ms, index, due_ms),
+            Decision::Round { due_ms } => {
+                entry.story.rounds = entry.story.rounds.saturating_add(1);
+                entry.story.in_place = 0;
+                self.totals.retries += 1;
+                self.park(now_ms, index, due_ms);
+            }
             Decision::DeadLetter(why) => self.dead_letter(now_ms, index, why),
             Decision::Skip => {
                 self.totals.given_up += 1;
@@ -197,7 +231,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadWhy) {
+    pub(super) fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadWhy) {
         let Some(entry) = self.lanes.entry(index) else { return };
         let (story, partition) = (entry.story, entry.partition);
         let flood = self.at_mut(partition).and_then(|partition| partition.flood.as_mut());
@@ -214,7 +248,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// The partition stands still, and its record stays first in line.
-    fn stop(&mut self, now_ms: i64, index: u32, why: StopWhy) {
+    pub(super) fn stop(&mut self, now_ms: i64, index: u32, why: StopWhy) {
         let Some(entry) = self.lanes.entry_mut(index) else {
             return;
         };
@@ -232,7 +266,7 @@ impl<T: Keyed> Work<T> {
         self.put_back(now_ms, index);
     }
 
-    fn publish(&mut self, index: u32, what: Publish) {
+    pub(super) fn publish(&mut self, index: u32, what: Publish) {
         let Some(entry) = self.lanes.entry_mut(index) else {
             return;
         };
@@ -278,7 +312,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
+    pub(super) fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
         let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! A handler, as far as it holds records back.
 
-use super::super::{HandlerConfig, Limits, bulkhead::Bulkhead, lanes::Gauge, rate::Rate};
+use super::super::{HandlerConfig, Limits, RetryOrdering, bulkhead::Bulkhead, lanes::Gauge, rate::Rate};
 
 #[derive(Debug)]
 pub(super) struct Handler {
@@ -31,7 +31,8 @@ impl Handler {
                 && config.bulkhead.is_none()
                 && config.rate.is_none()
                 && config.breakers.is_empty()
-                && config.flood.is_none(),
+                && config.flood.is_none()
+                && config.retry.ordering != RetryOrdering::FenceKey,
             partitions: 0,
             partition_limits: config.limits,
             ready_since_ms: None,

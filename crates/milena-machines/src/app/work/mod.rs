@@ -1,13 +1,14 @@
 //! The machine that an application's driver runs.
 //!
 //! After every call the driver takes [`Work::poll_action`] until there is none, then [`Work::poll_dispatch`] until there
-//! is none, and comes back with [`Work::handle_timeout`] when [`Work::poll_timeout`] says.
+//! is neither, and comes back with [`Work::handle_timeout`] when [`Work::poll_timeout`] says.
 
 mod arrive;
 mod assign;
 mod barrier;
 mod commit;
 mod dispatch;
+mod fence;
 mod finish;
 mod handler;
 mod partition;
@@ -16,15 +17,17 @@ mod release;
 mod runs;
 mod watch;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use partition::MapVerdict;
 pub use watch::{PartitionStatus, Totals, WorkStatus};
 
 use super::{
-    Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, WorkConfig,
+    Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, RetryOrdering,
+    WhenOpen, WorkConfig,
     breaker::Breaker,
     bulkhead::Bulkhead,
+    fence::Fence,
     lanes::{Gauge, Lanes, Slab},
     offset_map::Room,
 };
@@ -60,6 +63,8 @@ enum Timer {
     Handler(u16),
     /// Runs of a partition have waited for others of it.
     Runs(u32),
+    /// It is asked which keys are free.
+    AskHeld,
     /// Somebody looks for what does not move.
     Watch,
 }
@@ -78,6 +83,12 @@ pub struct Work<T> {
     global: Gauge,
     /// The user's wishes, also for partitions that are not ours.
     user_paused: BTreeSet<TopicPartition>,
+    /// The keys of main partitions that have records in the held topic.
+    fences: BTreeMap<TopicPartition, Fence>,
+    /// Whether any handler needs them.
+    is_fencing: bool,
+    /// Whether any breaker makes dead letters while it is open.
+    turns_away: bool,
     timers: Timers<Timer>,
     actions: VecDeque<Action>,
     /// How large the map of a commit may be.
@@ -110,6 +121,15 @@ impl<T: Keyed> Work<T> {
             sources: vec![],
             global: Gauge::default(),
             user_paused: BTreeSet::new(),
+            fences: BTreeMap::new(),
+            is_fencing: config
+                .handlers
+                .iter()
+                .any(|handler| handler.retry.ordering == RetryOrdering::FenceKey),
+            turns_away: config
+                .breakers
+                .iter()
+                .any(|breaker| breaker.when_open == WhenOpen::DeadLetter),
             timers: Timers::default(),
             actions: VecDeque::new(),
             room: Room {
@@ -133,6 +153,11 @@ impl<T: Keyed> Work<T> {
         self.actions.pop_front()
     }
 
+    /// Whether there is something to do.
+    pub fn has_action(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// When to come back.
     pub fn poll_timeout(&self) -> Option<i64> {
         let parked = self.lanes.next_due();
@@ -152,6 +177,7 @@ impl<T: Keyed> Work<T> {
                 // That it is time is all there is to it.
                 Timer::Handler(_) => {}
                 Timer::Runs(partition) => self.break_waiting(now_ms, partition),
+                Timer::AskHeld => self.ask_held(now_ms),
                 Timer::Watch => self.watch(now_ms),
             }
         }

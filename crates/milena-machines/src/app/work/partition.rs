@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use super::super::{
-    HandlerId, MapError, PartitionId, Role, SourceId, StopWhy, flood::Flood, lanes::Gauge, pauses::PauseSet,
+    HandlerId, MapError, PartitionId, Role, SourceId, StopWhy,
+    flood::Flood,
+    lanes::Gauge,
+    pauses::{PauseReason, PauseSet},
     tracker::Tracker,
 };
 use crate::TopicPartition;
@@ -83,6 +86,11 @@ impl Partition {
 
     pub(super) fn is_draining(&self) -> bool {
         self.phase == Phase::Draining
+    }
+
+    /// Whether a reason concerns it. What is full waits for what is held, so that must not wait for what is full.
+    pub(super) fn is_held_by(&self, reason: PauseReason) -> bool {
+        self.role != Role::Held || !matches!(reason, PauseReason::Global | PauseReason::Handler)
     }
 
     /// So too, but at most once is committed before it is handled.

@@ -7,7 +7,7 @@ use super::{
         pauses::Change,
     },
     Timer, Work,
-    partition::Phase,
+    partition::{Partition, Phase},
 };
 use crate::{TopicPartition, app::Delivery};
 
@@ -71,7 +71,8 @@ impl<T: Keyed> Work<T> {
         self.lanes.block(index, blocked);
     }
 
-    /// A record is kept from now on. What is not due yet counts for its partition alone: it must not keep others waiting.
+    /// A record is kept from now on. What is not due yet or held counts for its partition alone: it must not keep others
+    /// waiting.
     pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, size: Size) {
         let Some(partition) = self.at_mut(index) else { return };
         partition.gauge.add(size);
@@ -95,7 +96,12 @@ impl<T: Keyed> Work<T> {
         let Some(partition) = self.at_mut(index) else { return };
         partition.gauge.remove(size);
         let handler = partition.handler;
-        if was_due || matches!(partition.role, Role::Main) {
+        let is_shared = match partition.role {
+            Role::Main => true,
+            Role::Tier { .. } => was_due,
+            Role::Held => false,
+        };
+        if is_shared {
             self.count_shared(handler, size, false);
         }
         self.check_bounds(now_ms, index, handler);
@@ -134,16 +140,20 @@ impl<T: Keyed> Work<T> {
         is_concerned: impl Fn(HandlerId) -> bool,
     ) {
         for index in 0..self.partitions.len() {
-            if self.at(index).is_some_and(|partition| is_concerned(partition.handler)) {
+            let is_concerned = |partition: &Partition| is_concerned(partition.handler) && partition.is_held_by(reason);
+            if self.at(index).is_some_and(is_concerned) {
                 self.set_pause(now_ms, index, reason, holds);
             }
         }
     }
 
-    /// A breaker of the handler that is open.
+    /// A breaker of the handler that is open, so that records wait.
     pub(super) fn open_breaker(&self, handler: HandlerId) -> Option<BreakerId> {
         let breakers = &self.handler(handler)?.config.breakers;
-        let is_open = |id: &&BreakerId| self.breaker(**id).is_some_and(|it| it.state() == BreakerState::Open);
+        let is_open = |id: &&BreakerId| {
+            self.breaker(**id)
+                .is_some_and(|it| it.state() == BreakerState::Open && !it.turns_away())
+        };
         breakers.iter().find(is_open).copied()
     }
 

@@ -233,10 +233,7 @@ impl<T: Keyed> Work<T> {
     fn cancel(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
         let (state, partition) = (entry.state, entry.partition);
-        let call = Call {
-            number: entry.story.call,
-            count: entry.count,
-        };
+        let call = Call::of(entry);
         if state == State::InHandler
             && let Some(handler) = self.at(partition).map(|partition| partition.handler)
         {

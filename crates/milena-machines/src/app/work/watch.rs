@@ -2,10 +2,12 @@
 
 use super::{
     super::{
-        Action, BreakerId, BreakerState, HandlerId, Keyed, PartitionId, PauseReason, Role, StallWhy,
+        Action, BreakerId, BreakerState, Failure, HandlerId, Keyed, PartitionId, PauseReason, RecordId, Role, StallWhy,
+        StopWhy, WhenStalled,
         lanes::{Entry, State},
     },
     Timer, Work,
+    finish::Call,
     partition::{Partition, Phase},
 };
 use crate::app::Delivery;
@@ -20,6 +22,8 @@ pub struct Totals {
     /// Tried again in their place.
     pub retries: u64,
     pub to_tiers: u64,
+    /// Written to the held topic.
+    pub held: u64,
     pub dead_letters: u64,
     /// Nothing was left to try, and the policy skips.
     pub given_up: u64,
@@ -120,6 +124,9 @@ impl<T: Keyed> Work<T> {
                 for_ms: now_ms.saturating_sub(story.since_ms),
                 attempt: story.attempts,
             },
+            State::Parked if partition.role == Role::Held => StallWhy::NotDue {
+                until_ms: story.since_ms,
+            },
             State::Parked => StallWhy::WaitsForRetry {
                 until_ms: story.since_ms,
                 attempt: story.attempts,
@@ -149,6 +156,47 @@ impl<T: Keyed> Work<T> {
         breakers.iter().find(is_open).copied()
     }
 
+    /// Cancels the calls of a partition that have taken so long that it stands still. Their records get other names, so
+    /// that nothing that a call says later is taken for what the next one does.
+    fn call_off(&mut self, now_ms: i64, partition: u32) -> Vec<RecordId> {
+        let since_ms = now_ms.saturating_sub(self.config.stall_ms);
+        let is_hanging = |index: &u32| {
+            let entry = self.lanes.entry(*index);
+            entry.is_some_and(|entry| entry.state == State::InHandler && entry.story.since_ms <= since_ms)
+        };
+        let hanging: Vec<u32> = self.lanes.of_partition(partition).filter(is_hanging).collect();
+        let handler = self.at(partition).map(|partition| partition.handler);
+        let mut records = vec![];
+        for index in hanging {
+            let Some(entry) = self.lanes.entry(index) else { continue };
+            let (call, serial, whole) = (Call::of(entry), entry.serial, entry.whole);
+            self.totals.cancelled += u64::from(call.count);
+            self.actions.push_back(Action::Cancel(RecordId { index, serial }));
+            if let Some(handler) = handler {
+                self.call_ended(now_ms, handler, call, None);
+            }
+            let singles = if whole { self.lanes.break_up(index) } else { vec![index] };
+            for index in singles {
+                let Some(entry) = self.lanes.entry_mut(index) else {
+                    continue;
+                };
+                entry.serial = entry.serial.wrapping_add(1);
+                let serial = entry.serial;
+                records.push(RecordId { index, serial });
+            }
+        }
+        records
+    }
+
+    /// A call was cancelled that did not return.
+    fn hung(&mut self, now_ms: i64, index: u32) {
+        let partition = self.lanes.entry(index).map(|entry| entry.partition);
+        let handler = partition.and_then(|partition| self.at(partition)).map(|it| it.handler);
+        if let Some(handler) = handler {
+            self.failed(now_ms, index, handler, Failure::Retry);
+        }
+    }
+
     /// Reports every partition that has had work for long and not moved.
     pub(super) fn watch(&mut self, now_ms: i64) {
         let stall_ms = self.config.stall_ms;
@@ -165,12 +213,32 @@ impl<T: Keyed> Work<T> {
             if matches!(why, StallWhy::NotDue { .. } | StallWhy::Idle) {
                 continue;
             }
+            let (id, offset) = (partition.id, partition.tracker.frontier());
+            let is_hanging = matches!(why, StallWhy::InHandler { for_ms, .. } if for_ms >= stall_ms);
+            let action = if is_hanging {
+                self.config.when_stalled
+            } else {
+                WhenStalled::Tell
+            };
+            let hanging = match action {
+                WhenStalled::TryAgain | WhenStalled::Stop => self.call_off(now_ms, index),
+                WhenStalled::Tell | WhenStalled::End => vec![],
+            };
             self.actions.push_back(Action::Stalled {
-                partition: partition.id,
-                offset: partition.tracker.frontier(),
+                partition: id,
+                offset,
                 why,
                 since_ms: progress.moved_ms,
+                action,
+                cancelled: hanging.clone(),
             });
+            for record in hanging {
+                match action {
+                    WhenStalled::Stop => self.stop(now_ms, record.index, StopWhy::Stalled),
+                    _ => self.hung(now_ms, record.index),
+                }
+            }
+            self.check_barrier();
             if let Some(partition) = self.at_mut(index) {
                 partition.progress.reported_ms = now_ms;
             }

@@ -4,6 +4,7 @@ mod barrier;
 mod breaker;
 mod commit;
 mod failures;
+mod fence;
 mod release;
 mod rig;
 mod waiting;

@@ -1,6 +1,6 @@
 use milena_machines::app::{
     Action, BatchConfig, BulkheadId, Failure, HandlerConfig, Limits, Order, Outcome, PauseReason, RateConfig, Role,
-    StallWhy, WorkConfig,
+    StallWhy, WhenStalled, WorkConfig,
 };
 
 use super::rig::{Rig, config, handler};
@@ -174,6 +174,32 @@ fn what_does_not_move_is_reported_with_its_cause() {
         panic!("{said:?}")
     };
     assert!(for_ms >= 60_000);
+}
+
+/// Code that blocks its thread cannot be cancelled, and returns some time.
+#[test]
+fn a_call_that_was_cancelled_for_standing_in_the_way_says_nothing_about_the_next() {
+    let mut rig = Rig::new(WorkConfig {
+        when_stalled: WhenStalled::TryAgain,
+        ..config(handler())
+    });
+    let partition = rig.assign(0);
+    rig.read(partition, 7, "a");
+    let first = rig.one().record;
+    rig.said();
+    rig.advance(75_000);
+    let said = rig.said();
+    let [Action::Cancel(cancelled), Action::Stalled { action, .. }] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!((*cancelled, *action), (first, WhenStalled::TryAgain));
+    rig.advance(1_000);
+    let second = rig.one();
+    assert_eq!((second.offset, second.attempt), (7, 2));
+    rig.finish(first, Outcome::Done);
+    assert_eq!(rig.work.status().in_handlers, 1);
+    rig.finish(second.record, Outcome::Done);
+    assert_eq!(rig.work.status().records, 0);
 }
 
 /// Otherwise records that wait for minutes would stop all others.

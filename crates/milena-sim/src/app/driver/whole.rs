@@ -35,7 +35,7 @@ impl Instance {
             work.handle_finished(now, record, Outcome::Done);
             for run in &runs {
                 world.note(|| format!("{} ended {} {} in a run", run.life.tag(), run.partition, run.offset));
-                world.checks.effect(run.data.id);
+                world.checks.effect(&world.plan, &world.cluster, &run.data);
                 self.settle(world, run);
             }
             return;
