@@ -7,4 +7,5 @@ mod failures;
 mod fence;
 mod release;
 mod rig;
+mod runs;
 mod waiting;

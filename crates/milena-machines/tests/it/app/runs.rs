@@ -1,0 +1,166 @@
+//! Runs of records that go to a handler of batches as a whole.
+
+use milena_machines::app::{
+    Accepted, Action, Arrival, Assignment, BatchConfig, Dispatched, Failure, HandlerConfig, HandlerId, Keyed, Outcome,
+    PartitionId, RecordId, Role, SourceId, WhenStalled, Work, WorkConfig,
+};
+
+use super::rig::{config, handler, topic};
+
+const START: i64 = 1_000_000;
+
+/// The keys of some records, one letter each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Letters(String);
+
+impl Keyed for Letters {
+    fn key(&self) -> Option<&[u8]> {
+        self.key_at(0)
+    }
+
+    fn records(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn key_at(&self, place: u32) -> Option<&[u8]> {
+        self.0.as_bytes().get(place as usize..=place as usize)
+    }
+
+    fn split(&mut self, count: u32) -> Option<Self> {
+        Some(Self(self.0.split_off(count as usize)))
+    }
+}
+
+fn batches() -> WorkConfig {
+    config(HandlerConfig {
+        batch: Some(BatchConfig { size: 4, linger_ms: 0 }),
+        ..handler()
+    })
+}
+
+fn start(config: WorkConfig) -> (Work<Letters>, PartitionId) {
+    let mut work = Work::new(config, 1).unwrap();
+    let assignment = Assignment {
+        partition: topic(0),
+        source: SourceId(0),
+        handler: HandlerId(0),
+        role: Role::Main,
+        position: 0,
+        committed: None,
+    };
+    let partition = work.handle_assigned(START, assignment);
+    (work, partition)
+}
+
+fn read(work: &mut Work<Letters>, partition: PartitionId, offset: i64, keys: &str) {
+    let arrival = Arrival {
+        offset,
+        leader_epoch: None,
+        bytes: 10 * keys.len() as u32,
+        retry: None,
+        payload: Letters(keys.to_owned()),
+    };
+    let accepted = work.accept(START, partition, arrival);
+    assert!(matches!(accepted, Accepted::Taken(_)), "{accepted:?}");
+}
+
+fn dispatch(work: &mut Work<Letters>, now_ms: i64) -> Vec<Dispatched> {
+    let mut out = vec![];
+    work.poll_dispatch(now_ms, 64, &mut out);
+    out
+}
+
+/// The first offset of each, how many records it has, and which attempt it is.
+fn shapes(dispatched: &[Dispatched]) -> Vec<(i64, u32, u32)> {
+    let shapes = dispatched.iter().map(|one| (one.offset, one.count, one.attempt));
+    shapes.collect()
+}
+
+fn said(work: &mut Work<Letters>) -> Vec<Action> {
+    std::iter::from_fn(|| work.poll_action()).collect()
+}
+
+#[test]
+fn a_run_is_handed_out_and_done_as_a_whole_up_to_the_size_of_a_batch() {
+    let (mut work, partition) = start(batches());
+    read(&mut work, partition, 0, "abacab");
+    let first = dispatch(&mut work, START);
+    assert_eq!(shapes(&first), [(0, 4, 1)]);
+    assert_eq!(work.status().in_handlers, 4);
+    assert!(dispatch(&mut work, START).is_empty(), "the rest may have the same keys");
+    work.handle_finished(START, first[0].record, Outcome::Done);
+    let status = work.partition_status(partition).unwrap();
+    assert_eq!((status.frontier, status.records, status.bytes), (4, 2, 20));
+    let rest = dispatch(&mut work, START);
+    assert_eq!(shapes(&rest), [(4, 2, 1)]);
+    work.handle_finished(START, rest[0].record, Outcome::Done);
+    let status = work.partition_status(partition).unwrap();
+    assert_eq!((status.frontier, status.records, status.bytes), (6, 0, 0));
+    assert_eq!(work.status().totals.done, 6);
+}
+
+#[test]
+fn a_run_that_fails_is_tried_again_record_by_record_in_the_order_of_keys() {
+    let (mut work, partition) = start(batches());
+    read(&mut work, partition, 0, "aab");
+    let whole = dispatch(&mut work, START)[0].record;
+    work.handle_finished(START, whole, Outcome::Failed(Failure::Retry));
+    assert_eq!(work.status().in_handlers, 0);
+    let now = START + 60_000;
+    work.handle_timeout(now);
+    let mut seen = vec![];
+    loop {
+        let again = dispatch(&mut work, now);
+        if again.is_empty() {
+            break;
+        }
+        for one in &again {
+            assert_eq!((one.count, one.attempt), (1, 2), "{one:?}");
+            seen.push(one.offset);
+            work.handle_finished(now, one.record, Outcome::Done);
+        }
+    }
+    let place = |offset: i64| seen.iter().position(|seen| *seen == offset).unwrap();
+    assert!(place(0) < place(1) && seen.len() == 3, "{seen:?}");
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 3);
+}
+
+#[test]
+fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
+    let (mut work, partition) = start(WorkConfig {
+        when_stalled: WhenStalled::TryAgain,
+        ..batches()
+    });
+    read(&mut work, partition, 0, "abc");
+    let whole: RecordId = dispatch(&mut work, START)[0].record;
+    said(&mut work);
+    let mut now = START;
+    let mut told = vec![];
+    while told.is_empty() {
+        now = work.poll_timeout().expect("somebody watches");
+        work.handle_timeout(now);
+        told = said(&mut work);
+        told.retain(|action| matches!(action, Action::Cancel(_) | Action::Stalled { .. }));
+    }
+    let [Action::Cancel(cancelled), Action::Stalled { cancelled: all, .. }] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((*cancelled, all.len()), (whole, 3));
+    assert_eq!(work.status().in_handlers, 0);
+    // What the call says at last is nobody's any more.
+    work.handle_finished(now, whole, Outcome::Done);
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 0);
+    let now = now + 60_000;
+    work.handle_timeout(now);
+    let mut left = 3;
+    while left > 0 {
+        let again = dispatch(&mut work, now);
+        assert!(!again.is_empty());
+        for one in again {
+            left -= one.count;
+            work.handle_finished(now, one.record, Outcome::Done);
+        }
+    }
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 3);
+    assert_eq!(work.status().totals.cancelled, 3);
+}
