@@ -30,8 +30,6 @@ pub(super) struct Instance {
     runs: BTreeMap<RecordId, Run>,
     /// And what is there as a whole.
     wholes: BTreeMap<RecordId, Vec<Run>>,
-    /// Where records come from.
-    arrived: BTreeMap<RecordId, (usize, PartitionId, i64)>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
@@ -291,8 +289,7 @@ impl Instance {
                 left.push((offset, record));
             }
         }
-        // What is held is known by the number of its record, which only single ones have.
-        let as_runs = world.random.below(4) > 0 && !world.plan.is_fencing();
+        let as_runs = world.random.below(4) > 0;
         for (offset, records) in whole::runs(left, as_runs) {
             let last = offset + records.len() as i64 - 1;
             let arrival = Arrival {
@@ -303,9 +300,7 @@ impl Instance {
                 payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(record) => {
-                    self.arrived.insert(record, (fetched.partition, held.id, last));
-                }
+                Accepted::Taken(_) => {}
                 Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
                 Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
                 Accepted::Stale => return,

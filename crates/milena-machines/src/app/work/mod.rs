@@ -188,6 +188,12 @@ impl<T: Keyed> Work<T> {
         self.lanes.find(record)?.payload.as_ref()
     }
 
+    /// Where a record is from, as long as it is not done. Of a run it is the first one.
+    pub fn place(&self, record: RecordId) -> Option<(PartitionId, i64)> {
+        let entry = self.lanes.find(record)?;
+        Some((self.at(entry.partition)?.id, entry.offset))
+    }
+
     pub fn partition(&self, partition: PartitionId) -> Option<&TopicPartition> {
         self.find(partition).map(|partition| &partition.name)
     }

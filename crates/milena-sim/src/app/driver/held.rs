@@ -34,15 +34,9 @@ impl Instance {
 
     /// Calls were cancelled, and their records have other names now.
     pub(super) fn called_off(&mut self, world: &mut World, life: Life, records: &[RecordId]) {
-        for record in records {
-            let old = RecordId {
-                serial: record.serial.wrapping_sub(1),
-                ..*record
-            };
-            if let Some(place) = self.arrived.get(&old).copied() {
-                self.arrived.insert(*record, place);
-                world.checks.begins_anew(life, place.1, place.2);
-            }
+        let Some(work) = &self.work else { return };
+        for (id, offset) in records.iter().filter_map(|record| work.place(*record)) {
+            world.checks.begins_anew(life, id, offset);
         }
     }
 
@@ -74,7 +68,10 @@ impl Instance {
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let data = work.payload(record).and_then(|records| records.0.first());
-        let (Some(&(partition, id, offset)), Some(data)) = (self.arrived.get(&record), data) else {
+        let (Some((id, offset)), Some(data)) = (work.place(record), data) else {
+            return;
+        };
+        let Some(partition) = self.held.iter().find(|(_, held)| held.id == id).map(|(at, _)| *at) else {
             return;
         };
         self.publishing.entry(record).or_insert_with(|| Run {
