@@ -107,7 +107,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
     .await;
     assert_eq!(values(&seen), ["other", "bad", "second", "third"]);
     // When the group of the held topic has committed all of it, the key is free.
-    let mut number = 0;
+    let mut number: i32 = 0;
     let is_free = || {
         let handled = seen.handled.lock().unwrap();
         handled
@@ -115,6 +115,13 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
             .any(|(value, topic)| value.starts_with("free") && topic == "orders")
     };
     while !is_free() {
+        // So far all of them were held.
+        let (group, end) = (format!("{GROUP}.held"), 3 + i64::from(number));
+        until("the commit of what is held", || {
+            clock.advance(Duration::from_millis(100));
+            broker.committed(&group, "orders.held", 0) == Some(end)
+        })
+        .await;
         let value = format!("free{number}");
         broker.produce("orders", 0, [record("k", &value)]);
         until("the next of the key", || {
