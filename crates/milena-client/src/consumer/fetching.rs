@@ -352,7 +352,7 @@ fn take_records(
     let wanted = match looked_over {
         Some((next, records)) => {
             held.records += records;
-            core.positions.handle_fetched(&place.0, place.1, next)
+            core.positions.handle_fetched(&place.0, place.1, position.offset, next)
         }
         None => core.positions.deliverable(&place.0, place.1).is_some(),
     };

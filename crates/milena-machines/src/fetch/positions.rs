@@ -331,9 +331,11 @@ impl Positions {
         Some(state.is_ready() && !state.paused && !state.held)
     }
 
-    /// Records came: the next to ask for is `next`. Says whether they are wanted still.
-    pub fn handle_fetched(&mut self, partition: &TopicPartition, turn: Turn, next: Position) -> bool {
-        let state = self.in_turn(partition, turn).filter(|state| state.is_ready());
+    /// Records came that were asked for from the offset `asked` on: the next to ask for is `next`. Says whether they are
+    /// wanted still. When the leader has just changed, both may have been asked, and only the first answer counts.
+    pub fn handle_fetched(&mut self, partition: &TopicPartition, turn: Turn, asked: i64, next: Position) -> bool {
+        let is_wanted = |state: &&mut Partition| state.is_ready() && state.fetch.offset == asked;
+        let state = self.in_turn(partition, turn).filter(is_wanted);
         state.map(|state| state.fetch = next).is_some()
     }
 

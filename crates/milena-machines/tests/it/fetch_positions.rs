@@ -103,16 +103,25 @@ fn a_seek_makes_everything_stale_that_is_under_way() {
     let reset = positions.ask_resets(0).remove(0);
     assert!(positions.seek(&place(0), Position::at(5)));
     positions.handle_reset(&place(0), reset.turn, at(99, 1));
-    assert!(!positions.handle_fetched(&place(0), old, at(20, 3)));
+    assert!(!positions.handle_fetched(&place(0), old, 5, at(20, 3)));
     assert_eq!(positions.deliverable(&place(0), old), None);
     positions.handle_delivered(&place(0), old, at(20, 3));
     assert_eq!(positions.position(&place(0)), Some(Position::at(5)));
 }
 
+/// The old leader answers with the same records as the new one.
+#[test]
+fn only_the_first_of_two_answers_counts() {
+    let (mut positions, turn) = reading(ResetPolicy::Latest);
+    assert!(positions.handle_fetched(&place(0), turn, 10, at(12, 3)));
+    assert!(!positions.handle_fetched(&place(0), turn, 10, at(13, 3)));
+    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(12, 3));
+}
+
 #[test]
 fn what_is_fetched_runs_ahead_of_what_is_handed_out() {
     let (mut positions, turn) = reading(ResetPolicy::Latest);
-    assert!(positions.handle_fetched(&place(0), turn, at(30, 4)));
+    assert!(positions.handle_fetched(&place(0), turn, 10, at(30, 4)));
     assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
     assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(30, 4));
     positions.handle_delivered(&place(0), turn, at(20, 4));
@@ -258,7 +267,7 @@ fn errors_of_a_fetch_lead_to_a_pause_or_to_the_application() {
 fn a_cut_off_log_is_read_again_from_where_it_parts() {
     // Only what is buffered was cut off: nothing that the application saw.
     let (mut positions, turn) = reading(ResetPolicy::Latest);
-    positions.handle_fetched(&place(0), turn, at(30, 4));
+    positions.handle_fetched(&place(0), turn, 10, at(30, 4));
     positions.handle_divergence(&place(0), turn, at(20, 4));
     assert_eq!(positions.deliverable(&place(0), turn), None, "what is buffered is void");
     assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(10, 3));

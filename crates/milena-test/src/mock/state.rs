@@ -330,7 +330,7 @@ impl State {
             epoch: Some(EPOCH),
         };
         records.add(partition, Some(EPOCH), set);
-        self.positions.handle_fetched(partition, *turn, next);
+        self.positions.handle_fetched(partition, *turn, position.offset, next);
         self.positions.handle_delivered(partition, *turn, next);
     }
 
