@@ -6,7 +6,7 @@
 //!
 //! Records without order go through a queue of which any number may be out.
 //!
-//! Runs of records can wait as a whole, without a look at their keys: see [`runs`].
+//! Runs of records can wait as a whole, without a look at their keys: see `runs`.
 
 mod entry;
 mod gauge;
