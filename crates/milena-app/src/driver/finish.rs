@@ -172,13 +172,14 @@ impl Engine {
         let Some(payload) = state.work.payload(record) else {
             return;
         };
+        let source = payload.first();
         let order = PublishOrder {
             record,
             what,
-            source: payload.first(),
+            beside: state.beside(&source),
+            source,
             scope: Arc::clone(&payload.scope),
             held: payload.held.borrow().clone(),
-            beside: state.beside(&payload.first()),
         };
         // The publisher ends only when the engine does.
         let _ = self.publisher.send(order);

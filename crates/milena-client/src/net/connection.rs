@@ -59,8 +59,7 @@ impl Connection {
     /// Sends a request. This never blocks.
     ///
     /// `done` runs exactly once, on the thread of the connection, never inside this call: the caller may hold locks that
-    /// `done` takes.
-    /// It may send again, on this connection too; that goes out before anything else is read.
+    /// `done` takes. It may send again, on this connection too; that goes out before anything else is read.
     pub(crate) fn send<R>(
         &self,
         request: R,
