@@ -153,18 +153,15 @@ impl Lifecycle {
 /// A runtime that ends takes its tasks with it, wherever they are.
 impl Drop for Lifecycle {
     fn drop(&mut self) {
-        let gone = runtime_gone(&self.link);
+        let gone = CallError::Disconnected {
+            address: self.link.endpoint.clone(),
+            why: "the tokio runtime that it was on has ended; the next connection lives on a thread of its own"
+                .to_owned(),
+        };
         if self.link.close(gone.clone()) {
             self.common.is_runtime_gone.store(true, Relaxed);
             self.link.fail_waiting(&gone);
         }
-    }
-}
-
-pub(super) fn runtime_gone(link: &Link) -> CallError {
-    CallError::Disconnected {
-        address: link.endpoint.clone(),
-        why: "the tokio runtime that it was on has ended; the next connection lives on a thread of its own".to_owned(),
     }
 }
 

@@ -22,7 +22,6 @@ use super::{
     call::Call,
     connection::{Common, Link, Parked, Queued, Role},
     dial::Transport,
-    lifecycle::runtime_gone,
     receive::FrameReader,
     versions::{Negotiated, Negotiation},
 };
@@ -137,10 +136,11 @@ impl Session {
     }
 
     /// Fails what was sent and has no answer.
-    pub(super) fn fail_in_flight(mut self, error: &CallError) {
-        let in_flight = std::mem::take(&mut self.in_flight);
+    pub(super) fn fail_in_flight(self, error: &CallError) {
+        self.link.in_flight.store(0, Relaxed);
+        let in_flight = self.in_flight;
         // The socket is closed before anybody is told.
-        drop(self);
+        drop(self.transport);
         for sent in in_flight {
             sent.call.fail(error.clone());
         }
@@ -344,16 +344,6 @@ impl Session {
             sent.call.fail(error);
         }
         End::Lost { why }
-    }
-}
-
-/// Whatever becomes of the task, whoever asked hears of it.
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.link.in_flight.store(0, Relaxed);
-        for sent in std::mem::take(&mut self.in_flight) {
-            sent.call.fail(runtime_gone(&self.link));
-        }
     }
 }
 
