@@ -17,6 +17,7 @@ use milena_wire::{
 
 use super::{
     aborted::AbortedTransactions,
+    buffer::Buffer,
     fetched::{End, Fetched, look_over},
     shared::{Core, Shared},
 };
@@ -42,6 +43,8 @@ impl NodeFetch {
     }
 }
 
+/// Brokers may wait so long for records, whoever else wants something of them.
+const WAIT_MS_MIN: i32 = 5;
 /// The first version of Fetch in which a broker compares what was read with its own log.
 const DIVERGENCE_SINCE: i16 = 12;
 /// The first version with topic ids.
@@ -58,17 +61,16 @@ impl Shared {
             if core.nodes.get(&node).is_some_and(busy) {
                 continue;
             }
-            let mut fetchable = core
-                .positions
-                .fetchable(now_ms, node, |partition| fetch_from(&cluster, partition));
-            fetchable.retain(|fetchable| self.wants_more(core, &fetchable.partition));
+            let Core { positions, buffer, .. } = &mut *core;
+            let leader = |partition: &TopicPartition| fetch_from(&cluster, partition);
+            let fetchable = positions.fetchable(now_ms, node, leader, |partition| self.wants_more(buffer, partition));
             if !fetchable.is_empty() {
                 ready.push((node, fetchable));
             }
         }
         let mut left = ready.len();
         for (node, fetchable) in ready {
-            if !self.send_fetch(core, node, fetchable, left) {
+            if !self.send_fetch(core, now_ms, node, fetchable, left) {
                 self.make_room(core);
                 return;
             }
@@ -77,8 +79,20 @@ impl Shared {
     }
 
     /// At most one fetch of a partition is buffered while the next is asked for: so no partition takes the budget of all.
-    fn wants_more(&self, core: &Core, partition: &TopicPartition) -> bool {
-        core.buffer.bytes_of(partition) <= self.partition_bytes() && !core.buffer.ends(partition)
+    fn wants_more(&self, buffer: &Buffer, partition: &TopicPartition) -> bool {
+        buffer.bytes_of(partition) <= self.partition_bytes() && !buffer.ends(partition)
+    }
+
+    /// How long a broker may wait for records. As long as it does it cannot be asked for partitions that are left out now,
+    /// because they are paused or have enough in the buffer. So it waits no longer than they have been left out: when their
+    /// time comes they wait twice as long at most, and one that is left out for long does not cost many requests.
+    fn wait_ms(&self, core: &Core, now_ms: i64, node: i32) -> i32 {
+        let most_ms = self.config.fetch_max_wait_ms;
+        let left_out_ms = core.positions.left_out_ms(now_ms, node);
+        left_out_ms.map_or(most_ms, |left_out_ms| {
+            let wait_ms = i32::try_from(left_out_ms).unwrap_or(most_ms);
+            wait_ms.max(WAIT_MS_MIN).min(most_ms)
+        })
     }
 
     fn partition_bytes(&self) -> usize {
@@ -86,7 +100,14 @@ impl Shared {
     }
 
     /// Says whether the budget had room for it.
-    fn send_fetch(self: &Arc<Self>, core: &mut Core, node: i32, fetchable: Vec<Fetchable>, fetches: usize) -> bool {
+    fn send_fetch(
+        self: &Arc<Self>,
+        core: &mut Core,
+        now_ms: i64,
+        node: i32,
+        fetchable: Vec<Fetchable>,
+        fetches: usize,
+    ) -> bool {
         let Some(endpoint) = self.metadata.cache().broker(node).map(Broker::endpoint) else {
             return true;
         };
@@ -98,22 +119,28 @@ impl Shared {
         core.nodes.entry(node).or_default().in_flight = true;
         let connection = self.connections.records(node, &endpoint);
         // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
-        let wait_ms = i64::from(self.config.fetch_max_wait_ms);
-        let options = SendOptions::timeout_ms(wait_ms + i64::from(self.config.request_timeout_ms));
+        let wait_ms = self.wait_ms(core, now_ms, node);
+        let options = SendOptions::timeout_ms(i64::from(wait_ms) + i64::from(self.config.request_timeout_ms));
         let (builder, handler) = (Arc::clone(self), Arc::clone(self));
         connection.send_built(
-            move |version| builder.build_fetch(node, &fetchable, reserved, version),
+            move |version| builder.build_fetch(node, &fetchable, (reserved, wait_ms), version),
             options,
             move |result| handler.handle_fetch(node, reserved, result),
         );
         true
     }
 
-    fn build_fetch(&self, node: i32, fetchable: &[Fetchable], max_bytes: usize, version: i16) -> FetchRequest {
+    fn build_fetch(
+        &self,
+        node: i32,
+        fetchable: &[Fetchable],
+        (max_bytes, max_wait_ms): (usize, i32),
+        version: i16,
+    ) -> FetchRequest {
         let cluster = self.metadata.cache();
         let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
         let mut request = FetchRequest {
-            max_wait_ms: self.config.fetch_max_wait_ms,
+            max_wait_ms,
             min_bytes: self.config.fetch_min_bytes,
             max_bytes,
             isolation_level: i8::from(self.reads_committed()),

@@ -26,6 +26,8 @@ pub(super) struct Partition {
     pub(super) leader_epoch: i32,
     /// Nothing is asked before this.
     pub(super) retry_at_ms: i64,
+    /// The node that was asked for others without it, and since when.
+    pub(super) left_out: Option<(i32, i64)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +60,7 @@ impl Partition {
             replica: None,
             leader_epoch: -1,
             retry_at_ms: i64::MIN,
+            left_out: None,
         }
     }
 

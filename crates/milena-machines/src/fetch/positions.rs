@@ -292,18 +292,16 @@ impl Positions {
 
     // What can be fetched, and what came of it.
 
-    /// What can be read from `node` now. `leader` says who leads a partition.
+    /// What can be read from `node` now. `leader` says who leads a partition, `wants` whether its records have a place.
     pub fn fetchable(
         &mut self,
         now_ms: i64,
         node: i32,
         leader: impl Fn(&TopicPartition) -> Option<FetchFrom>,
+        wants: impl Fn(&TopicPartition) -> bool,
     ) -> Vec<Fetchable> {
         let mut fetchable = vec![];
         for (partition, state) in &mut self.partitions {
-            if !state.is_ready() || state.held || state.paused || state.retry_at_ms > now_ms {
-                continue;
-            }
             let Some(from) = leader(partition) else {
                 continue;
             };
@@ -313,16 +311,33 @@ impl Positions {
                 state.replica = None;
             }
             state.replica = state.replica.filter(|(_, until_ms)| *until_ms > now_ms);
-            if state.replica.map_or(from.node, |(replica, _)| replica) == node {
-                fetchable.push(Fetchable {
-                    partition: partition.clone(),
-                    turn: state.turn,
-                    position: state.fetch,
-                    leader_epoch: from.leader_epoch,
-                });
+            if state.replica.map_or(from.node, |(replica, _)| replica) != node {
+                continue;
             }
+            let waits = !state.is_ready() || state.held || state.paused || state.retry_at_ms > now_ms;
+            if waits || !wants(partition) {
+                let since_ms = state.left_out.map_or(now_ms, |(_, since_ms)| since_ms);
+                state.left_out = Some((node, since_ms));
+                continue;
+            }
+            state.left_out = None;
+            fetchable.push(Fetchable {
+                partition: partition.clone(),
+                turn: state.turn,
+                position: state.fetch,
+                leader_epoch: from.leader_epoch,
+            });
         }
         fetchable
+    }
+
+    /// For how long the partition has been left out that was the last of `node` to be left out of what can be read.
+    pub fn left_out_ms(&self, now_ms: i64, node: i32) -> Option<i64> {
+        let left_out = self.partitions.values().filter_map(|state| state.left_out);
+        let since = left_out
+            .filter(|(whose, _)| *whose == node)
+            .map(|(_, since_ms)| since_ms);
+        since.max().map(|since_ms| now_ms.saturating_sub(since_ms))
     }
 
     /// Whether something fetched in this turn may be handed out now; `None` if it is stale.

@@ -28,6 +28,10 @@ fn at(offset: i64, epoch: i32) -> Position {
     }
 }
 
+fn all(_: &TopicPartition) -> bool {
+    true
+}
+
 /// One partition that is read from offset 10 on.
 fn reading(policy: ResetPolicy) -> (Positions, Turn) {
     let mut positions = Positions::new(policy, true, BACKOFF_MS);
@@ -41,12 +45,12 @@ fn reading(policy: ResetPolicy) -> (Positions, Turn) {
 fn a_committed_offset_is_where_reading_begins() {
     let (mut positions, turn) = reading(ResetPolicy::Latest);
     assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
-    let fetchable = positions.fetchable(0, LEADER, leader);
+    let fetchable = positions.fetchable(0, LEADER, leader, all);
     assert_eq!(fetchable.len(), 1);
     assert_eq!(fetchable[0].position, at(10, 3));
     assert_eq!(fetchable[0].leader_epoch, 7);
     assert_eq!(fetchable[0].turn, turn);
-    assert!(positions.fetchable(0, FOLLOWER, leader).is_empty());
+    assert!(positions.fetchable(0, FOLLOWER, leader, all).is_empty());
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn only_the_first_of_two_answers_counts() {
     let (mut positions, turn) = reading(ResetPolicy::Latest);
     assert!(positions.handle_fetched(&place(0), turn, 10, at(12, 3)));
     assert!(!positions.handle_fetched(&place(0), turn, 10, at(13, 3)));
-    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(12, 3));
+    assert_eq!(positions.fetchable(0, LEADER, leader, all)[0].position, at(12, 3));
 }
 
 #[test]
@@ -123,7 +127,7 @@ fn what_is_fetched_runs_ahead_of_what_is_handed_out() {
     let (mut positions, turn) = reading(ResetPolicy::Latest);
     assert!(positions.handle_fetched(&place(0), turn, 10, at(30, 4)));
     assert_eq!(positions.position(&place(0)), Some(at(10, 3)));
-    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(30, 4));
+    assert_eq!(positions.fetchable(0, LEADER, leader, all)[0].position, at(30, 4));
     positions.handle_delivered(&place(0), turn, at(20, 4));
     assert_eq!(positions.consumed().collect::<Vec<_>>(), [(&place(0), at(20, 4))]);
 }
@@ -157,7 +161,7 @@ fn what_is_held_is_neither_asked_about_nor_read() {
     let (_, turn) = positions.ask_committed(0).remove(0);
     positions.handle_committed(&place(0), turn, Some(Position::at(1)));
     positions.hold([&place(0)], true);
-    assert!(positions.fetchable(0, LEADER, leader).is_empty());
+    assert!(positions.fetchable(0, LEADER, leader, all).is_empty());
     assert_eq!(positions.deliverable(&place(0), turn), Some(false));
 }
 
@@ -188,14 +192,14 @@ fn a_follower_that_is_behind_never_resets_a_position() {
     let (mut positions, turn) = reading(ResetPolicy::Earliest);
     positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
     // The first look learns of the leader's epoch, and a follower named before that is forgotten.
-    positions.fetchable(0, LEADER, leader);
+    positions.fetchable(0, LEADER, leader, all);
     positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
-    assert_eq!(positions.fetchable(0, FOLLOWER, leader).len(), 1);
-    assert!(positions.fetchable(0, LEADER, leader).is_empty());
+    assert_eq!(positions.fetchable(0, FOLLOWER, leader, all).len(), 1);
+    assert!(positions.fetchable(0, LEADER, leader, all).is_empty());
     let verdict = positions.handle_fetch_error(0, &place(0), turn, ErrorCode::OffsetOutOfRange);
     assert_eq!(verdict, Verdict::Retry);
     assert_eq!(
-        positions.fetchable(0, LEADER, leader).len(),
+        positions.fetchable(0, LEADER, leader, all).len(),
         1,
         "the leader is asked at once"
     );
@@ -204,14 +208,14 @@ fn a_follower_that_is_behind_never_resets_a_position() {
 #[test]
 fn a_follower_is_left_when_its_lease_ends_it_is_lost_or_the_leader_changes() {
     let (mut positions, turn) = reading(ResetPolicy::Earliest);
-    positions.fetchable(0, LEADER, leader);
+    positions.fetchable(0, LEADER, leader, all);
     positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 1_000);
-    assert_eq!(positions.fetchable(999, FOLLOWER, leader).len(), 1);
-    assert!(positions.fetchable(1_000, FOLLOWER, leader).is_empty());
+    assert_eq!(positions.fetchable(999, FOLLOWER, leader, all).len(), 1);
+    assert!(positions.fetchable(1_000, FOLLOWER, leader, all).is_empty());
 
     positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 9_000);
     positions.handle_node_lost(FOLLOWER);
-    assert!(positions.fetchable(1_000, FOLLOWER, leader).is_empty());
+    assert!(positions.fetchable(1_000, FOLLOWER, leader, all).is_empty());
 
     positions.handle_preferred_replica(&place(0), turn, FOLLOWER, 9_000);
     let new_leader = |_: &TopicPartition| {
@@ -220,8 +224,8 @@ fn a_follower_is_left_when_its_lease_ends_it_is_lost_or_the_leader_changes() {
             leader_epoch: 8,
         })
     };
-    assert!(positions.fetchable(1_000, FOLLOWER, new_leader).is_empty());
-    assert_eq!(positions.fetchable(1_000, LEADER, new_leader).len(), 1);
+    assert!(positions.fetchable(1_000, FOLLOWER, new_leader, all).is_empty());
+    assert_eq!(positions.fetchable(1_000, LEADER, new_leader, all).len(), 1);
 }
 
 #[test]
@@ -229,9 +233,9 @@ fn errors_of_a_fetch_lead_to_a_pause_or_to_the_application() {
     let verdict = |code| {
         let (mut positions, turn) = reading(ResetPolicy::Earliest);
         let verdict = positions.handle_fetch_error(0, &place(0), turn, code);
-        assert!(positions.fetchable(0, LEADER, leader).is_empty(), "{code}: pauses");
+        assert!(positions.fetchable(0, LEADER, leader, all).is_empty(), "{code}: pauses");
         assert_eq!(
-            positions.fetchable(BACKOFF_MS, LEADER, leader).len(),
+            positions.fetchable(BACKOFF_MS, LEADER, leader, all).len(),
             1,
             "{code}: goes on"
         );
@@ -270,7 +274,7 @@ fn a_cut_off_log_is_read_again_from_where_it_parts() {
     positions.handle_fetched(&place(0), turn, 10, at(30, 4));
     positions.handle_divergence(&place(0), turn, at(20, 4));
     assert_eq!(positions.deliverable(&place(0), turn), None, "what is buffered is void");
-    assert_eq!(positions.fetchable(0, LEADER, leader)[0].position, at(10, 3));
+    assert_eq!(positions.fetchable(0, LEADER, leader, all)[0].position, at(10, 3));
 
     // What the application saw was cut off too.
     let (mut positions, turn) = reading(ResetPolicy::Latest);
@@ -334,4 +338,26 @@ fn what_is_held_is_looked_for_only_if_somebody_asks() {
     positions.hold([&place(0), &place(1)], true);
     positions.handle_unanswered(0, &place(1), asked[0].1);
     assert!(positions.ask_resets(1_000).is_empty());
+}
+
+#[test]
+fn it_is_known_for_how_long_a_partition_was_left_out() {
+    let mut positions = Positions::new(ResetPolicy::Latest, true, BACKOFF_MS);
+    positions.assign([place(0), place(1)]);
+    for (partition, turn) in positions.ask_committed(0) {
+        positions.handle_committed(&partition, turn, Some(at(10, 3)));
+    }
+    assert_eq!(positions.fetchable(0, LEADER, leader, all).len(), 2);
+    assert_eq!(positions.left_out_ms(0, LEADER), None);
+    positions.pause(&place(0), true);
+    assert_eq!(positions.fetchable(100, LEADER, leader, all).len(), 1);
+    assert_eq!(positions.fetchable(200, LEADER, leader, all).len(), 1);
+    assert_eq!(positions.left_out_ms(250, LEADER), Some(150));
+    assert_eq!(positions.left_out_ms(250, FOLLOWER), None, "it is asked for nothing");
+    // The one that was left out last may be the first to come back.
+    assert!(positions.fetchable(300, LEADER, leader, |_| false).is_empty());
+    assert_eq!(positions.left_out_ms(310, LEADER), Some(10));
+    positions.pause(&place(0), false);
+    assert_eq!(positions.fetchable(400, LEADER, leader, all).len(), 2);
+    assert_eq!(positions.left_out_ms(400, LEADER), None);
 }

@@ -295,7 +295,8 @@ impl State {
             node: NODE,
             leader_epoch: EPOCH,
         };
-        self.positions.fetchable(self.now_ms(), NODE, |_| Some(leader))
+        self.positions
+            .fetchable(self.now_ms(), NODE, |_| Some(leader), |_| true)
     }
 
     fn is_out_of_range(&self, fetchable: &Fetchable) -> bool {
