@@ -3,6 +3,8 @@
 //! Records come to a lane in handfuls, and what became of them goes back in handfuls, so that neither costs a wake-up or a
 //! lock for each record.
 
+mod through;
+
 use std::{
     any::Any,
     future::poll_fn,
@@ -22,9 +24,11 @@ use tokio::sync::{OnceCell, mpsc};
 
 use crate::{
     handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut},
-    pool::Pool,
+    pool::{Pool, Started},
     route::CallLimits,
 };
+use through::Calls;
+pub(crate) use through::Passed;
 
 /// A record to be handled, or a run of them.
 #[derive(Debug)]
@@ -84,9 +88,16 @@ pub(crate) enum Part {
 }
 
 impl Finished {
+    fn is_run(&self) -> bool {
+        matches!(self.part, Part::Whole(2..))
+    }
+
     /// Nothing more is to be done.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.outcome, Ok(Settled::Ok | Settled::Skip | Settled::Duplicate))
+        matches!(
+            self.outcome,
+            Ok(Settled::Ok | Settled::Skip | Settled::Duplicate | Settled::Passed(_))
+        )
     }
 }
 
@@ -98,6 +109,8 @@ pub(crate) enum Settled {
     Duplicate,
     RetryAfter(Duration),
     Emit(Arc<Emission>),
+    /// All of a run is done, one by one.
+    Passed(Passed),
 }
 
 /// What is to be written before a record is done, or before all of a batch are.
@@ -131,6 +144,10 @@ impl From<Done> for Settled {
 pub(crate) trait Report: Send + Sync {
     /// Takes all that is in the list.
     fn finished(&self, finished: &mut Vec<Finished>);
+
+    /// So much of a run is done; the next record goes on alone, and the others are given back. Gives the number of the next
+    /// one, unless nobody waits for it.
+    fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId>;
 }
 
 /// A lane's way to the driver and back.
@@ -149,28 +166,32 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
+    let (report, load) = (Arc::clone(&lane.report), Arc::clone(&lane.load));
+    let calls = Calls {
+        call: |cx| attempt(handler.call(cx), &limits),
+        report: &*report,
+        load: &load,
+    };
     loop {
         let open = next_orders(&mut lane, &mut pool, &mut finished, |pool, jobs, finished| {
-            let mut began = Instant::now();
-            for job in jobs {
-                let record = job.record;
-                let call = attempt(handler.call(job.into_cx()), &limits);
-                let done = pool.start((record, began), call);
-                // The next begins where this one ended.
-                let now = Instant::now();
-                if let Some((_, outcome)) = done {
-                    finished.push(result(record, now - began, outcome));
-                }
-                began = now;
-            }
+            calls.start(pool, jobs, finished);
         })
         .await;
-        lane.load.fetch_sub(finished.len(), Ordering::Relaxed);
-        lane.report.finished(&mut finished);
+        tell(&lane, &mut finished);
         if !open && pool.is_empty() {
             return;
         }
     }
+}
+
+/// Tells what is finished.
+fn tell(lane: &Lane, finished: &mut Vec<Finished>) {
+    let records = finished.iter().map(|finished| match finished.part {
+        Part::Whole(records) => records,
+        Part::Nth(_) => 1,
+    });
+    lane.load.fetch_sub(records.sum(), Ordering::Relaxed);
+    lane.report.finished(finished);
 }
 
 fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> Finished {
@@ -195,7 +216,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
 ) -> bool {
     poll_fn(|cx| {
         let mut open = true;
-        while finished.len() < REPORT_MAX {
+        while finished.len() < REPORT_MAX && !finished.last().is_some_and(Finished::is_run) {
             match lane.orders.poll_recv(cx) {
                 Poll::Ready(Some(LaneOrder::Run(jobs))) => start(pool, jobs, finished),
                 Poll::Ready(Some(LaneOrder::Cancel(record))) => {
@@ -314,7 +335,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                         let mut cxs = Vec::with_capacity(owner.records());
                         cxs.extend(jobs.iter().flat_map(Job::cxs));
                         drop(jobs);
-                        if let Some((owner, outcomes)) = pool.start(owner, call(cxs)) {
+                        if let Started::Ready(owner, outcomes) = pool.start(owner, call(cxs)) {
                             spread(owner, outcomes, &mut finished);
                         }
                     }
@@ -335,12 +356,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
             Poll::Ready(open)
         })
         .await;
-        let records = finished.iter().map(|finished| match finished.part {
-            Part::Whole(records) => records,
-            Part::Nth(_) => 1,
-        });
-        lane.load.fetch_sub(records.sum(), Ordering::Relaxed);
-        lane.report.finished(&mut finished);
+        tell(&lane, &mut finished);
         if !open && pool.is_empty() {
             return;
         }
@@ -411,6 +427,10 @@ mod tests {
             let mut counted = self.0.lock().unwrap();
             counted.push((finished.len(), all_ok));
             finished.clear();
+        }
+
+        fn interrupted(&self, record: RecordId, _passed: &Passed) -> Option<RecordId> {
+            Some(record)
         }
     }
 

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::status::{BreakerState, Status};
+use crate::{
+    lane::Passed,
+    status::{BreakerState, Status},
+};
 
 /// What the handler of some topics has done.
 #[derive(Debug, Default)]
@@ -51,6 +54,17 @@ impl HandlerMetrics {
             self.slow.fetch_add(1, Ordering::Relaxed);
         }
         is_slow
+    }
+
+    /// Counts records of a run that were done at once, each in a call of its own.
+    pub(crate) fn passed(&self, passed: &Passed) {
+        let (done, skipped) = (u64::from(passed.done), u64::from(passed.skipped));
+        let duplicates = u64::from(passed.duplicates);
+        self.handler_ns.fetch_add(passed.took_ns, Ordering::Relaxed);
+        self.calls.fetch_add(done, Ordering::Relaxed);
+        self.success.fetch_add(done - skipped - duplicates, Ordering::Relaxed);
+        self.skipped.fetch_add(skipped, Ordering::Relaxed);
+        self.duplicates.fetch_add(duplicates, Ordering::Relaxed);
     }
 
     pub(crate) fn snapshot(&self) -> HandlerCounts {

@@ -31,6 +31,14 @@ struct Place<K, F> {
     waker: Waker,
 }
 
+/// What became of a future that was begun with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Started<K, T> {
+    Ready(K, T),
+    /// In this place.
+    Waits(usize),
+}
+
 /// Which places want to be looked at, and whom to tell.
 #[derive(Default)]
 struct Ready {
@@ -93,14 +101,27 @@ impl<K, F: Future> Pool<K, F> {
         self.count == 0
     }
 
-    /// Begins with a future. If it is ready at once, that is all.
-    pub(crate) fn start(&mut self, owner: K, future: F) -> Option<(K, F::Output)> {
+    /// Begins with a future. If it is ready at once, that is all; otherwise it has a place.
+    pub(crate) fn start(&mut self, owner: K, future: F) -> Started<K, F::Output> {
         let place = self.free.pop().unwrap_or_else(|| self.add_place());
-        let seat = self.places.get_mut(place)?;
-        seat.owner = Some(owner);
-        seat.future.set(Some(future));
-        self.count += 1;
-        self.look_at(place)
+        if let Some(seat) = self.places.get_mut(place) {
+            seat.owner = Some(owner);
+            seat.future.set(Some(future));
+            self.count += 1;
+        }
+        match self.look_at(place) {
+            Some((owner, output)) => Started::Ready(owner, output),
+            None => Started::Waits(place),
+        }
+    }
+
+    /// Says whose the future in a place is from now on; without anybody it is dropped.
+    pub(crate) fn set_owner(&mut self, place: usize, owner: Option<K>) {
+        let Some(seat) = self.places.get_mut(place) else { return };
+        seat.owner = owner;
+        if seat.owner.is_none() {
+            self.clear(place);
+        }
     }
 
     fn add_place(&mut self) -> usize {
@@ -168,13 +189,20 @@ impl<K, F: Future> Pool<K, F> {
 
     /// Drops the futures of those that are named.
     pub(crate) fn cancel(&mut self, mut is_cancelled: impl FnMut(&mut K) -> bool) {
-        for (place, seat) in self.places.iter_mut().enumerate() {
-            if seat.owner.as_mut().is_some_and(&mut is_cancelled) {
-                seat.future.set(None);
-                seat.owner = None;
-                self.free.push(place);
-                self.count -= 1;
+        for place in 0..self.places.len() {
+            let owner = self.places.get_mut(place).and_then(|seat| seat.owner.as_mut());
+            if owner.is_some_and(&mut is_cancelled) {
+                self.clear(place);
             }
+        }
+    }
+
+    fn clear(&mut self, place: usize) {
+        if let Some(seat) = self.places.get_mut(place) {
+            seat.future.set(None);
+            seat.owner = None;
+            self.free.push(place);
+            self.count -= 1;
         }
     }
 }
@@ -198,12 +226,12 @@ mod tests {
         let mut pool = Pool::new();
         let (first, waits_first) = oneshot::channel();
         let (second, waits_second) = oneshot::channel();
-        assert!(pool.start("first", waits_first).is_none());
-        assert!(pool.start("second", waits_second).is_none());
+        assert_eq!(pool.start("first", waits_first), Started::Waits(0));
+        assert_eq!(pool.start("second", waits_second), Started::Waits(1));
         second.send(2).unwrap();
         assert_eq!(next(&mut pool).await, [("second", Ok(2))]);
         let (third, waits_third) = oneshot::channel();
-        assert!(pool.start("third", waits_third).is_none());
+        assert_eq!(pool.start("third", waits_third), Started::Waits(1));
         assert_eq!(pool.places.len(), 2);
         tokio::spawn(async move {
             first.send(1).unwrap();
@@ -220,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_is_ready_at_once_is_told_at_once() {
         let mut pool = Pool::new();
-        assert_eq!(pool.start(1, async { "done" }), Some((1, "done")));
+        assert_eq!(pool.start(1, async { "done" }), Started::Ready(1, "done"));
         assert_eq!(pool.len(), 0);
     }
 
@@ -229,8 +257,8 @@ mod tests {
         let mut pool = Pool::new();
         let (sender, receiver) = oneshot::channel::<()>();
         let (kept, waits) = oneshot::channel::<()>();
-        assert!(pool.start(1, receiver).is_none());
-        assert!(pool.start(2, waits).is_none());
+        assert_eq!(pool.start(1, receiver), Started::Waits(0));
+        assert_eq!(pool.start(2, waits), Started::Waits(1));
         pool.cancel(|owner| *owner == 1);
         assert!(sender.is_closed());
         assert_eq!(pool.len(), 1);

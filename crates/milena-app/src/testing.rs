@@ -14,14 +14,30 @@ pub(crate) fn record_with_headers(headers: &[(Vec<u8>, Option<Bytes>)]) -> Consu
             value: value.as_deref(),
         })
         .collect();
-    let mut builder = BatchBuilder::new(BatchOptions::default());
-    let record = NewRecord {
+    decoded(&[NewRecord {
         timestamp: 0,
         key: None,
         value: Some(b"value"),
         headers: &headers,
-    };
-    builder.append(&record).unwrap();
+    }])
+}
+
+/// Records with these values, in one batch.
+pub(crate) fn records_with_values(values: &[&str]) -> ConsumerRecords {
+    let records = values.iter().map(|value| NewRecord {
+        timestamp: 0,
+        key: None,
+        value: Some(value.as_bytes()),
+        headers: &[],
+    });
+    decoded(&records.collect::<Vec<_>>())
+}
+
+fn decoded(records: &[NewRecord<'_>]) -> ConsumerRecords {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for record in records {
+        builder.append(record).unwrap();
+    }
     let bytes = builder.finish();
     let mut set = RecordSet::default();
     for batch in Batches::new(bytes) {

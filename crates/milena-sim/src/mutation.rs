@@ -45,6 +45,8 @@ pub enum Mutation {
     StaleResident,
     /// What is cancelled counts as in flight for ever (Parallel Consumer, issue 547).
     LeakInFlight,
+    /// While a handler waits for something, the records behind go on, whatever their keys.
+    RunGoesOn,
     /// What is committed is the latest that is done (SmallRye's latest strategy with delayed retries).
     CommitLatest,
     /// The offset moves before the dead letter is acknowledged.
@@ -68,7 +70,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -90,6 +92,7 @@ impl Mutation {
         Self::MapOfOtherBase,
         Self::StaleResident,
         Self::LeakInFlight,
+        Self::RunGoesOn,
         Self::CommitLatest,
         Self::DeadLettersUnawaited,
         Self::FirstFailureLost,
@@ -126,6 +129,7 @@ impl Mutation {
             Self::MapOfOtherBase => "map-of-other-base",
             Self::StaleResident => "stale-resident",
             Self::LeakInFlight => "leak-in-flight",
+            Self::RunGoesOn => "run-goes-on",
             Self::CommitLatest => "commit-latest",
             Self::DeadLettersUnawaited => "dead-letters-unawaited",
             Self::FirstFailureLost => "first-failure-lost",

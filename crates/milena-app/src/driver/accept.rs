@@ -47,7 +47,6 @@ impl Engine {
                     return Some(Topic {
                         handler,
                         role: Role::Main,
-                        takes_runs: route.handler.is_batch(),
                         scope: scope(place, captures, false),
                     });
                 }
@@ -59,7 +58,6 @@ impl Engine {
                     return Some(Topic {
                         handler,
                         role: Role::Held,
-                        takes_runs: false,
                         scope: scope(place, captures, true),
                     });
                 }
@@ -74,7 +72,6 @@ impl Engine {
                     return Some(Topic {
                         handler,
                         role: Role::Tier { index, delay_ms },
-                        takes_runs: false,
                         scope: scope(place, captures, true),
                     });
                 }
@@ -179,7 +176,8 @@ impl Engine {
                 let end = end_of(partition);
                 let scope = Arc::new(Arc::clone(&owned.topic.scope));
                 let last = run.get(run.len().saturating_sub(1));
-                if owned.topic.takes_runs && run.is_gapless() && last.is_some_and(|last| last.offset() < end) {
+                let is_run = run.is_gapless() && last.is_some_and(|last| last.offset() < end);
+                if is_run && work.takes_run(now_ms, owned.id) {
                     work.accept(now_ms, owned.id, run_arrival(run, &scope));
                     continue;
                 }

@@ -11,7 +11,7 @@ use crate::{
     clock::millis,
     error::AppError,
     handler::{Fault, Intent},
-    lane::{Finished, Part, Report, Settled},
+    lane::{Finished, Part, Passed, Report, Settled},
     metrics::HandlerMetrics,
 };
 
@@ -33,6 +33,16 @@ impl Report for Engine {
         if !self.is_acting.load(Ordering::SeqCst) {
             self.act(None, |_, _| {});
         }
+    }
+
+    fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId> {
+        self.act(None, |state, now_ms| {
+            let payload = state.work.payload(record)?;
+            if let Some(metrics) = self.metrics.get(payload.scope.handler) {
+                metrics.passed(passed);
+            }
+            state.work.interrupt(now_ms, record, passed.done)
+        })
     }
 }
 
@@ -97,6 +107,12 @@ impl Engine {
             return Outcome::Done;
         };
         let metrics = self.metrics.get(payload.scope.handler);
+        if let Ok(Settled::Passed(passed)) = &finished.outcome {
+            if let Some(metrics) = metrics {
+                metrics.passed(passed);
+            }
+            return Outcome::Done;
+        }
         let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
@@ -111,7 +127,7 @@ impl Engine {
         match finished.outcome {
             Ok(settled) => {
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                    Settled::Ok => (Outcome::Done, |metrics| &metrics.success),
+                    Settled::Ok | Settled::Passed(_) => (Outcome::Done, |metrics| &metrics.success),
                     Settled::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
                     Settled::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
                     Settled::RetryAfter(time) => {

@@ -141,8 +141,6 @@ struct Owned {
 struct Topic {
     handler: HandlerId,
     role: Role,
-    /// The machine may get its records in runs.
-    takes_runs: bool,
     scope: Arc<TopicScope>,
 }
 

@@ -25,7 +25,7 @@ use crate::{
     letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
     metrics::HandlerMetrics,
     policy::Policy,
-    pool::Pool,
+    pool::{Pool, Started},
     topics::{dead_letter_topic, held_topic, retry_topic},
 };
 
@@ -51,7 +51,9 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                 match orders.poll_recv(cx) {
                     Poll::Ready(Some(order)) => {
                         let record = order.record;
-                        published.extend(pool.start(record, publish(engine, producer, order)));
+                        if let Started::Ready(record, result) = pool.start(record, publish(engine, producer, order)) {
+                            published.push((record, result));
+                        }
                     }
                     Poll::Ready(None) => {
                         open = false;

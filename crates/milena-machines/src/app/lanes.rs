@@ -159,7 +159,7 @@ impl<T: Keyed> Lanes<T> {
     }
 
     /// Hands out up to `max` records of a handler, and of records that must follow each other up to `run_max`. What is out
-    /// as a whole is one number.
+    /// as a whole is one number; where records must follow each other one by one, a partition has one such number out.
     pub fn take(&mut self, handler: HandlerId, max: usize, run_max: usize, out: &mut Vec<u32>) {
         let waiting = self.turns.get(usize::from(handler.0)).map_or(0, VecDeque::len);
         let share = (max / waiting.max(1)).max(1);
@@ -182,7 +182,8 @@ impl<T: Keyed> Lanes<T> {
                 taken += self.take_from(queue, until - taken, run_max.min(max - taken), out);
             }
             if taken < max && self.is_run_ready(partition) {
-                taken += self.take_whole(partition, max - taken, out);
+                let runs_max = if run_max == 1 { 1 } else { usize::MAX };
+                taken += self.take_whole(partition, max - taken, runs_max, out);
             }
             self.give_turn(partition);
         }

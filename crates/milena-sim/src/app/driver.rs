@@ -420,7 +420,6 @@ impl Instance {
     }
 
     fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatched) {
-        let now = world.queue.now();
         let Some(work) = &self.work else { return };
         let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
@@ -437,14 +436,18 @@ impl Instance {
             call: self.last_call,
             base: Some(held.base.clone()),
         };
-        let runs: Vec<Run> = data.0.iter().zip(dispatched.offset..).map(run).collect();
+        let mut runs: Vec<Run> = data.0.iter().zip(dispatched.offset..).map(run).collect();
         if runs.len() != dispatched.count as usize {
             return world.checks.fail(format!("{dispatched:?} is another run than it says"));
         }
-        for run in &runs {
-            let (offset, attempt) = (run.offset, run.attempt);
-            world.note(|| format!("{} begins {partition} {offset} attempt {attempt}", life.tag()));
-            world.checks.started(now, &world.plan, &world.cluster, run);
+        if runs.len() == 1 || world.plan.handler().batch.is_some() {
+            runs.iter().for_each(|run| self.starts(world, run));
+        } else {
+            // Each record of a run is a call of its own, which begins when those before it are done.
+            for run in &mut runs {
+                self.last_call += 1;
+                run.call = self.last_call;
+            }
         }
         self.check_probes(world, dispatched.record);
         self.in_flight += runs.len();
@@ -458,6 +461,15 @@ impl Instance {
             self.wholes.insert(dispatched.record, runs);
             world.queue.after(takes_ms, Event::RunEnds(life, dispatched.record));
         }
+    }
+
+    fn starts(&self, world: &mut World, run: &Run) {
+        let (now, tag) = (world.queue.now(), run.life.tag());
+        world.note(|| {
+            let (partition, offset, attempt) = (run.partition, run.offset, run.attempt);
+            format!("{tag} begins {partition} {offset} attempt {attempt}")
+        });
+        world.checks.started(now, &world.plan, &world.cluster, run);
     }
 
     fn check_probes(&mut self, world: &mut World, record: RecordId) {

@@ -91,8 +91,8 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         ..BreakerConfig::default()
     }];
     let batch = (random.below(4) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 });
-    // Without limits, runs of records go to handlers of batches as a whole.
-    let is_plain = batch.is_some() && random.below(2) == 0;
+    // Without limits, runs of records go to handlers as a whole.
+    let is_plain = random.below(3) == 0;
     let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
     let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
     let handler = HandlerConfig {

@@ -159,6 +159,11 @@ fn counters_that_remember_what_was_cancelled() {
 }
 
 #[test]
+fn runs_that_go_on_while_a_record_waits() {
+    finds(Mutation::RunGoesOn, Scenario::App, 100, "before");
+}
+
+#[test]
 fn commits_of_the_latest_that_is_done() {
     finds(Mutation::CommitLatest, Scenario::App, 100, "is not done");
 }

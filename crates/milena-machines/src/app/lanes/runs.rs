@@ -1,6 +1,6 @@
 //! Runs: records of a partition that wait and go out as a whole.
 //!
-//! Handlers of batches get most of their records so. While nothing else of the partition is out or waits on its own, a run
+//! Handlers get most of their records so. While nothing else of the partition is out or waits on its own, a run
 //! can go without a look at its keys, and the order is kept. What cannot wait until that is so again is broken up into its
 //! records, each in the queue of its key, and the keys of what is out as a whole are held meanwhile.
 
@@ -132,13 +132,15 @@ impl<T: Keyed> Lanes<T> {
         self.has_runs(partition) && (order == Some(Order::Unordered) || !self.is_busy(partition))
     }
 
-    /// Hands out up to `max` records as a whole; says how many.
-    pub(super) fn take_whole(&mut self, partition: u32, max: usize, out: &mut Vec<u32>) -> usize {
+    /// Hands out up to `max` records in up to `runs_max` runs; says how many.
+    pub(super) fn take_whole(&mut self, partition: u32, max: usize, runs_max: usize, out: &mut Vec<u32>) -> usize {
         let Some(lane) = self.partitions.get(partition as usize).copied() else {
             return 0;
         };
         let mut taken = 0;
+        let end = out.len().saturating_add(runs_max);
         while taken < max
+            && out.len() < end
             && let Some(index) = self.first_run(partition)
         {
             let rest = self.cut(index, (max - taken) as u32);

@@ -18,7 +18,7 @@ impl<T: Keyed> Work<T> {
             return Accepted::Stale;
         };
         let count = arrival.payload.records();
-        let whole = self.goes_whole(now_ms, found);
+        let whole = self.goes_whole(now_ms, found, count);
         if count > 1 && !whole {
             return self.accept_each(now_ms, partition, arrival);
         }

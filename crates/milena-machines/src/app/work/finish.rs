@@ -326,7 +326,7 @@ impl<T: Keyed> Work<T> {
         self.check_retry_pause(now_ms, partition);
     }
 
-    fn put_back(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn put_back(&mut self, now_ms: i64, index: u32) {
         let Some(partition) = self.lanes.entry(index).map(|entry| entry.partition) else {
             return;
         };
@@ -342,7 +342,7 @@ impl<T: Keyed> Work<T> {
         !is_active && self.config.delivery != Delivery::AtMostOnce
     }
 
-    fn forget_attempt(&mut self, index: u32) {
+    pub(super) fn forget_attempt(&mut self, index: u32) {
         if let Some(entry) = self.lanes.entry_mut(index) {
             entry.story.attempts = entry.story.attempts.saturating_sub(1);
         }

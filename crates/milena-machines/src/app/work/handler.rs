@@ -2,6 +2,9 @@
 
 use super::super::{HandlerConfig, Limits, RetryOrdering, bulkhead::Bulkhead, lanes::Gauge, rate::Rate};
 
+/// So long a run waits for others of its partition before a handler of single records.
+const RUN_WAITS_MS: i64 = 5;
+
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) config: HandlerConfig,
@@ -9,8 +12,10 @@ pub(super) struct Handler {
     /// What may be in it at once.
     pub(super) concurrency: Bulkhead,
     pub(super) rate: Option<Rate>,
-    /// It takes batches, and nothing has to be known of single records before they are handed out.
+    /// Nothing has to be known of single records before they are handed out.
     pub(super) takes_runs: bool,
+    /// How long a run waits for others of its partition before its keys count one by one.
+    pub(super) run_waits_ms: i64,
     /// How many partitions it has.
     partitions: u64,
     /// What each of them may keep.
@@ -26,13 +31,13 @@ impl Handler {
             gauge: Gauge::default(),
             concurrency: Bulkhead::new(config.concurrency.unwrap_or(u32::MAX)),
             rate: config.rate.map(Rate::new),
-            takes_runs: config.batch.is_some()
-                && config.concurrency.is_none()
+            takes_runs: config.concurrency.is_none()
                 && config.bulkhead.is_none()
                 && config.rate.is_none()
                 && config.breakers.is_empty()
                 && config.flood.is_none()
                 && config.retry.ordering != RetryOrdering::FenceKey,
+            run_waits_ms: config.batch.map_or(RUN_WAITS_MS, |batch| batch.linger_ms),
             partitions: 0,
             partition_limits: config.limits,
             ready_since_ms: None,

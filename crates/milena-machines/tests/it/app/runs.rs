@@ -1,4 +1,4 @@
-//! Runs of records that go to a handler of batches as a whole.
+//! Runs of records that go to a handler as a whole.
 
 use milena_machines::app::{
     Accepted, Action, Arrival, Assignment, BatchConfig, Dispatched, Failure, HandlerConfig, HandlerId, Keyed, Outcome,
@@ -163,4 +163,91 @@ fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
     }
     assert_eq!(work.partition_status(partition).unwrap().frontier, 3);
     assert_eq!(work.status().totals.cancelled, 3);
+}
+
+/// Handles all that is left one by one, and gives the offsets in that order.
+fn drain(work: &mut Work<Letters>, now_ms: i64) -> Vec<i64> {
+    let mut seen = vec![];
+    loop {
+        let next = dispatch(work, now_ms);
+        if next.is_empty() {
+            return seen;
+        }
+        for one in next {
+            assert_eq!(one.count, 1);
+            seen.push(one.offset);
+            work.handle_finished(now_ms, one.record, Outcome::Done);
+        }
+    }
+}
+
+#[test]
+fn a_handler_of_single_records_goes_through_one_run_of_a_partition_at_a_time() {
+    let (mut work, partition) = start(config(handler()));
+    assert!(work.takes_run(START, partition));
+    read(&mut work, partition, 0, "abc");
+    read(&mut work, partition, 3, "ad");
+    let first = dispatch(&mut work, START);
+    assert_eq!(shapes(&first), [(0, 3, 1)]);
+    assert!(
+        dispatch(&mut work, START).is_empty(),
+        "its first record may have to wait for the other run"
+    );
+    work.handle_finished(START, first[0].record, Outcome::Done);
+    let second = dispatch(&mut work, START);
+    assert_eq!(shapes(&second), [(3, 2, 1)]);
+    work.handle_finished(START, second[0].record, Outcome::Done);
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 5);
+}
+
+#[test]
+fn a_run_that_is_interrupted_goes_on_by_keys() {
+    let (mut work, partition) = start(config(handler()));
+    read(&mut work, partition, 0, "xabac");
+    read(&mut work, partition, 5, "ab");
+    let run = dispatch(&mut work, START)[0].record;
+    // `x` is done, the first `a` waits for something.
+    let waits = work.interrupt(START, run, 1).unwrap();
+    assert_eq!(work.place(waits), Some((partition, 1)));
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 1);
+    assert_eq!(work.status().in_handlers, 1);
+    assert_eq!(work.interrupt(START, run, 1), None, "there is no such run any more");
+    assert!(!work.takes_run(START, partition), "the next would have to wait too");
+    let others = drain(&mut work, START);
+    assert_eq!(others, [2, 4, 6], "b, c and b again, but no a");
+    work.handle_finished(START, waits, Outcome::Done);
+    assert_eq!(drain(&mut work, START), [3, 5]);
+    assert_eq!(work.partition_status(partition).unwrap().frontier, 7);
+    assert_eq!(work.status().totals.done, 7);
+    assert!(work.takes_run(START + 50, partition), "it may have been a bad moment");
+}
+
+#[test]
+fn an_interrupted_run_burns_no_attempts_of_what_was_not_begun() {
+    let (mut work, partition) = start(config(handler()));
+    read(&mut work, partition, 0, "abc");
+    let run = dispatch(&mut work, START)[0].record;
+    let waits = work.interrupt(START, run, 0).unwrap();
+    let others = dispatch(&mut work, START);
+    assert_eq!(shapes(&others), [(1, 1, 1), (2, 1, 1)]);
+    work.handle_finished(START, waits, Outcome::Failed(Failure::Retry));
+    let now = START + 60_000;
+    work.handle_timeout(now);
+    assert_eq!(shapes(&dispatch(&mut work, now)), [(0, 1, 2)]);
+}
+
+#[test]
+fn what_is_left_of_an_interrupted_run_is_not_begun_when_its_partition_is_given_back() {
+    let (mut work, partition) = start(config(handler()));
+    read(&mut work, partition, 0, "abc");
+    let run = dispatch(&mut work, START)[0].record;
+    work.handle_revoking(START, &[partition]);
+    let waits = work.interrupt(START, run, 1).unwrap();
+    assert!(dispatch(&mut work, START).is_empty());
+    work.handle_finished(START, waits, Outcome::Done);
+    let committed = said(&mut work).into_iter().find_map(|action| match action {
+        Action::Commit { offsets, .. } => offsets.first().map(|offset| offset.offset),
+        _ => None,
+    });
+    assert_eq!(committed, Some(2), "the next owner begins with what was not begun");
 }

@@ -3,9 +3,12 @@
 use milena_machines::app::{Outcome, RecordId};
 
 use super::{Instance, Run};
-use crate::app::{
-    World,
-    record::{Nature, Record},
+use crate::{
+    Mutation,
+    app::{
+        Event, World,
+        record::{Nature, Record},
+    },
 };
 
 /// Records as they are handed to the machine, each piece with its first offset: without gaps, or each on its own.
@@ -30,6 +33,9 @@ impl Instance {
             return;
         };
         let now = world.queue.now();
+        if world.plan.handler().batch.is_none() {
+            return self.go_through(world, record, runs);
+        }
         if runs.iter().all(|run| will_be_done(world, run)) {
             self.in_flight = self.in_flight.saturating_sub(runs.len());
             work.handle_finished(now, record, Outcome::Done);
@@ -49,6 +55,41 @@ impl Instance {
             self.runs.insert(single, run.clone());
             self.handler_ends(world, run);
         }
+    }
+
+    /// A handler of single records goes through a run as long as each record is done at once.
+    fn go_through(&mut self, world: &mut World, record: RecordId, mut runs: Vec<Run>) {
+        self.in_flight = self.in_flight.saturating_sub(runs.len());
+        let now = world.queue.now();
+        let mut done = 0;
+        for (place, run) in runs.iter().enumerate() {
+            self.starts(world, run);
+            if !will_be_done(world, run) || world.random.below(4) == 0 {
+                if world.plan.mutation == Some(Mutation::RunGoesOn) {
+                    runs.iter().skip(place + 1).for_each(|run| self.starts(world, run));
+                }
+                break;
+            }
+            world.note(|| format!("{} ended {} {} at once", run.life.tag(), run.partition, run.offset));
+            world.checks.effect(&world.plan, &world.cluster, &run.data);
+            self.settle(world, run);
+            done += 1;
+        }
+        let Some(work) = &mut self.work else { return };
+        if done == runs.len() {
+            return work.handle_finished(now, record, Outcome::Done);
+        }
+        let Some(record) = work.interrupt(now, record, done as u32) else {
+            return world.checks.fail(format!("{record:?} is not interrupted at {done}"));
+        };
+        let run = Run {
+            record,
+            ..runs.swap_remove(done)
+        };
+        self.in_flight += 1;
+        self.runs.insert(record, run.clone());
+        let takes_ms = world.random.below(60) as i64;
+        world.queue.after(takes_ms, Event::HandlerEnds(run.life, run));
     }
 }
 
