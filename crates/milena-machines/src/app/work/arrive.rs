@@ -11,6 +11,9 @@ use super::{
     Timer, Work,
 };
 
+/// So long before they are due records of retry topics are read.
+const READ_AHEAD_MS: i64 = 2_000;
+
 impl<T: Keyed> Work<T> {
     /// A record was read, or a run of them. Those of a partition come in the order of their offsets.
     pub fn accept(&mut self, now_ms: i64, partition: PartitionId, arrival: Arrival<T>) -> Accepted {
@@ -109,6 +112,23 @@ impl<T: Keyed> Work<T> {
         }
         if is_first {
             self.admit(now_ms, partition);
+        } else {
+            self.check_read_ahead(now_ms, partition);
+        }
+    }
+
+    /// What is due soon is read in time: a fetch that would begin when it is due might have to wait for another. What is due
+    /// later stays where it is.
+    fn check_read_ahead(&mut self, now_ms: i64, partition: u32) {
+        let Some(found) = self.at(partition) else { return };
+        if !matches!(found.role, Role::Tier { .. }) {
+            return;
+        }
+        let last = found.staged.back().and_then(|last| self.lanes.entry(*last));
+        let wanted_ms = last.map_or(now_ms, |last| last.story.since_ms.saturating_sub(READ_AHEAD_MS));
+        self.set_pause(now_ms, partition, PauseReason::NotDue, wanted_ms > now_ms);
+        if wanted_ms > now_ms {
+            self.timers.set_no_later(Timer::Due(partition), wanted_ms);
         }
     }
 
@@ -137,10 +157,10 @@ impl<T: Keyed> Work<T> {
                 self.count_due(now_ms, partition, size);
             }
         }
-        self.set_pause(now_ms, partition, PauseReason::NotDue, due_ms.is_some());
         self.set_pause(now_ms, partition, PauseReason::Map, waits_for_map);
         if let Some(due_ms) = due_ms {
             self.timers.set(Timer::Due(partition), due_ms);
         }
+        self.check_read_ahead(now_ms, partition);
     }
 }
