@@ -21,9 +21,11 @@ use milena_machines::app::RecordId;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::{
+    clock::{Clock, nanos},
     handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut},
     pool::Pool,
     route::CallLimits,
+    times::ReadMark,
 };
 
 /// A record to be handled, or a run of them.
@@ -42,6 +44,7 @@ impl Job {
             scope: self.scope,
             record: self.records.into_first(),
             attempt: self.attempt,
+            mark: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Job {
             scope: Arc::clone(&self.scope),
             record: record.to_owned(),
             attempt: self.attempt,
+            mark: None,
         })
     }
 }
@@ -131,6 +135,9 @@ impl From<Done> for Settled {
 pub(crate) trait Report: Send + Sync {
     /// Takes all that is in the list.
     fn finished(&self, finished: &mut Vec<Finished>);
+
+    /// Handlers took so long to read what a consumer gave them.
+    fn decoded(&self, source: usize, took_ns: u64);
 }
 
 /// A lane's way to the driver and back.
@@ -149,15 +156,27 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
+    let (clock, mark) = (&limits.clock, Arc::new(ReadMark::new(&limits.clock)));
+    let report = Arc::clone(&lane.report);
     loop {
-        let open = next_orders(&mut lane, &mut pool, &mut finished, |pool, jobs, finished| {
-            let mut began = Instant::now();
+        let open = next_orders(&mut lane, clock, &mut pool, &mut finished, |pool, jobs, finished| {
+            let mut began = clock.instant();
+            // What the first takes to read its arguments is taken for what each does: a clock costs as much as a record.
+            let mut alike = jobs.len() as u64;
             for job in jobs {
-                let record = job.record;
-                let call = attempt(handler.call(job.into_cx()), &limits);
+                let (record, source) = (job.record, job.scope.source);
+                let mut cx = job.into_cx();
+                cx.mark = (alike > 0).then(|| Arc::clone(&mark));
+                let call = attempt(handler.call(cx), &limits);
                 let done = pool.start((record, began), call);
+                if alike > 0
+                    && let Some(took_ns) = mark.take(began)
+                {
+                    report.decoded(source, took_ns.saturating_mul(alike));
+                }
+                alike = 0;
                 // The next begins where this one ended.
-                let now = Instant::now();
+                let now = clock.instant();
                 if let Some((_, outcome)) = done {
                     finished.push(result(record, now - began, outcome));
                 }
@@ -189,6 +208,7 @@ type Owner = (RecordId, Instant);
 /// Starts what is ordered and waits until something is finished; `false` when no more orders come.
 async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
     lane: &mut Lane,
+    clock: &Clock,
     pool: &mut Pool<Owner, F>,
     finished: &mut Vec<Finished>,
     mut start: impl FnMut(&mut Pool<Owner, F>, Vec<Job>, &mut Vec<Finished>),
@@ -211,7 +231,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
             }
         }
         let looked = pool.poll_ready(cx, |(record, began), outcome| {
-            finished.push(result(record, began.elapsed(), outcome))
+            finished.push(result(record, clock.instant() - began, outcome))
         });
         if !finished.is_empty() || (!open && pool.is_empty()) {
             return Poll::Ready(open);
@@ -255,10 +275,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "without a message".to_owned())
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// The records of a batch that is being handled.
 struct BatchOwner {
     /// The jobs, and how many records each has.
@@ -292,6 +308,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
+    let (clock, mark) = (&limits.clock, Arc::new(ReadMark::new(&limits.clock)));
     let call = async |jobs: Vec<Cx>| {
         let outcomes = limits.clock.within(limits.timeout, caught(handler.call(&jobs))).await;
         match outcomes {
@@ -309,13 +326,21 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                         let owner = BatchOwner {
                             jobs: jobs.iter().map(|job| (job.record, job.records.len())).collect(),
                             cancelled: 0,
-                            began: Instant::now(),
+                            began: clock.instant(),
                         };
+                        let (began, source) = (owner.began, jobs.first().map_or(0, |job| job.scope.source));
                         let mut cxs = Vec::with_capacity(owner.records());
                         cxs.extend(jobs.iter().flat_map(Job::cxs));
                         drop(jobs);
-                        if let Some((owner, outcomes)) = pool.start(owner, call(cxs)) {
-                            spread(owner, outcomes, &mut finished);
+                        if let Some(first) = cxs.first_mut() {
+                            first.mark = Some(Arc::clone(&mark));
+                        }
+                        let done = pool.start(owner, call(cxs));
+                        if let Some(took_ns) = mark.take(began) {
+                            lane.report.decoded(source, took_ns);
+                        }
+                        if let Some((owner, outcomes)) = done {
+                            spread(owner, clock, outcomes, &mut finished);
                         }
                     }
                     Poll::Ready(Some(LaneOrder::Cancel(record))) => {
@@ -328,7 +353,9 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                     Poll::Pending => break,
                 }
             }
-            let _ = pool.poll_ready(cx, |owner, outcomes| spread(owner, outcomes, &mut finished));
+            let _ = pool.poll_ready(cx, |owner, outcomes| {
+                spread(owner, clock, outcomes, &mut finished);
+            });
             if finished.is_empty() && (open || !pool.is_empty()) {
                 return Poll::Pending;
             }
@@ -348,9 +375,9 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
 }
 
 /// Tells each job of a batch what became of it, and each record where it does not share that with its job.
-fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
+fn spread(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut Vec<Finished>) {
     let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
-    let mut call_ns = nanos(owner.began.elapsed()).max(1);
+    let mut call_ns = nanos(clock.instant() - owner.began).max(1);
     let each_ns = call_ns / count;
     let mut tell = |record, part, outcome| {
         let records = if let Part::Whole(records) = part {
@@ -396,7 +423,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        clock::Clock,
         handler::{Batch, Raw, States, TopicScope},
         testing::record_with_headers,
     };
@@ -412,6 +438,8 @@ mod tests {
             counted.push((finished.len(), all_ok));
             finished.clear();
         }
+
+        fn decoded(&self, _source: usize, _took_ns: u64) {}
     }
 
     fn jobs(count: u32) -> Vec<Job> {
@@ -419,6 +447,7 @@ mod tests {
         let run = records.runs().next().unwrap();
         let scope = Arc::new(Arc::new(TopicScope {
             handler: 0,
+            source: 0,
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],

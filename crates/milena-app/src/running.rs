@@ -10,6 +10,7 @@ use crate::{
     metrics::{self, HandlerCounts},
     settings::Limits,
     status::Status,
+    times::ConsumerTimes,
 };
 
 /// An application that runs in the background. Dropping it ends it at once, as [`kill`](Self::kill) does.
@@ -87,6 +88,12 @@ impl Running {
             .collect()
     }
 
+    /// Where the time of each consumer has gone, so that one sees what is slow: brokers, reading, handlers or commits.
+    pub fn times(&self) -> Vec<ConsumerTimes> {
+        let engines = self.engines.iter();
+        engines.flat_map(|started| started.engine.consumer_times()).collect()
+    }
+
     /// How it stands at this moment.
     pub fn status(&self) -> Status {
         let mut status = Status::default();
@@ -98,7 +105,7 @@ impl Running {
 
     /// All metrics in the text format of Prometheus.
     pub fn to_prometheus(&self) -> String {
-        metrics::to_prometheus(&self.counts(), &self.status())
+        metrics::to_prometheus(&self.counts(), &self.times(), &self.status())
     }
 
     /// Fetches nothing of a partition any more until [`resume`](Self::resume). It stays so through rebalances.

@@ -34,6 +34,12 @@ impl Report for Engine {
             self.act(None, |_, _| {});
         }
     }
+
+    fn decoded(&self, source: usize, took_ns: u64) {
+        if let Some(link) = self.sources.get(source) {
+            link.times.decoded(took_ns);
+        }
+    }
 }
 
 impl Engine {
@@ -98,6 +104,9 @@ impl Engine {
         };
         let metrics = self.metrics.get(payload.scope.handler);
         let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
+        if let Some(link) = self.sources.get(payload.scope.source) {
+            link.times.called(took_ns);
+        }
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
             tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");

@@ -46,6 +46,7 @@ use crate::{
     lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::Route,
+    times::TimeMeter,
 };
 use commands::SourceCommand;
 use finish::Stall;
@@ -96,7 +97,8 @@ pub(crate) struct Engine {
 struct State {
     work: Work<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
-    topics: BTreeMap<ByteString, Topic>,
+    /// How the records of topics are treated that a source reads.
+    topics: BTreeMap<(SourceId, ByteString), Topic>,
     /// Where partitions end for us, if they do.
     ends: BTreeMap<TopicPartition, i64>,
     commands: Vec<Vec<SourceCommand>>,
@@ -158,6 +160,17 @@ struct SourceLink {
     wakeup: OnceLock<WakeupHandle>,
     /// Rings when there are commands, for a listener that waits for them.
     commands: Notify,
+    /// Where its time goes.
+    times: TimeMeter,
+}
+
+impl SourceLink {
+    fn new(times: TimeMeter) -> Self {
+        Self {
+            times,
+            ..Self::default()
+        }
+    }
 }
 
 impl State {
@@ -242,6 +255,10 @@ impl Engine {
         if let Some(wakeup) = link.wakeup.get() {
             wakeup.wakeup();
         }
+    }
+
+    fn times(&self, source: SourceId) -> Option<&TimeMeter> {
+        self.sources.get(usize::from(source.0)).map(|link| &link.times)
     }
 
     /// Hands records to lanes; `false` when there are none to hand out.

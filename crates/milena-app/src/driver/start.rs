@@ -42,6 +42,7 @@ use crate::{
     replay::Replay,
     route::{CallLimits, Delivery, Route},
     settings::{Limits as AppLimits, Settings},
+    times::TimeMeter,
     topics::{HELD, retry_topic},
 };
 
@@ -80,8 +81,15 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
         init_transactions(&producer).await?;
     }
     let sources = sources(&parts)?;
-    let mut started = start_engine(&parts, producer, sources.len())?;
-    for (index, (mut consumer, reads)) in sources.into_iter().enumerate() {
+    let links = sources.iter().map(|source| {
+        let times = TimeMeter::new(&source.group, &source.reads.to_string());
+        SourceLink::new(times)
+    });
+    let mut started = start_engine(&parts, producer, links.collect())?;
+    for (index, prepared) in sources.into_iter().enumerate() {
+        let Source {
+            mut consumer, reads, ..
+        } = prepared;
         let source = SourceId(u16::try_from(index).unwrap_or(u16::MAX));
         let engine = Arc::clone(&started.engine);
         let listener = Listener {
@@ -108,7 +116,7 @@ pub(crate) async fn replay(
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
     let stretches = bounded::stretches(&mut consumer, topics, replay).await?;
-    let mut started = start_engine(&parts, producer, 1)?;
+    let mut started = start_engine(&parts, producer, vec![SourceLink::default()])?;
     bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
     let running = bounded::run(Arc::clone(&started.engine), consumer);
     let running = started.engine.watched(running);
@@ -117,7 +125,7 @@ pub(crate) async fn replay(
 }
 
 /// The engine and all of its tasks but those that read.
-fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Result<Started, StartError> {
+fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink>) -> Result<Started, StartError> {
     let (publisher_orders, orders) = mpsc::unbounded_channel();
     let (engine, lanes) = build(parts, sources, publisher_orders)?;
     let mut started = Started {
@@ -157,31 +165,46 @@ async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
     }
 }
 
+/// A consumer that is to read.
+struct Source {
+    group: String,
+    consumer: Consumer,
+    reads: Reads,
+}
+
+impl Source {
+    fn new(parts: &EngineParts, group: String, reads: Reads) -> Result<Self, StartError> {
+        let config: ConfigMap = parts.settings.consumer(parts.delivery, &group)?;
+        Ok(Self {
+            group,
+            consumer: Consumer::new(config)?,
+            reads,
+        })
+    }
+}
+
 /// The consumers: those of the topics themselves, one for each delay of retry topics, and one for what is held.
-fn sources(parts: &EngineParts) -> Result<Vec<(Consumer, Reads)>, StartError> {
+fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
     let mut sources = vec![];
+    let group = &parts.settings.group;
     for _ in 0..parts.limits.consumers.max(1) {
-        let config: ConfigMap = parts.settings.consumer(parts.delivery, &parts.settings.group)?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, |_| true, "")));
+        let reads = reads(&parts.routes, |_| true, "");
+        sources.push(Source::new(parts, group.clone(), reads)?);
     }
     let overtaking = parts.routes.iter().filter(|route| !keeps_key_order(route));
     let delays = overtaking.flat_map(|route| &route.policy.retry.topics);
     let delays: BTreeSet<i64> = delays.map(|delay| millis(*delay)).collect();
     for delay_ms in delays {
-        let group = format!("{}.{}", parts.settings.group, tier_suffix(delay_ms));
-        let config = parts.settings.consumer(parts.delivery, &group)?;
         let has_delay = |route: &Route| {
             let mut delays = route.policy.retry.topics.iter();
             !keeps_key_order(route) && delays.any(|delay| millis(*delay) == delay_ms)
         };
         let reads = reads(&parts.routes, has_delay, &retry_topic("", delay_ms));
-        sources.push((Consumer::new(config)?, reads));
+        sources.push(Source::new(parts, format!("{group}.{}", tier_suffix(delay_ms)), reads)?);
     }
     if parts.routes.iter().any(keeps_key_order) {
-        let config = parts
-            .settings
-            .consumer(parts.delivery, &held_group(&parts.settings.group))?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, keeps_key_order, HELD)));
+        let reads = reads(&parts.routes, keeps_key_order, HELD);
+        sources.push(Source::new(parts, held_group(group), reads)?);
     }
     Ok(sources)
 }
@@ -203,7 +226,7 @@ type Lanes = Vec<(Route, Lane)>;
 
 fn build(
     parts: &EngineParts,
-    sources: usize,
+    sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<super::PublishOrder>,
 ) -> Result<(Arc<Engine>, Lanes), StartError> {
     let mut names = Names::default();
@@ -238,13 +261,13 @@ fn build(
         breakers: names.breakers,
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,
-        sources: (0..sources).map(|_| SourceLink::default()).collect(),
         publisher,
         timer: Notify::new(),
         transactions: Notify::new(),
         transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
         ended: Notify::new(),
-        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources)),
+        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources.len())),
+        sources,
         results: Mutex::default(),
         is_acting: AtomicBool::new(false),
     });

@@ -8,7 +8,10 @@ use std::{
 
 use milena_client::consumer::ConsumerRecord;
 
-use crate::letters::{Origin, read};
+use crate::{
+    letters::{Origin, read},
+    times::ReadMark,
+};
 
 /// What the application has for all its handlers.
 #[derive(Default, Clone)]
@@ -42,11 +45,13 @@ pub struct MissingState {
     pub name: &'static str,
 }
 
-/// What is the same for all records of a topic.
+/// What is the same for all records that a consumer reads of a topic.
 #[derive(Debug)]
 pub(crate) struct TopicScope {
     /// The place of its handler among all.
     pub(crate) handler: usize,
+    /// The place of the consumer that reads it.
+    pub(crate) source: usize,
     pub(crate) group: Arc<str>,
     pub(crate) states: States,
     /// What the braces of a pattern stand for in the name of this topic.
@@ -65,9 +70,18 @@ pub struct Cx {
     pub(crate) scope: Scope,
     pub(crate) record: ConsumerRecord,
     pub(crate) attempt: u32,
+    /// Set if it is measured how long the handler takes to read its arguments.
+    pub(crate) mark: Option<Arc<ReadMark>>,
 }
 
 impl Cx {
+    /// The handler has read its arguments, or could not.
+    pub(super) fn are_read(&self) {
+        if let Some(mark) = &self.mark {
+            mark.set();
+        }
+    }
+
     /// The group that reads.
     pub fn group(&self) -> &str {
         &self.scope.group

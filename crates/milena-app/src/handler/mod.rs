@@ -55,8 +55,16 @@ macro_rules! handlers {
             $($argument: Extract,)*
         {
             #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
+            #[allow(non_snake_case, reason = "arguments are named like their types")]
             async fn call(&self, cx: Cx) -> Result<Done, Fault> {
-                self($($argument::extract(&cx)?),*).await.into_outcome()
+                // What is not needed while the handler waits is gone by then.
+                let call = {
+                    let arguments = (|| Ok::<_, Fault>(($($argument::extract(&cx)?,)*)))();
+                    cx.are_read();
+                    let ($($argument,)*) = arguments?;
+                    self($($argument),*)
+                };
+                call.await.into_outcome()
             }
 
             #[allow(unused_variables, reason = "a handler without arguments has no use for it")]

@@ -10,4 +10,5 @@ mod key_order;
 mod outside;
 mod reading_again;
 mod rig;
+mod times;
 mod topics;
