@@ -19,10 +19,11 @@ use std::{
 use milena_client::consumer::RecordRun;
 use milena_machines::app::RecordId;
 use tokio::sync::{OnceCell, mpsc};
+use tracing::{Instrument, Span};
 
 use crate::{
     clock::{Clock, nanos},
-    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut},
+    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut, call_span},
     pool::Pool,
     route::CallLimits,
     times::ReadMark,
@@ -108,6 +109,8 @@ pub(crate) enum Settled {
 #[derive(Debug)]
 pub(crate) struct Emission {
     pub(crate) records: Vec<OutRecord>,
+    /// Several records wait for it, so it is part of no trace.
+    pub(crate) is_shared: bool,
     /// Set when all of it is acknowledged.
     pub(crate) written: OnceCell<()>,
 }
@@ -125,6 +128,7 @@ impl From<Done> for Settled {
             Done::RetryAfter(time) => Self::RetryAfter(time),
             Done::Emit(records) => Self::Emit(Arc::new(Emission {
                 records,
+                is_shared: false,
                 written: OnceCell::new(),
             })),
         }
@@ -167,7 +171,8 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
                 let (record, source) = (job.record, job.scope.source);
                 let mut cx = job.into_cx();
                 cx.mark = (alike > 0).then(|| Arc::clone(&mark));
-                let call = attempt(handler.call(cx), &limits);
+                let span = call_span(&limits.handler, &cx, 1);
+                let call = attempt(handler.call(cx).instrument(span), &limits);
                 let done = pool.start((record, began), call);
                 if alike > 0
                     && let Some(took_ns) = mark.take(began)
@@ -251,6 +256,19 @@ async fn attempt<F: Future<Output = Result<Done, Fault>>>(call: F, limits: &Call
     }
 }
 
+/// The same with many records.
+async fn attempt_batch<H: BatchHandler<A>, A>(handler: &H, records: Vec<Cx>, limits: &CallLimits) -> Outcomes {
+    let span = records
+        .first()
+        .map_or_else(Span::none, |first| call_span(&limits.handler, first, records.len()));
+    let call = caught(handler.call(&records).instrument(span));
+    match limits.clock.within(limits.timeout, call).await {
+        Some(Ok(outcomes)) => outcomes,
+        Some(Err(panicked)) => Outcomes::Failed(Arc::new(Fault::retry(panicked))),
+        None => Outcomes::Failed(Arc::new(Fault::retry(timed_out(limits)))),
+    }
+}
+
 fn timed_out(limits: &CallLimits) -> TimedOut {
     let limit = limits.timeout.unwrap_or_default();
     TimedOut {
@@ -309,14 +327,6 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
     let mut finished = vec![];
     let handler = &*handler;
     let (clock, mark) = (&limits.clock, Arc::new(ReadMark::new(&limits.clock)));
-    let call = async |jobs: Vec<Cx>| {
-        let outcomes = limits.clock.within(limits.timeout, caught(handler.call(&jobs))).await;
-        match outcomes {
-            Some(Ok(outcomes)) => outcomes,
-            Some(Err(panicked)) => Outcomes::Failed(Arc::new(Fault::retry(panicked))),
-            None => Outcomes::Failed(Arc::new(Fault::retry(timed_out(&limits)))),
-        }
-    };
     loop {
         let open = poll_fn(|cx| {
             let mut open = true;
@@ -335,7 +345,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                         if let Some(first) = cxs.first_mut() {
                             first.mark = Some(Arc::clone(&mark));
                         }
-                        let done = pool.start(owner, call(cxs));
+                        let done = pool.start(owner, attempt_batch(handler, cxs, &limits));
                         if let Some(took_ns) = mark.take(began) {
                             lane.report.decoded(source, took_ns);
                         }
@@ -394,6 +404,13 @@ fn spread(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut V
         });
     };
     let same = match outcomes {
+        Outcomes::All(Done::Emit(records)) if count > 1 && !records.is_empty() => {
+            Ok(Settled::Emit(Arc::new(Emission {
+                records,
+                is_shared: true,
+                written: OnceCell::new(),
+            })))
+        }
         Outcomes::All(done) => Ok(Settled::from(done)),
         Outcomes::Failed(fault) => Err(fault),
         Outcomes::Each(outcomes) => {
@@ -482,6 +499,7 @@ mod tests {
 
     fn limits() -> CallLimits {
         CallLimits {
+            handler: "orders".to_owned(),
             clock: Clock::real(),
             timeout: Some(Duration::from_secs(5)),
         }

@@ -136,6 +136,7 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
     };
     for (route, lane) in lanes {
         let limits = CallLimits {
+            handler: route.topics.text().to_owned(),
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
         };

@@ -8,6 +8,7 @@ use std::{
 
 use milena_client::consumer::ConsumerRecord;
 
+use super::trace::TraceContext;
 use crate::{
     letters::{Origin, read},
     times::ReadMark,
@@ -143,6 +144,13 @@ impl Cx {
             ..
         } = self.origin();
         format!("{topic}-{partition}-{offset}")
+    }
+
+    /// The trace that the record is part of, if its headers name one. What is published for the record is part of it too:
+    /// what the handler emits, unless that has a `traceparent` of its own, and its retries and dead letters. Calls are spans
+    /// of `tracing` with the target `milena_app::call`, so what handlers log names the record and the trace.
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::read(self.record.headers())
     }
 
     pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {

@@ -12,3 +12,4 @@ mod reading_again;
 mod rig;
 mod times;
 mod topics;
+mod traces;
