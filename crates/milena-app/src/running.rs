@@ -1,6 +1,6 @@
 //! An application that runs.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use milena_client::consumer::TopicPartition;
 
@@ -100,6 +100,9 @@ impl Running {
         for started in &self.engines {
             started.engine.add_status(&mut status);
         }
+        // Those that engines share are the same.
+        let mut names = BTreeSet::new();
+        status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
         status
     }
 

@@ -15,6 +15,7 @@ mod payload;
 mod publisher;
 mod refused;
 mod setup;
+mod shared;
 mod source;
 mod start;
 mod status;
@@ -37,6 +38,7 @@ use tokio::sync::{Notify, RwLock, mpsc, watch};
 pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
+pub(crate) use shared::Shared;
 pub(crate) use start::{EngineParts, Started, replay, start};
 
 use crate::{
@@ -66,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
     is_transactional: bool,
+    /// The first of the breakers, if other engines have them too.
+    shared: Option<Arc<Shared>>,
     lanes: Vec<Vec<LaneLink>>,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
@@ -221,6 +225,10 @@ impl Engine {
         let mut guard = self.state();
         let _acting = Acting::begin(&self.is_acting);
         let state = &mut *guard;
+        let shared = self.shared.as_ref().map(|shared| (shared, shared.lock()));
+        if let Some((_, breakers)) = &shared {
+            state.work.enter(now_ms, breakers);
+        }
         let told = tell(state, now_ms);
         loop {
             let mut is_quiet = !self.take_results(state, now_ms);
@@ -235,6 +243,11 @@ impl Engine {
             if is_quiet && !state.work.has_action() {
                 break;
             }
+        }
+        if let Some((shared, mut breakers)) = shared
+            && state.work.leave(&mut breakers)
+        {
+            shared.tell();
         }
         let timer_at = state.work.poll_timeout();
         if timer_at != state.timer_at {

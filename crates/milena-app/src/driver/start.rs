@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    Engine, LaneLink, Setup, SourceLink, State,
+    Engine, LaneLink, Setup, Shared, SourceLink, State,
     bounded::{self, Stretches},
     held::{self, HeldTopics, held_group},
     keeps_key_order, publisher,
@@ -57,6 +57,8 @@ pub(crate) struct EngineParts {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) setup: Arc<Setup>,
+    /// Breakers that other engines have too.
+    pub(crate) shared: Option<Arc<Shared>>,
 }
 
 /// An engine and its tasks.
@@ -230,7 +232,11 @@ fn build(
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<super::PublishOrder>,
 ) -> Result<(Arc<Engine>, Lanes), StartError> {
-    let mut names = Names::default();
+    let shared = parts.shared.as_ref();
+    let mut names = Names {
+        breakers: shared.map(|shared| shared.names.clone()).unwrap_or_default(),
+        bulkheads: vec![],
+    };
     let config = work_config(parts, &mut names)?;
     let mut links = vec![];
     let mut receivers = vec![];
@@ -260,6 +266,7 @@ fn build(
         metrics: metrics.collect(),
         routes: parts.routes.clone(),
         breakers: names.breakers,
+        shared: parts.shared.clone(),
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,
         publisher,
@@ -291,7 +298,6 @@ fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
 }
 
 /// What the machine knows by number.
-#[derive(Default)]
 struct Names {
     breakers: Vec<String>,
     bulkheads: Vec<String>,
@@ -400,7 +406,7 @@ fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
     }
 }
 
-fn breaker_config(breaker: Breaker) -> BreakerConfig {
+pub(super) fn breaker_config(breaker: Breaker) -> BreakerConfig {
     BreakerConfig {
         failure_percent: breaker.failure_percent,
         window: breaker.calls,

@@ -10,6 +10,7 @@ mod key_order;
 mod outside;
 mod reading_again;
 mod rig;
+mod shared;
 mod times;
 mod topics;
 mod traces;
