@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
 mod delivery;
+mod ends;
 mod failures;
 mod handlers;
 mod key_order;
