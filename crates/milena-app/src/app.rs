@@ -12,7 +12,7 @@ use milena_client::{admin::Admin, config::ConfigMap};
 
 use crate::{
     clock::Clock,
-    driver::{self, EngineParts, Setup, start},
+    driver::{self, EngineParts, Setup, Shared, start},
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
@@ -243,13 +243,15 @@ impl App {
         self
     }
 
-    /// A circuit breaker that handlers can name in their policies. One that is named and not declared has the defaults.
+    /// A circuit breaker that handlers can name in their policies: one for all of them, whatever their delivery. One that is
+    /// named and not declared has the defaults.
     pub fn breaker(mut self, name: impl Into<String>, breaker: Breaker) -> Self {
         self.breakers.insert(name.into(), breaker);
         self
     }
 
-    /// So many calls at once, of all handlers together that name it in their policies.
+    /// So many calls at once, of all handlers together that name it in their policies and have the same delivery: those at
+    /// most, at least and exactly once have so many each.
     pub fn bulkhead(mut self, name: impl Into<String>, permits: u32) -> Self {
         self.bulkheads.insert(name.into(), permits);
         self
@@ -379,8 +381,14 @@ impl App {
     pub async fn start(mut self) -> Result<Running, StartError> {
         let setup = self.set_up().await?;
         let mut engines = vec![];
-        for (delivery, routes) in self.take_routes() {
-            engines.push(start(self.parts(delivery, routes, &setup)).await?);
+        let all = self.take_routes();
+        let shared = Shared::new(&all, &self.breakers).map(Arc::new);
+        for (delivery, routes) in all {
+            let parts = EngineParts {
+                shared: shared.clone(),
+                ..self.parts(delivery, routes, &setup)
+            };
+            engines.push(start(parts).await?);
         }
         Ok(Running::new(engines, self.limits))
     }
@@ -445,6 +453,7 @@ impl App {
             breakers: self.breakers.clone(),
             bulkheads: self.bulkheads.clone(),
             setup: Arc::clone(setup),
+            shared: None,
         }
     }
 

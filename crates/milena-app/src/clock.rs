@@ -6,7 +6,7 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// What time it is. Clones show the same time.
@@ -23,9 +23,10 @@ enum Kind {
 }
 
 /// A time that stands still until it is moved.
-#[derive(Default)]
 struct Hands {
     now_ms: i64,
+    /// The same moment for what is measured.
+    now: Instant,
     next_id: u64,
     sleepers: BTreeMap<(i64, u64), Waker>,
     /// Those that were woken and have not gone on yet.
@@ -42,7 +43,10 @@ impl Clock {
     pub fn standing() -> Self {
         let hands = Hands {
             now_ms: wall_ms(),
-            ..Hands::default()
+            now: Instant::now(),
+            next_id: 0,
+            sleepers: BTreeMap::new(),
+            woken: BTreeSet::new(),
         };
         Self {
             kind: Kind::Virtual(Arc::new(Mutex::new(hands))),
@@ -57,11 +61,20 @@ impl Clock {
         }
     }
 
+    /// This moment, to measure how long something takes. Unlike the time of day nobody sets it back.
+    pub(crate) fn instant(&self) -> Instant {
+        match &self.kind {
+            Kind::Real => Instant::now(),
+            Kind::Virtual(hands) => lock(hands).now,
+        }
+    }
+
     /// Moves a standing clock and wakes those whose time has come; a real one cannot be moved.
     pub fn advance(&self, time: Duration) {
         let Kind::Virtual(hands) = &self.kind else { return };
         let mut hands = lock(hands);
         hands.now_ms = hands.now_ms.saturating_add(millis(time));
+        hands.now = hands.now.checked_add(time).unwrap_or(hands.now);
         let next = (hands.now_ms.saturating_add(1), 0);
         let later = hands.sleepers.split_off(&next);
         let due = std::mem::replace(&mut hands.sleepers, later);
@@ -170,6 +183,10 @@ fn wall_ms() -> i64 {
 
 pub(crate) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Clock {

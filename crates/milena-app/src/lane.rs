@@ -21,11 +21,14 @@ use std::{
 use milena_client::consumer::RecordRun;
 use milena_machines::app::RecordId;
 use tokio::sync::{OnceCell, mpsc};
+use tracing::{Instrument, Span};
 
 use crate::{
-    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut},
+    clock::{Clock, nanos},
+    handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut, call_span},
     pool::{Pool, Started},
     route::CallLimits,
+    times::ReadMark,
 };
 use through::Calls;
 pub(crate) use through::Passed;
@@ -46,6 +49,7 @@ impl Job {
             scope: self.scope,
             record: self.records.into_first(),
             attempt: self.attempt,
+            mark: None,
         }
     }
 
@@ -54,6 +58,7 @@ impl Job {
             scope: Arc::clone(&self.scope),
             record: record.to_owned(),
             attempt: self.attempt,
+            mark: None,
         })
     }
 }
@@ -117,6 +122,8 @@ pub(crate) enum Settled {
 #[derive(Debug)]
 pub(crate) struct Emission {
     pub(crate) records: Vec<OutRecord>,
+    /// Several records wait for it, so it is part of no trace.
+    pub(crate) is_shared: bool,
     /// Set when all of it is acknowledged.
     pub(crate) written: OnceCell<()>,
 }
@@ -134,6 +141,7 @@ impl From<Done> for Settled {
             Done::RetryAfter(time) => Self::RetryAfter(time),
             Done::Emit(records) => Self::Emit(Arc::new(Emission {
                 records,
+                is_shared: false,
                 written: OnceCell::new(),
             })),
         }
@@ -148,6 +156,9 @@ pub(crate) trait Report: Send + Sync {
     /// So much of a run is done; the next record goes on alone, and the others are given back. Gives the number of the next
     /// one, unless nobody waits for it.
     fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId>;
+
+    /// Handlers took so long to read what a consumer gave them.
+    fn decoded(&self, source: usize, took_ns: u64);
 }
 
 /// A lane's way to the driver and back.
@@ -167,13 +178,19 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
     let mut finished = vec![];
     let handler = &*handler;
     let (report, load) = (Arc::clone(&lane.report), Arc::clone(&lane.load));
+    let clock = &limits.clock;
     let calls = Calls {
-        call: |cx| attempt(handler.call(cx), &limits),
+        call: |cx: Cx| {
+            let span = call_span(&limits.handler, &cx, 1);
+            attempt(handler.call(cx).instrument(span), &limits)
+        },
+        clock,
+        mark: Arc::new(ReadMark::new(clock)),
         report: &*report,
         load: &load,
     };
     loop {
-        let open = next_orders(&mut lane, &mut pool, &mut finished, |pool, jobs, finished| {
+        let open = next_orders(&mut lane, clock, &mut pool, &mut finished, |pool, jobs, finished| {
             calls.start(pool, jobs, finished);
         })
         .await;
@@ -210,6 +227,7 @@ type Owner = (RecordId, Instant);
 /// Starts what is ordered and waits until something is finished; `false` when no more orders come.
 async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
     lane: &mut Lane,
+    clock: &Clock,
     pool: &mut Pool<Owner, F>,
     finished: &mut Vec<Finished>,
     mut start: impl FnMut(&mut Pool<Owner, F>, Vec<Job>, &mut Vec<Finished>),
@@ -232,7 +250,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
             }
         }
         let looked = pool.poll_ready(cx, |(record, began), outcome| {
-            finished.push(result(record, began.elapsed(), outcome))
+            finished.push(result(record, clock.instant() - began, outcome))
         });
         if !finished.is_empty() || (!open && pool.is_empty()) {
             return Poll::Ready(open);
@@ -249,6 +267,19 @@ async fn attempt<F: Future<Output = Result<Done, Fault>>>(call: F, limits: &Call
         Some(Ok(outcome)) => outcome,
         Some(Err(panicked)) => Err(Fault::retry(panicked)),
         None => Err(Fault::retry(timed_out(limits))),
+    }
+}
+
+/// The same with many records.
+async fn attempt_batch<H: BatchHandler<A>, A>(handler: &H, records: Vec<Cx>, limits: &CallLimits) -> Outcomes {
+    let span = records
+        .first()
+        .map_or_else(Span::none, |first| call_span(&limits.handler, first, records.len()));
+    let call = caught(handler.call(&records).instrument(span));
+    match limits.clock.within(limits.timeout, call).await {
+        Some(Ok(outcomes)) => outcomes,
+        Some(Err(panicked)) => Outcomes::Failed(Arc::new(Fault::retry(panicked))),
+        None => Outcomes::Failed(Arc::new(Fault::retry(timed_out(limits)))),
     }
 }
 
@@ -274,10 +305,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "without a message".to_owned())
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The records of a batch that is being handled.
@@ -313,14 +340,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
-    let call = async |jobs: Vec<Cx>| {
-        let outcomes = limits.clock.within(limits.timeout, caught(handler.call(&jobs))).await;
-        match outcomes {
-            Some(Ok(outcomes)) => outcomes,
-            Some(Err(panicked)) => Outcomes::Failed(Arc::new(Fault::retry(panicked))),
-            None => Outcomes::Failed(Arc::new(Fault::retry(timed_out(&limits)))),
-        }
-    };
+    let (clock, mark) = (&limits.clock, Arc::new(ReadMark::new(&limits.clock)));
     loop {
         let open = poll_fn(|cx| {
             let mut open = true;
@@ -330,13 +350,21 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                         let owner = BatchOwner {
                             jobs: jobs.iter().map(|job| (job.record, job.records.len())).collect(),
                             cancelled: 0,
-                            began: Instant::now(),
+                            began: clock.instant(),
                         };
+                        let (began, source) = (owner.began, jobs.first().map_or(0, |job| job.scope.source));
                         let mut cxs = Vec::with_capacity(owner.records());
                         cxs.extend(jobs.iter().flat_map(Job::cxs));
                         drop(jobs);
-                        if let Started::Ready(owner, outcomes) = pool.start(owner, call(cxs)) {
-                            spread(owner, outcomes, &mut finished);
+                        if let Some(first) = cxs.first_mut() {
+                            first.mark = Some(Arc::clone(&mark));
+                        }
+                        let started = pool.start(owner, attempt_batch(handler, cxs, &limits));
+                        if let Some(took_ns) = mark.take(began) {
+                            lane.report.decoded(source, took_ns);
+                        }
+                        if let Started::Ready(owner, outcomes) = started {
+                            spread(owner, clock, outcomes, &mut finished);
                         }
                     }
                     Poll::Ready(Some(LaneOrder::Cancel(record))) => {
@@ -349,7 +377,9 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                     Poll::Pending => break,
                 }
             }
-            let _ = pool.poll_ready(cx, |owner, outcomes| spread(owner, outcomes, &mut finished));
+            let _ = pool.poll_ready(cx, |owner, outcomes| {
+                spread(owner, clock, outcomes, &mut finished);
+            });
             if finished.is_empty() && (open || !pool.is_empty()) {
                 return Poll::Pending;
             }
@@ -364,9 +394,9 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
 }
 
 /// Tells each job of a batch what became of it, and each record where it does not share that with its job.
-fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
+fn spread(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut Vec<Finished>) {
     let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
-    let mut call_ns = nanos(owner.began.elapsed()).max(1);
+    let mut call_ns = nanos(clock.instant() - owner.began).max(1);
     let each_ns = call_ns / count;
     let mut tell = |record, part, outcome| {
         let records = if let Part::Whole(records) = part {
@@ -383,6 +413,13 @@ fn spread(owner: BatchOwner, outcomes: Outcomes, finished: &mut Vec<Finished>) {
         });
     };
     let same = match outcomes {
+        Outcomes::All(Done::Emit(records)) if count > 1 && !records.is_empty() => {
+            Ok(Settled::Emit(Arc::new(Emission {
+                records,
+                is_shared: true,
+                written: OnceCell::new(),
+            })))
+        }
         Outcomes::All(done) => Ok(Settled::from(done)),
         Outcomes::Failed(fault) => Err(fault),
         Outcomes::Each(outcomes) => {
@@ -412,7 +449,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        clock::Clock,
         handler::{Batch, Raw, States, TopicScope},
         testing::record_with_headers,
     };
@@ -432,6 +468,8 @@ mod tests {
         fn interrupted(&self, record: RecordId, _passed: &Passed) -> Option<RecordId> {
             Some(record)
         }
+
+        fn decoded(&self, _source: usize, _took_ns: u64) {}
     }
 
     fn jobs(count: u32) -> Vec<Job> {
@@ -439,6 +477,7 @@ mod tests {
         let run = records.runs().next().unwrap();
         let scope = Arc::new(Arc::new(TopicScope {
             handler: 0,
+            source: 0,
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
@@ -473,6 +512,7 @@ mod tests {
 
     fn limits() -> CallLimits {
         CallLimits {
+            handler: "orders".to_owned(),
             clock: Clock::real(),
             timeout: Some(Duration::from_secs(5)),
         }

@@ -31,6 +31,7 @@ mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
+mod times;
 mod topics;
 
 pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
@@ -41,6 +42,7 @@ pub use metrics::HandlerCounts;
 pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo};
 pub use route::Delivery;
 pub use running::Running;
+pub use times::ConsumerTimes;
 pub use topics::TopicNameError;
 
 /// What most applications need, for `use milena_app::prelude::*`.

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     lane::Passed,
     status::{BreakerState, Status},
+    times::ConsumerTimes,
 };
 
 /// What the handler of some topics has done.
@@ -108,7 +109,7 @@ pub struct HandlerCounts {
     /// Calls that took longer than the policy's `slow_after`.
     pub slow: u64,
     pub calls: u64,
-    /// How long all calls took together.
+    /// How long all calls took together, with what they read first: [`ConsumerTimes`] tells the two apart.
     pub handler_time: Duration,
     /// Records whose output was acknowledged: `events.publish.success`.
     pub published: u64,
@@ -149,7 +150,7 @@ impl HandlerCounts {
 }
 
 /// All that is known in the text format of Prometheus.
-pub(crate) fn to_prometheus(handlers: &[HandlerCounts], status: &Status) -> String {
+pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes], status: &Status) -> String {
     let mut text = String::new();
     let all: Vec<_> = handlers.iter().map(HandlerCounts::numbers).collect();
     let names = HandlerCounts::default().numbers().map(|(name, _)| name);
@@ -165,8 +166,24 @@ pub(crate) fn to_prometheus(handlers: &[HandlerCounts], status: &Status) -> Stri
         let (handler, seconds) = (label(&handler.topics), handler.handler_time.as_secs_f64());
         let _ = writeln!(text, "consumer_handler_seconds{{handler=\"{handler}\"}} {seconds}");
     }
+    write_times(&mut text, times);
     write_status(&mut text, status);
     text
+}
+
+/// Consumers have numbers, because several may read for one group.
+fn write_times(text: &mut String, times: &[ConsumerTimes]) {
+    let _ = writeln!(text, "# TYPE consumer_time_seconds counter");
+    for (number, consumer) in times.iter().enumerate() {
+        let (group, topics) = (label(&consumer.group), label(&consumer.topics));
+        for (part, time) in consumer.parts() {
+            let seconds = time.as_secs_f64();
+            let _ = writeln!(
+                text,
+                "consumer_time_seconds{{consumer=\"{number}\",group=\"{group}\",topics=\"{topics}\",part=\"{part}\"}} {seconds}"
+            );
+        }
+    }
 }
 
 fn write_status(text: &mut String, status: &Status) {

@@ -115,10 +115,10 @@ impl<K, F: Future> Pool<K, F> {
         }
     }
 
-    /// Says whose the future in a place is from now on; without anybody it is dropped.
-    pub(crate) fn set_owner(&mut self, place: usize, owner: Option<K>) {
+    /// Gives the future in a place to somebody else; if there is nobody it is dropped.
+    pub(crate) fn hand_over(&mut self, place: usize, to: impl FnOnce(K) -> Option<K>) {
         let Some(seat) = self.places.get_mut(place) else { return };
-        seat.owner = owner;
+        seat.owner = seat.owner.take().and_then(to);
         if seat.owner.is_none() {
             self.clear(place);
         }

@@ -27,6 +27,8 @@ pub enum Delivery {
 /// What the lanes of a handler know of its policy.
 #[derive(Debug, Clone)]
 pub(crate) struct CallLimits {
+    /// The name or pattern of its topics.
+    pub(crate) handler: String,
     pub(crate) clock: Clock,
     pub(crate) timeout: Option<Duration>,
 }

@@ -1,6 +1,6 @@
 //! An application that runs.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use milena_client::consumer::TopicPartition;
 
@@ -10,6 +10,7 @@ use crate::{
     metrics::{self, HandlerCounts},
     settings::Limits,
     status::Status,
+    times::ConsumerTimes,
 };
 
 /// An application that runs in the background. Dropping it ends it at once, as [`kill`](Self::kill) does.
@@ -87,18 +88,27 @@ impl Running {
             .collect()
     }
 
+    /// Where the time of each consumer has gone, so that one sees what is slow: brokers, reading, handlers or commits.
+    pub fn times(&self) -> Vec<ConsumerTimes> {
+        let engines = self.engines.iter();
+        engines.flat_map(|started| started.engine.consumer_times()).collect()
+    }
+
     /// How it stands at this moment.
     pub fn status(&self) -> Status {
         let mut status = Status::default();
         for started in &self.engines {
             started.engine.add_status(&mut status);
         }
+        // Those that engines share are the same.
+        let mut names = BTreeSet::new();
+        status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
         status
     }
 
     /// All metrics in the text format of Prometheus.
     pub fn to_prometheus(&self) -> String {
-        metrics::to_prometheus(&self.counts(), &self.status())
+        metrics::to_prometheus(&self.counts(), &self.times(), &self.status())
     }
 
     /// Fetches nothing of a partition any more until [`resume`](Self::resume). It stays so through rebalances.

@@ -63,7 +63,7 @@ pub struct BreakerStatus {
 }
 
 impl Status {
-    /// Whether it does what it should: nothing has failed or stopped, and what must be written can be. A breaker that is
+    /// Whether it does what it should: nothing has failed or stopped, and what must be written is, within 5 s. A breaker that is
     /// open, or a handler that is slow, is no reason to start it anew.
     pub fn is_healthy(&self) -> bool {
         let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
@@ -109,7 +109,7 @@ impl fmt::Display for PartitionStatus {
             StallWhy::NotDue { .. } => f.write_str("waits until it is due")?,
             StallWhy::Breaker(_) => f.write_str("waits for a circuit breaker")?,
             StallWhy::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
-            StallWhy::Publishing { failing: true } => f.write_str("what it needs cannot be written")?,
+            StallWhy::Publishing { failing: true } => f.write_str("what it needs is not written")?,
             StallWhy::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
             StallWhy::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
             StallWhy::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,

@@ -26,11 +26,12 @@ pub(super) struct Begin {
 }
 
 impl Engine {
-    /// How the records of a topic are treated; `None` if no handler reads it.
-    pub(super) fn find_topic(&self, topic: &str, states: &States) -> Option<Topic> {
+    /// How the records of a topic are treated that a source reads; `None` if no handler does.
+    pub(super) fn find_topic(&self, source: SourceId, topic: &str, states: &States) -> Option<Topic> {
         let scope = |handler, captures, is_ours| {
             Arc::new(TopicScope {
                 handler,
+                source: usize::from(source.0),
                 group: Arc::clone(&self.group),
                 states: states.clone(),
                 captures,
@@ -83,7 +84,7 @@ impl Engine {
     pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {
         self.act(Some(source), |state, now_ms| {
             for mut begin in begins {
-                let Some(topic) = state.topic(self, &begin.partition.topic, states) else {
+                let Some(topic) = state.topic(self, source, &begin.partition.topic, states) else {
                     tracing::error!(partition = %begin.partition, "no handler reads a partition that the group gave us");
                     continue;
                 };
@@ -242,12 +243,13 @@ fn run_arrival(records: RecordRun, scope: &Scope) -> Arrival<Payload> {
 }
 
 impl State {
-    fn topic(&mut self, engine: &Engine, name: &ByteString, states: &States) -> Option<Topic> {
-        if let Some(topic) = self.topics.get(name) {
+    fn topic(&mut self, engine: &Engine, source: SourceId, name: &ByteString, states: &States) -> Option<Topic> {
+        let place = (source, ByteString::from(&**name));
+        if let Some(topic) = self.topics.get(&place) {
             return Some(topic.clone());
         }
-        let topic = engine.find_topic(name, states)?;
-        self.topics.insert(ByteString::from(&**name), topic.clone());
+        let topic = engine.find_topic(source, name, states)?;
+        self.topics.insert(place, topic.clone());
         Some(topic)
     }
 }

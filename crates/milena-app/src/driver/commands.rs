@@ -75,11 +75,15 @@ impl Engine {
 
     fn commit(self: &Arc<Self>, source: SourceId, consumer: &mut RebalanceConsumer, offsets: Vec<CommitOffset>) {
         let offsets: BTreeMap<TopicPartition, OffsetAndMetadata> = offsets.into_iter().map(committable).collect();
+        let began = self.clock.instant();
         match consumer.commit_offsets_async(offsets) {
             Ok(commit) => {
                 let engine = Arc::clone(self);
                 tokio::spawn(async move {
                     let result = commit.await;
+                    if let Some(times) = engine.times(source) {
+                        times.committed(engine.clock.instant() - began);
+                    }
                     engine.committed(source, &result);
                 });
             }

@@ -6,7 +6,7 @@ use milena_machines::app::{
     Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
 };
 
-use super::{Engine, Held, State, publisher::PublishOrder};
+use super::{Engine, Held, Payload, State, publisher::PublishOrder};
 use crate::{
     clock::millis,
     error::AppError,
@@ -37,12 +37,15 @@ impl Report for Engine {
 
     fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId> {
         self.act(None, |state, now_ms| {
-            let payload = state.work.payload(record)?;
-            if let Some(metrics) = self.metrics.get(payload.scope.handler) {
-                metrics.passed(passed);
-            }
+            self.count_passed(state.work.payload(record)?, passed);
             state.work.interrupt(now_ms, record, passed.done)
         })
+    }
+
+    fn decoded(&self, source: usize, took_ns: u64) {
+        if let Some(link) = self.sources.get(source) {
+            link.times.decoded(took_ns);
+        }
     }
 }
 
@@ -108,12 +111,13 @@ impl Engine {
         };
         let metrics = self.metrics.get(payload.scope.handler);
         if let Ok(Settled::Passed(passed)) = &finished.outcome {
-            if let Some(metrics) = metrics {
-                metrics.passed(passed);
-            }
+            self.count_passed(payload, passed);
             return Outcome::Done;
         }
         let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
+        if let Some(link) = self.sources.get(payload.scope.source) {
+            link.times.called(took_ns);
+        }
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
             tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");
@@ -159,6 +163,15 @@ impl Engine {
                 payload.held.replace(Some(Held::Fault(fault)));
                 Outcome::Failed(failure)
             }
+        }
+    }
+
+    fn count_passed(&self, payload: &Payload, passed: &Passed) {
+        if let Some(metrics) = self.metrics.get(payload.scope.handler) {
+            metrics.passed(passed);
+        }
+        if let Some(link) = self.sources.get(payload.scope.source) {
+            link.times.called(passed.took_ns);
         }
     }
 

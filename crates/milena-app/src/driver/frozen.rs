@@ -6,7 +6,7 @@ use milena_client::consumer::{RebalanceConsumer, TopicPartition};
 use milena_machines::app::{SourceId, WhenStalled};
 
 use super::Engine;
-use crate::error::AppError;
+use crate::{error::AppError, times::Waiting};
 
 /// Since when partitions of a source have stood where they stand.
 #[derive(Debug, Default)]
@@ -17,8 +17,20 @@ struct Seen {
     partition: TopicPartition,
     /// The next offset that can come.
     end: i64,
+    is_paused: bool,
     /// Nothing holds it back, and it has nothing to do.
     is_waiting: bool,
+}
+
+impl Seen {
+    /// What a poll waits for that can bring records of it. How much there is to read is not known before the first fetch.
+    fn waits_for(&self, lag: Option<i64>) -> Waiting {
+        match (lag, self.is_paused) {
+            (Some(..=0), _) => Waiting::Idle,
+            (_, true) => Waiting::Paused,
+            (_, false) => Waiting::Fetch,
+        }
+    }
 }
 
 impl Standing {
@@ -35,13 +47,16 @@ impl Standing {
         true
     }
 
-    /// Looks for them, and does what is to be done about them.
-    pub(super) fn look(&mut self, engine: &Arc<Engine>, source: SourceId, consumer: &mut RebalanceConsumer) {
+    /// Looks for them, and does what is to be done about them. Also tells what the next poll waits for.
+    pub(super) fn look(&mut self, engine: &Arc<Engine>, source: SourceId, consumer: &mut RebalanceConsumer) -> Waiting {
+        let mut waiting = Waiting::Idle;
         let (now_ms, stall_ms, action, all) = engine.waiting(source);
         self.0
             .retain(|partition, _| all.iter().any(|seen| seen.partition == *partition));
         for seen in all {
-            let lag = consumer.current_lag(&seen.partition).ok().flatten().unwrap_or(0);
+            let lag = consumer.current_lag(&seen.partition).ok().flatten();
+            waiting = waiting.max(seen.waits_for(lag));
+            let lag = lag.unwrap_or(0);
             if !self.is_frozen(now_ms, &seen, lag, stall_ms) {
                 continue;
             }
@@ -59,6 +74,7 @@ impl Standing {
                 }),
             }
         }
+        waiting
     }
 }
 
@@ -73,6 +89,7 @@ impl Engine {
             Some(Seen {
                 partition: partition.clone(),
                 end: status.end,
+                is_paused,
                 is_waiting: status.records == 0 && !is_paused,
             })
         });
@@ -93,8 +110,23 @@ mod tests {
         Seen {
             partition: TopicPartition::new("orders", 0),
             end,
+            is_paused: false,
             is_waiting,
         }
+    }
+
+    #[test]
+    fn a_poll_waits_for_what_is_there_and_may_be_fetched() {
+        let seen = |is_paused| Seen {
+            is_paused,
+            ..seen(5, true)
+        };
+        assert_eq!(seen(false).waits_for(Some(3)), Waiting::Fetch);
+        assert_eq!(seen(false).waits_for(None), Waiting::Fetch);
+        assert_eq!(seen(false).waits_for(Some(0)), Waiting::Idle);
+        assert_eq!(seen(true).waits_for(Some(3)), Waiting::Paused);
+        assert_eq!(seen(true).waits_for(Some(0)), Waiting::Idle);
+        assert!(Waiting::Fetch > Waiting::Paused && Waiting::Paused > Waiting::Idle);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod payload;
 mod publisher;
 mod refused;
 mod setup;
+mod shared;
 mod source;
 mod start;
 mod status;
@@ -37,6 +38,7 @@ use tokio::sync::{Notify, RwLock, mpsc, watch};
 pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
+pub(crate) use shared::Shared;
 pub(crate) use start::{EngineParts, Started, replay, start};
 
 use crate::{
@@ -46,6 +48,7 @@ use crate::{
     lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::Route,
+    times::TimeMeter,
 };
 use commands::SourceCommand;
 use finish::Stall;
@@ -65,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
     is_transactional: bool,
+    /// The first of the breakers, if other engines have them too.
+    shared: Option<Arc<Shared>>,
     lanes: Vec<Vec<LaneLink>>,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
@@ -96,7 +101,8 @@ pub(crate) struct Engine {
 struct State {
     work: Work<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
-    topics: BTreeMap<ByteString, Topic>,
+    /// How the records of topics are treated that a source reads.
+    topics: BTreeMap<(SourceId, ByteString), Topic>,
     /// Where partitions end for us, if they do.
     ends: BTreeMap<TopicPartition, i64>,
     commands: Vec<Vec<SourceCommand>>,
@@ -156,6 +162,17 @@ struct SourceLink {
     wakeup: OnceLock<WakeupHandle>,
     /// Rings when there are commands, for a listener that waits for them.
     commands: Notify,
+    /// Where its time goes.
+    times: TimeMeter,
+}
+
+impl SourceLink {
+    fn new(times: TimeMeter) -> Self {
+        Self {
+            times,
+            ..Self::default()
+        }
+    }
 }
 
 impl State {
@@ -206,6 +223,10 @@ impl Engine {
         let mut guard = self.state();
         let _acting = Acting::begin(&self.is_acting);
         let state = &mut *guard;
+        let shared = self.shared.as_ref().map(|shared| (shared, shared.lock()));
+        if let Some((_, breakers)) = &shared {
+            state.work.enter(now_ms, breakers);
+        }
         let told = tell(state, now_ms);
         loop {
             let mut is_quiet = !self.take_results(state, now_ms);
@@ -220,6 +241,11 @@ impl Engine {
             if is_quiet && !state.work.has_action() {
                 break;
             }
+        }
+        if let Some((shared, mut breakers)) = shared
+            && state.work.leave(&mut breakers)
+        {
+            shared.tell();
         }
         let timer_at = state.work.poll_timeout();
         if timer_at != state.timer_at {
@@ -240,6 +266,10 @@ impl Engine {
         if let Some(wakeup) = link.wakeup.get() {
             wakeup.wakeup();
         }
+    }
+
+    fn times(&self, source: SourceId) -> Option<&TimeMeter> {
+        self.sources.get(usize::from(source.0)).map(|link| &link.times)
     }
 
     /// Hands records to lanes; `false` when there are none to hand out.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     clock::millis,
-    handler::{Fault, OutRecord, Scope},
+    handler::{Fault, OutRecord, Scope, TRACEPARENT, TRACESTATE, TraceContext},
     lane::Emission,
     letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
     metrics::HandlerMetrics,
@@ -81,7 +81,7 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
     let turn = engine.turn(order.beside).await;
     let written = match (&order.held, order.what) {
         (Some(Held::Emission(emission)), Publish::Emitted) => {
-            let emitted = emit(engine, producer, order.record, emission).await;
+            let emitted = emit(engine, producer, &order, emission).await;
             emitted.map(|()| None)
         }
         (_, Publish::Emitted) => Ok(None),
@@ -143,12 +143,22 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
 }
 
 /// Writes all of it once, however many records wait for it.
-async fn emit(engine: &Engine, producer: &Producer, record: RecordId, emission: &Emission) -> Result<(), SendError> {
+async fn emit(
+    engine: &Engine,
+    producer: &Producer,
+    order: &PublishOrder,
+    emission: &Emission,
+) -> Result<(), SendError> {
     let written = emission.written.get_or_try_init(|| async {
-        let writing = engine.begin_writing(record).await?;
+        let writing = engine.begin_writing(order.record).await?;
+        let trace = if emission.is_shared {
+            None
+        } else {
+            TraceContext::read(order.source.headers())
+        };
         let mut deliveries = Vec::with_capacity(emission.records.len());
         for record in &emission.records {
-            deliveries.push(enqueue(producer, record).await?);
+            deliveries.push(enqueue(producer, record, trace.as_ref()).await?);
         }
         drop(writing);
         for delivery in deliveries {
@@ -159,8 +169,24 @@ async fn emit(engine: &Engine, producer: &Producer, record: RecordId, emission: 
     written.await.copied()
 }
 
-async fn enqueue(producer: &Producer, record: &OutRecord) -> Result<milena_client::producer::Delivery, SendError> {
-    let headers: Vec<Header<'_>> = headers(&record.headers);
+/// The record is part of the trace that it follows from, unless it says otherwise.
+async fn enqueue(
+    producer: &Producer,
+    record: &OutRecord,
+    trace: Option<&TraceContext>,
+) -> Result<milena_client::producer::Delivery, SendError> {
+    let mut headers: Vec<Header<'_>> = headers(&record.headers);
+    let is_own = headers
+        .iter()
+        .any(|header| [TRACEPARENT.as_bytes(), TRACESTATE.as_bytes()].contains(&header.key));
+    if let Some(trace) = trace.filter(|_| !is_own) {
+        let state = trace.tracestate().map(|state| (TRACESTATE, state));
+        let added = [(TRACEPARENT, trace.traceparent())].into_iter().chain(state);
+        headers.extend(added.map(|(name, value)| Header {
+            key: name.as_bytes(),
+            value: Some(value.as_bytes()),
+        }));
+    }
     producer.enqueue(record.lend(&headers)).await
 }
 

@@ -1,15 +1,19 @@
 //! The task of one consumer: it reads, and does what the machine wants of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use milena_client::consumer::{
-    CloseOptions, Consumer, GroupError, ListenerError, MemberError, PollError, RebalanceConsumer, RebalanceListener,
-    SubscribeError, TopicPartition,
+    CloseOptions, Consumer, ConsumerRecords, GroupError, ListenerError, MemberError, PollError, RebalanceConsumer,
+    RebalanceListener, SubscribeError, TopicPartition,
 };
 use milena_machines::app::{Committed, SourceId};
 
 use super::{Engine, Setup, accept::Begin, frozen::Standing};
-use crate::{error::AppError, handler::States};
+use crate::{error::AppError, handler::States, times::Waiting};
 
 /// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
 const POLL: Duration = Duration::from_secs(5);
@@ -22,6 +26,15 @@ const BEGIN_TRIES: u32 = 5;
 pub(super) enum Reads {
     Topics(Vec<String>),
     Pattern(String),
+}
+
+impl fmt::Display for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topics(topics) => f.write_str(&topics.join(", ")),
+            Self::Pattern(pattern) => f.write_str(pattern),
+        }
+    }
 }
 
 /// Hears of the group for the machine.
@@ -49,8 +62,8 @@ pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Con
     let mut standing = Standing::default();
     while !engine.is_closed() && engine.failure().is_none() {
         engine.obey(source, &mut consumer);
-        standing.look(&engine, source, &mut consumer);
-        match consumer.poll(POLL).await {
+        let waiting = standing.look(&engine, source, &mut consumer);
+        match engine.poll(source, waiting, &mut consumer).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
             Err(PollError::Wakeup) => {}
             Err(error) if passes(&error) => {
@@ -73,6 +86,24 @@ pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Con
     }
 }
 
+impl Engine {
+    /// Polls, and counts what the time went to.
+    async fn poll(
+        &self,
+        source: SourceId,
+        waiting: Waiting,
+        consumer: &mut Consumer,
+    ) -> Result<ConsumerRecords, PollError> {
+        let Some(times) = self.times(source) else {
+            return consumer.poll(POLL).await;
+        };
+        let (began, rebalanced) = (self.clock.instant(), times.rebalance());
+        let polled = consumer.poll(POLL).await;
+        times.polled(waiting, self.clock.instant() - began, times.rebalance() - rebalanced);
+        polled
+    }
+}
+
 /// Whether the consumer gets over it by itself.
 fn passes(error: &PollError) -> bool {
     match error {
@@ -92,6 +123,7 @@ impl RebalanceListener for Listener {
         consumer: &mut RebalanceConsumer,
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
+        let _listening = self.listening();
         for topic in partitions.iter().map(|partition| &partition.topic) {
             self.setup.letter_topics(topic).await?;
         }
@@ -119,6 +151,7 @@ impl RebalanceListener for Listener {
         consumer: &mut RebalanceConsumer,
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
+        let _listening = self.listening();
         let ids = self.engine.ids(partitions);
         if ids.is_empty() {
             return Ok(());
@@ -153,7 +186,30 @@ impl RebalanceListener for Listener {
     }
 }
 
+/// Counts how long a listener takes, even if it is dropped on the way.
+struct Listening {
+    engine: Arc<Engine>,
+    source: SourceId,
+    began: Instant,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(times) = self.engine.times(self.source) {
+            times.rebalanced(self.engine.clock.instant() - self.began);
+        }
+    }
+}
+
 impl Listener {
+    fn listening(&self) -> Listening {
+        Listening {
+            engine: Arc::clone(&self.engine),
+            source: self.source,
+            began: self.engine.clock.instant(),
+        }
+    }
+
     /// Finds out which keys have records that are held, before anything is handled.
     async fn add_held(&self, partitions: &[TopicPartition], begins: &mut [Begin]) -> Result<(), ListenerError> {
         let mut tries = 0;

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    Engine, LaneLink, Setup, SourceLink, State,
+    Engine, LaneLink, Setup, Shared, SourceLink, State,
     bounded::{self, Stretches},
     held::{self, HeldTopics, held_group},
     keeps_key_order, publisher,
@@ -42,6 +42,7 @@ use crate::{
     replay::Replay,
     route::{CallLimits, Delivery, Route},
     settings::{Limits as AppLimits, Settings},
+    times::TimeMeter,
     topics::{HELD, retry_topic},
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct EngineParts {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) setup: Arc<Setup>,
+    /// Breakers that other engines have too.
+    pub(crate) shared: Option<Arc<Shared>>,
 }
 
 /// An engine and its tasks.
@@ -80,8 +83,15 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
         init_transactions(&producer).await?;
     }
     let sources = sources(&parts)?;
-    let mut started = start_engine(&parts, producer, sources.len())?;
-    for (index, (mut consumer, reads)) in sources.into_iter().enumerate() {
+    let links = sources.iter().map(|source| {
+        let times = TimeMeter::new(&source.group, &source.reads.to_string());
+        SourceLink::new(times)
+    });
+    let mut started = start_engine(&parts, producer, links.collect())?;
+    for (index, prepared) in sources.into_iter().enumerate() {
+        let Source {
+            mut consumer, reads, ..
+        } = prepared;
         let source = SourceId(u16::try_from(index).unwrap_or(u16::MAX));
         let engine = Arc::clone(&started.engine);
         let listener = Listener {
@@ -108,7 +118,7 @@ pub(crate) async fn replay(
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
     let stretches = bounded::stretches(&mut consumer, topics, replay).await?;
-    let mut started = start_engine(&parts, producer, 1)?;
+    let mut started = start_engine(&parts, producer, vec![SourceLink::default()])?;
     bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
     let running = bounded::run(Arc::clone(&started.engine), consumer);
     let running = started.engine.watched(running);
@@ -117,7 +127,7 @@ pub(crate) async fn replay(
 }
 
 /// The engine and all of its tasks but those that read.
-fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Result<Started, StartError> {
+fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink>) -> Result<Started, StartError> {
     let (publisher_orders, orders) = mpsc::unbounded_channel();
     let (engine, lanes) = build(parts, sources, publisher_orders)?;
     let mut started = Started {
@@ -128,6 +138,7 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: usize) -> Resu
     };
     for (route, lane) in lanes {
         let limits = CallLimits {
+            handler: route.topics.text().to_owned(),
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
         };
@@ -157,31 +168,46 @@ async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
     }
 }
 
+/// A consumer that is to read.
+struct Source {
+    group: String,
+    consumer: Consumer,
+    reads: Reads,
+}
+
+impl Source {
+    fn new(parts: &EngineParts, group: String, reads: Reads) -> Result<Self, StartError> {
+        let config: ConfigMap = parts.settings.consumer(parts.delivery, &group)?;
+        Ok(Self {
+            group,
+            consumer: Consumer::new(config)?,
+            reads,
+        })
+    }
+}
+
 /// The consumers: those of the topics themselves, one for each delay of retry topics, and one for what is held.
-fn sources(parts: &EngineParts) -> Result<Vec<(Consumer, Reads)>, StartError> {
+fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
     let mut sources = vec![];
+    let group = &parts.settings.group;
     for _ in 0..parts.limits.consumers.max(1) {
-        let config: ConfigMap = parts.settings.consumer(parts.delivery, &parts.settings.group)?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, |_| true, "")));
+        let reads = reads(&parts.routes, |_| true, "");
+        sources.push(Source::new(parts, group.clone(), reads)?);
     }
     let overtaking = parts.routes.iter().filter(|route| !keeps_key_order(route));
     let delays = overtaking.flat_map(|route| &route.policy.retry.topics);
     let delays: BTreeSet<i64> = delays.map(|delay| millis(*delay)).collect();
     for delay_ms in delays {
-        let group = format!("{}.{}", parts.settings.group, tier_suffix(delay_ms));
-        let config = parts.settings.consumer(parts.delivery, &group)?;
         let has_delay = |route: &Route| {
             let mut delays = route.policy.retry.topics.iter();
             !keeps_key_order(route) && delays.any(|delay| millis(*delay) == delay_ms)
         };
         let reads = reads(&parts.routes, has_delay, &retry_topic("", delay_ms));
-        sources.push((Consumer::new(config)?, reads));
+        sources.push(Source::new(parts, format!("{group}.{}", tier_suffix(delay_ms)), reads)?);
     }
     if parts.routes.iter().any(keeps_key_order) {
-        let config = parts
-            .settings
-            .consumer(parts.delivery, &held_group(&parts.settings.group))?;
-        sources.push((Consumer::new(config)?, reads(&parts.routes, keeps_key_order, HELD)));
+        let reads = reads(&parts.routes, keeps_key_order, HELD);
+        sources.push(Source::new(parts, held_group(group), reads)?);
     }
     Ok(sources)
 }
@@ -203,10 +229,14 @@ type Lanes = Vec<(Route, Lane)>;
 
 fn build(
     parts: &EngineParts,
-    sources: usize,
+    sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<super::PublishOrder>,
 ) -> Result<(Arc<Engine>, Lanes), StartError> {
-    let mut names = Names::default();
+    let shared = parts.shared.as_ref();
+    let mut names = Names {
+        breakers: shared.map(|shared| shared.names.clone()).unwrap_or_default(),
+        bulkheads: vec![],
+    };
     let config = work_config(parts, &mut names)?;
     let mut links = vec![];
     let mut receivers = vec![];
@@ -236,15 +266,16 @@ fn build(
         metrics: metrics.collect(),
         routes: parts.routes.clone(),
         breakers: names.breakers,
+        shared: parts.shared.clone(),
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,
-        sources: (0..sources).map(|_| SourceLink::default()).collect(),
         publisher,
         timer: Notify::new(),
         transactions: Notify::new(),
         transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
         ended: Notify::new(),
-        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources)),
+        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources.len())),
+        sources,
         results: Mutex::default(),
         is_acting: AtomicBool::new(false),
     });
@@ -267,7 +298,6 @@ fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
 }
 
 /// What the machine knows by number.
-#[derive(Default)]
 struct Names {
     breakers: Vec<String>,
     bulkheads: Vec<String>,
@@ -376,7 +406,7 @@ fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
     }
 }
 
-fn breaker_config(breaker: Breaker) -> BreakerConfig {
+pub(super) fn breaker_config(breaker: Breaker) -> BreakerConfig {
     BreakerConfig {
         failure_percent: breaker.failure_percent,
         window: breaker.calls,

@@ -7,11 +7,16 @@ use super::{Engine, State, held::group_of};
 use crate::{
     metrics::HandlerCounts,
     status::{BreakerStatus, PartitionStatus, Status},
+    times::ConsumerTimes,
 };
 
 impl Engine {
     pub(crate) fn counts(&self) -> impl Iterator<Item = HandlerCounts> {
         self.metrics.iter().map(|metrics| metrics.snapshot())
+    }
+
+    pub(crate) fn consumer_times(&self) -> impl Iterator<Item = ConsumerTimes> {
+        self.sources.iter().map(|link| link.times.snapshot())
     }
 
     /// Adds what it has to what others have.

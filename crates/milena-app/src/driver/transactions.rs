@@ -1,7 +1,7 @@
 //! Exactly once: what handlers emit and how far was read count together, in one transaction after the other.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -37,6 +37,7 @@ async fn transact(engine: &Engine, producer: &Producer, window: Duration) -> Res
         let mut transaction = producer.begin().await?;
         engine.transaction_open.send_replace(true);
         let offsets = engine.next_offsets(window).await;
+        let began = engine.clock.instant();
         engine.close_transaction().await;
         let (end, offsets) = match offsets {
             Some(offsets) => (commit(engine, &mut transaction, &offsets).await?, offsets),
@@ -44,7 +45,10 @@ async fn transact(engine: &Engine, producer: &Producer, window: Duration) -> Res
         };
         drop(transaction);
         match end {
-            End::Committed => engine.end_committed(&offsets),
+            End::Committed => {
+                engine.count_transaction(&offsets, engine.clock.instant() - began);
+                engine.end_committed(&offsets);
+            }
             End::Aborted => engine.end_aborted(),
         }
     }
@@ -216,6 +220,16 @@ impl Engine {
             (group, offsets)
         });
         with_group.collect()
+    }
+
+    /// For each source that has offsets in it.
+    fn count_transaction(&self, offsets: &[CommitOffset], took: Duration) {
+        let state = self.state();
+        let owned = offsets.iter().filter_map(|offset| state.owned.get(&offset.partition));
+        let sources: BTreeSet<SourceId> = owned.map(|owned| owned.source).collect();
+        for times in sources.into_iter().filter_map(|source| self.times(source)) {
+            times.committed(took);
+        }
     }
 
     fn end_committed(&self, offsets: &[CommitOffset]) {

@@ -117,17 +117,22 @@ macro_rules! batch_handlers {
         {
             async fn call(&self, records: &[Cx]) -> Outcomes {
                 let (batch, unread) = read(records);
-                let Some(_first) = records.first().filter(|_| !batch.0.is_empty()) else {
-                    return merge(records.len(), Outcomes::All(Done::Ok), unread);
+                let Some(first) = records.first() else {
+                    return Outcomes::All(Done::Ok);
                 };
+                if batch.0.is_empty() {
+                    first.are_read();
+                    return merge(records.len(), Outcomes::All(Done::Ok), unread);
+                }
                 let expected = batch.0.len();
                 $(
                     #[allow(non_snake_case, reason = "named like its type")]
-                    let $argument = match $argument::extract(_first) {
+                    let $argument = match $argument::extract(first) {
                         Ok(argument) => argument,
                         Err(fault) => return merge(records.len(), Outcomes::Failed(Arc::new(fault)), unread),
                     };
                 )*
+                first.are_read();
                 let outcomes = self(batch, $($argument),*).await.into_outcomes();
                 merge(records.len(), counted(expected, outcomes), unread)
             }

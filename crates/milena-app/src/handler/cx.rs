@@ -8,7 +8,11 @@ use std::{
 
 use milena_client::consumer::ConsumerRecord;
 
-use crate::letters::{Origin, read};
+use super::trace::TraceContext;
+use crate::{
+    letters::{Origin, read},
+    times::ReadMark,
+};
 
 /// What the application has for all its handlers.
 #[derive(Default, Clone)]
@@ -42,11 +46,13 @@ pub struct MissingState {
     pub name: &'static str,
 }
 
-/// What is the same for all records of a topic.
+/// What is the same for all records that a consumer reads of a topic.
 #[derive(Debug)]
 pub(crate) struct TopicScope {
     /// The place of its handler among all.
     pub(crate) handler: usize,
+    /// The place of the consumer that reads it.
+    pub(crate) source: usize,
     pub(crate) group: Arc<str>,
     pub(crate) states: States,
     /// What the braces of a pattern stand for in the name of this topic.
@@ -65,9 +71,18 @@ pub struct Cx {
     pub(crate) scope: Scope,
     pub(crate) record: ConsumerRecord,
     pub(crate) attempt: u32,
+    /// Set if it is measured how long the handler takes to read its arguments.
+    pub(crate) mark: Option<Arc<ReadMark>>,
 }
 
 impl Cx {
+    /// The handler has read its arguments, or could not.
+    pub(super) fn are_read(&self) {
+        if let Some(mark) = &self.mark {
+            mark.set();
+        }
+    }
+
     /// The group that reads.
     pub fn group(&self) -> &str {
         &self.scope.group
@@ -129,6 +144,13 @@ impl Cx {
             ..
         } = self.origin();
         format!("{topic}-{partition}-{offset}")
+    }
+
+    /// The trace that the record is part of, if its headers name one. What is published for the record is part of it too:
+    /// what the handler emits, unless that has a `traceparent` of its own, and its retries and dead letters. Calls are spans
+    /// of `tracing` with the target `milena_app::call`, so what handlers log names the record and the trace.
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::read(self.record.headers())
     }
 
     pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {

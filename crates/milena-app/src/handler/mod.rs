@@ -27,6 +27,7 @@ mod cx;
 mod done;
 mod extract;
 mod fault;
+mod trace;
 
 use std::future::Future;
 
@@ -36,6 +37,8 @@ pub(crate) use cx::{Scope, States, TopicScope};
 pub use done::{Done, IntoOutcome, OutRecord};
 pub use extract::{Available, Decoded, Event, Extract, Headers, Key, Raw, State, Value};
 pub use fault::{BoxError, Fault, Intent, Panicked, TimedOut};
+pub use trace::TraceContext;
+pub(crate) use trace::{TRACEPARENT, TRACESTATE, call_span};
 
 /// Handles one record. Async functions and closures of up to eight [extractors](Extract) are handlers.
 pub trait Handler<A>: Send + Sync + 'static {
@@ -54,9 +57,20 @@ macro_rules! handlers {
             O: IntoOutcome,
             $($argument: Extract,)*
         {
-            #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
+            #[allow(non_snake_case, reason = "arguments are named like their types")]
             async fn call(&self, cx: Cx) -> Result<Done, Fault> {
-                self($($argument::extract(&cx)?),*).await.into_outcome()
+                #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
+                fn read<$($argument: Extract),*>(cx: &Cx) -> Result<($($argument,)*), Fault> {
+                    Ok(($($argument::extract(cx)?,)*))
+                }
+                // What is not needed while the handler waits is gone by then.
+                let call = {
+                    let arguments = read::<$($argument),*>(&cx);
+                    cx.are_read();
+                    let ($($argument,)*) = arguments?;
+                    self($($argument),*)
+                };
+                call.await.into_outcome()
             }
 
             #[allow(unused_variables, reason = "a handler without arguments has no use for it")]

@@ -5,14 +5,19 @@
 //! interrupts the run: it goes on alone, and the machine puts what is behind it in line by keys.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use super::{Finished, Job, Owner, Part, Report, Settled, nanos, result};
+use super::{Finished, Job, Owner, Part, Report, Settled, result};
 use crate::{
+    clock::{Clock, nanos},
     handler::{Cx, Done, Fault},
     pool::{Pool, Started},
+    times::ReadMark,
 };
 
 /// So long a run may take. Then what is left of it is better shared with other lanes.
@@ -49,8 +54,18 @@ impl Passed {
 /// What a lane of single records calls with.
 pub(super) struct Calls<'a, C> {
     pub(super) call: C,
+    pub(super) clock: &'a Clock,
+    pub(super) mark: Arc<ReadMark>,
     pub(super) report: &'a dyn Report,
     pub(super) load: &'a AtomicUsize,
+}
+
+/// How many calls a handful has had, and what the first took to read its arguments. That is taken for what each does: a
+/// clock costs as much as a record.
+#[derive(Default)]
+struct Handful {
+    calls: u64,
+    read_ns: Option<u64>,
 }
 
 impl<C, F> Calls<'_, C>
@@ -60,24 +75,42 @@ where
 {
     /// Calls with all that was ordered. Where one call ends the next begins.
     pub(super) fn start(&self, pool: &mut Pool<Owner, F>, jobs: Vec<Job>, finished: &mut Vec<Finished>) {
-        let mut began = Instant::now();
+        let mut began = self.clock.instant();
+        let source = jobs.first().map_or(0, |job| job.scope.source);
+        let mut handful = Handful::default();
         for job in jobs {
-            began = if job.records.len() == 1 {
-                self.call_one(pool, job, began, finished)
-            } else {
-                self.go_through(pool, &job, began, finished)
-            };
+            if job.records.len() > 1 {
+                began = self.go_through(pool, &job, began, &mut handful, finished);
+                continue;
+            }
+            let record = job.record;
+            let started = self.call(pool, (record, began), job.into_cx(), &mut handful);
+            let now = self.clock.instant();
+            if let Started::Ready(_, outcome) = started {
+                finished.push(result(record, now - began, outcome));
+            }
+            began = now;
+        }
+        if let Some(read_ns) = handful.read_ns {
+            self.report.decoded(source, read_ns.saturating_mul(handful.calls));
         }
     }
 
-    fn call_one(&self, pool: &mut Pool<Owner, F>, job: Job, began: Instant, finished: &mut Vec<Finished>) -> Instant {
-        let record = job.record;
-        let started = pool.start((record, began), (self.call)(job.into_cx()));
-        let now = Instant::now();
-        if let Started::Ready(_, outcome) = started {
-            finished.push(result(record, now - began, outcome));
+    fn call(
+        &self,
+        pool: &mut Pool<Owner, F>,
+        owner: Owner,
+        mut cx: Cx,
+        handful: &mut Handful,
+    ) -> Started<Owner, Result<Done, Fault>> {
+        let (is_first, (_, began)) = (handful.calls == 0, owner);
+        cx.mark = is_first.then(|| Arc::clone(&self.mark));
+        let started = pool.start(owner, (self.call)(cx));
+        if is_first {
+            handful.read_ns = self.mark.take(began);
         }
-        now
+        handful.calls += 1;
+        started
     }
 
     fn go_through(
@@ -85,13 +118,14 @@ where
         pool: &mut Pool<Owner, F>,
         job: &Job,
         first: Instant,
+        handful: &mut Handful,
         finished: &mut Vec<Finished>,
     ) -> Instant {
         let mut passed = Passed::default();
         let mut began = first;
         for cx in job.cxs() {
-            let started = pool.start((job.record, began), (self.call)(cx));
-            let now = Instant::now();
+            let started = self.call(pool, (job.record, began), cx, handful);
+            let now = self.clock.instant();
             // What took too long is told alone, so that it is known which one it was.
             let is_late = now - first > RUN_MAX;
             let is_done = match &started {
@@ -100,7 +134,7 @@ where
             };
             if !is_done {
                 passed.took_ns = nanos(began - first);
-                self.interrupt(pool, job, &passed, (began, now), started, finished);
+                self.interrupt(pool, job, &passed, (now - began, started), finished);
                 return now;
             }
             began = now;
@@ -122,16 +156,15 @@ where
         pool: &mut Pool<Owner, F>,
         job: &Job,
         passed: &Passed,
-        (began, now): (Instant, Instant),
-        started: Started<Owner, Result<Done, Fault>>,
+        (took, started): (Duration, Started<Owner, Result<Done, Fault>>),
         finished: &mut Vec<Finished>,
     ) {
         let next = self.report.interrupted(job.record, passed);
         let gone = job.records.len() - usize::from(next.is_some());
         self.load.fetch_sub(gone, Ordering::Relaxed);
         match (started, next) {
-            (Started::Waits(place), next) => pool.set_owner(place, next.map(|record| (record, began))),
-            (Started::Ready(_, outcome), Some(record)) => finished.push(result(record, now - began, outcome)),
+            (Started::Waits(place), next) => pool.hand_over(place, |(_, began)| Some((next?, began))),
+            (Started::Ready(_, outcome), Some(record)) => finished.push(result(record, took, outcome)),
             // Nobody waits for any of it.
             (Started::Ready(..), None) => {}
         }
@@ -140,14 +173,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use milena_machines::app::RecordId;
     use tokio::sync::{Notify, mpsc};
 
     use super::*;
     use crate::{
-        clock::Clock,
         handler::{States, TopicScope, Value},
         lane::{Lane, LaneOrder, run_each},
         route::CallLimits,
@@ -179,6 +211,8 @@ mod tests {
             self.interrupted.lock().unwrap().push(passed);
             (!self.is_lost).then_some(NEXT)
         }
+
+        fn decoded(&self, _source: usize, _took_ns: u64) {}
     }
 
     /// Lets a handler go through a run: `wait` waits until it is told not to, `fail` fails, `skip` and `again` have no
@@ -189,6 +223,7 @@ mod tests {
         let (orders, receiver) = mpsc::unbounded_channel();
         let scope = TopicScope {
             handler: 0,
+            source: 0,
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
@@ -209,6 +244,7 @@ mod tests {
             load: Arc::clone(&load),
         };
         let limits = CallLimits {
+            handler: "orders".to_owned(),
             clock: Clock::real(),
             timeout: None,
         };

@@ -130,8 +130,8 @@ impl Policy {
         self
     }
 
-    /// Permits that are shared with all handlers that name the same bulkhead; see `App::bulkhead`. Records without a
-    /// permit wait.
+    /// Permits that are shared with all handlers of the same delivery that name the same bulkhead; see `App::bulkhead`.
+    /// Records without a permit wait.
     pub fn bulkhead(mut self, name: impl Into<String>) -> Self {
         self.bulkhead = Some(name.into());
         self

@@ -188,6 +188,25 @@ async fn while_dead_letters_cannot_be_written_nothing_is_lost_and_then_it_goes_o
 }
 
 #[tokio::test]
+async fn an_application_whose_dead_letter_is_not_acknowledged_is_not_healthy() {
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    ["orders", "orders.dlq"]
+        .into_iter()
+        .for_each(|topic| broker.create_topic(topic, 1));
+    broker.faults().on::<ProduceRequest>().drop_request();
+    broker.produce("orders", 0, ["bad"]);
+    let handler = || async { Err::<(), Fault>(Fault::poison("bad")) };
+    let app = app(&broker).clock(clock.clone());
+    let running = app.on("orders", handler, |policy| policy).start().await.unwrap();
+    until("a letter", || running.status().publishing == 1).await;
+    clock.advance(Duration::from_millis(4_999));
+    assert!(running.status().is_healthy());
+    clock.advance(Duration::from_millis(1));
+    assert!(!running.status().is_healthy());
+    running.kill();
+}
+
+#[tokio::test]
 async fn a_fatal_error_ends_the_application_and_the_record_stays() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);

@@ -4,10 +4,14 @@
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
 mod delivery;
+mod ends;
 mod failures;
 mod handlers;
 mod key_order;
 mod outside;
 mod reading_again;
 mod rig;
+mod shared;
+mod times;
 mod topics;
+mod traces;

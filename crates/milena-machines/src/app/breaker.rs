@@ -128,6 +128,26 @@ impl Breaker {
         }
     }
 
+    /// Stands as another one of the same kind does.
+    pub fn follow(&mut self, other: &Self) {
+        let Self {
+            config: _,
+            phase,
+            last_call,
+            first_call,
+            window,
+            failures,
+            opened_in_row,
+            opened,
+            not_permitted,
+        } = other;
+        // The room that is there is used again.
+        self.window.clone_from(window);
+        (self.phase, self.failures) = (*phase, *failures);
+        (self.last_call, self.first_call) = (*last_call, *first_call);
+        (self.opened_in_row, self.opened, self.not_permitted) = (*opened_in_row, *opened, *not_permitted);
+    }
+
     /// When it is tried again.
     pub fn poll_timeout(&self) -> Option<i64> {
         match self.phase {

@@ -255,7 +255,8 @@ pub enum StallWhy {
     NotDue { until_ms: i64 },
     /// A breaker is not closed.
     Breaker(BreakerId),
-    /// Its retry topic, dead letter or what it emitted is not acknowledged; `failing` if that was refused before.
+    /// Its retry topic, dead letter or what it emitted is not acknowledged; `failing` if that was refused
+    /// before, or has taken longer than 5 s.
     Publishing { failing: bool },
     /// At most once: its offset is not committed.
     WaitsForCommit,

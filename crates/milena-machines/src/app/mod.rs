@@ -36,4 +36,4 @@ pub use fence::HeldRecord;
 pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
 pub use offset_map::MapError;
 pub use pauses::{PauseReason, PauseSet};
-pub use work::{MapVerdict, PartitionStatus, Stage, Totals, Work, WorkStatus};
+pub use work::{MapVerdict, PartitionStatus, SharedBreakers, Stage, Totals, Work, WorkStatus};

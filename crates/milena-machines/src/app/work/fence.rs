@@ -74,7 +74,7 @@ impl<T: Keyed> Work<T> {
                     attempts: story.attempts,
                     first_failed_ms: story.first_failed_ms,
                 };
-                self.publish(index, what);
+                self.publish(now_ms, index, what);
                 true
             }
             Role::Held | Role::Tier { .. } => false,
@@ -94,7 +94,7 @@ impl<T: Keyed> Work<T> {
             attempts: story.attempts,
             first_failed_ms: story.first_failed_ms,
         };
-        self.publish(index, what);
+        self.publish(now_ms, index, what);
     }
 
     fn is_fence_full(&self, index: u32) -> bool {

@@ -66,7 +66,7 @@ impl<T: Keyed> Work<T> {
         }
         match outcome {
             Outcome::Done | Outcome::Skipped | Outcome::Duplicate => self.complete(now_ms, index),
-            Outcome::Emit => self.publish(index, Publish::Emitted),
+            Outcome::Emit => self.publish(now_ms, index, Publish::Emitted),
             Outcome::RetryAfter { ms } => {
                 self.forget_attempt(index);
                 self.park(now_ms, index, now_ms.saturating_add(ms.max(1)));
@@ -213,7 +213,7 @@ impl<T: Keyed> Work<T> {
                     attempts,
                     first_failed_ms,
                 };
-                self.publish(index, what);
+                self.publish(now_ms, index, what);
             }
             Decision::Hold { due_ms } => self.hold(now_ms, index, due_ms),
             Decision::Round { due_ms } => {
@@ -244,7 +244,7 @@ impl<T: Keyed> Work<T> {
             attempts: story.attempts,
             first_failed_ms: story.first_failed_ms.unwrap_or(now_ms),
         };
-        self.publish(index, what);
+        self.publish(now_ms, index, what);
     }
 
     /// The partition stands still, and its record stays first in line.
@@ -266,11 +266,12 @@ impl<T: Keyed> Work<T> {
         self.put_back(now_ms, index);
     }
 
-    pub(super) fn publish(&mut self, index: u32, what: Publish) {
+    pub(super) fn publish(&mut self, now_ms: i64, index: u32, what: Publish) {
         let Some(entry) = self.lanes.entry_mut(index) else {
             return;
         };
         entry.story.publish = Some(what);
+        entry.story.since_ms = now_ms;
         let record = RecordId {
             index,
             serial: entry.serial,

@@ -15,11 +15,13 @@ mod partition;
 mod pause;
 mod release;
 mod runs;
+mod shared;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use partition::MapVerdict;
+pub use shared::SharedBreakers;
 pub use watch::{PartitionStatus, Totals, WorkStatus};
 
 use super::{

@@ -166,8 +166,19 @@ impl<T: Keyed> Work<T> {
         self.breaker_changed(now_ms, id, before);
     }
 
-    /// Follows a breaker that may have changed.
+    /// A breaker may have changed.
     pub(super) fn breaker_changed(&mut self, now_ms: i64, id: BreakerId, before: BreakerState) {
+        let Some(state) = self.breaker(id).map(|breaker| breaker.state()) else {
+            return;
+        };
+        if state != before {
+            self.actions.push_back(Action::BreakerChanged { breaker: id, state });
+        }
+        self.follow_breaker(now_ms, id, before);
+    }
+
+    /// Does what follows from how a breaker stands.
+    pub(super) fn follow_breaker(&mut self, now_ms: i64, id: BreakerId, before: BreakerState) {
         let Some(breaker) = self.breaker(id) else { return };
         let state = breaker.state();
         match breaker.poll_timeout() {
@@ -177,7 +188,6 @@ impl<T: Keyed> Work<T> {
         if state == before {
             return;
         }
-        self.actions.push_back(Action::BreakerChanged { breaker: id, state });
         for number in 0..self.handlers.len() {
             let handler = HandlerId(number as u16);
             let open = self.open_breaker(handler).is_some();

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::app::Delivery;
 
+/// What is not acknowledged for so long does not look as if it will be.
+const PUBLISH_SLOW_MS: i64 = 5_000;
+
 /// What has happened since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
@@ -132,7 +135,7 @@ impl<T: Keyed> Work<T> {
                 attempt: story.attempts,
             },
             State::Publishing => StallWhy::Publishing {
-                failing: story.publish_failures > 0,
+                failing: story.publish_failures > 0 || now_ms.saturating_sub(story.since_ms) >= PUBLISH_SLOW_MS,
             },
             State::Unpublished => StallWhy::Publishing { failing: true },
             State::Staged if self.config.delivery == Delivery::AtMostOnce => StallWhy::WaitsForCommit,

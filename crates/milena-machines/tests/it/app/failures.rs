@@ -79,6 +79,23 @@ fn dead_letters_are_acknowledged_before_the_offset_moves() {
 }
 
 #[test]
+fn what_is_not_acknowledged_for_long_is_in_trouble() {
+    let mut rig = Rig::new(config(handler()));
+    let partition = rig.assign(0);
+    rig.read(partition, 0, "a");
+    rig.advance(60_000);
+    let record = rig.one().record;
+    rig.advance(60_000);
+    rig.finish(record, Outcome::Failed(Failure::Poison));
+    for (ms, failing) in [(0, false), (4_999, false), (1, true)] {
+        rig.advance(ms);
+        assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::Publishing { failing }));
+    }
+    rig.published(record, PublishResult::Acked);
+    assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::Idle));
+}
+
+#[test]
 fn dead_letters_that_cannot_be_written_stop_the_partition_and_it_goes_on_by_itself() {
     let mut rig = Rig::new(config(handler()));
     let partition = rig.assign(0);

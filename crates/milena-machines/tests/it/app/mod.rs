@@ -8,4 +8,5 @@ mod fence;
 mod release;
 mod rig;
 mod runs;
+mod shared;
 mod waiting;
