@@ -156,6 +156,7 @@ impl Instance {
             role,
             position,
             committed,
+            leader_epoch: None,
         };
         let id = work.handle_assigned(world.queue.now(), assignment);
         world.cluster.took(partition, id);
@@ -507,6 +508,7 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
+            Action::Careful { .. } | Action::Quarantined { .. } => {}
             Action::Closed => {
                 self.life = None;
                 world.cluster.expire(life);

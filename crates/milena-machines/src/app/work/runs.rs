@@ -34,7 +34,7 @@ impl<T: Keyed> Work<T> {
             return false;
         };
         let is_plain = partition.role == Role::Main && self.config.delivery == Delivery::AtLeastOnce;
-        if !is_plain || self.is_strict() {
+        if !is_plain || self.is_strict() || partition.guard.stages() {
             return false;
         }
         if handler.config.order != Order::Key || self.lanes.has_runs(index) || !self.lanes.is_busy(index) {

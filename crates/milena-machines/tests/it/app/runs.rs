@@ -47,6 +47,7 @@ fn start(config: WorkConfig) -> (Work<Letters>, PartitionId) {
         role: Role::Main,
         position: 0,
         committed: None,
+        leader_epoch: None,
     };
     let partition = work.handle_assigned(START, assignment);
     (work, partition)
