@@ -15,13 +15,18 @@ use super::{
     transaction::Transaction,
 };
 use crate::Mutation;
+use killers::tells_of_starts;
 
 mod arrives;
 mod held;
+mod killers;
 mod mistakes;
 mod whole;
 
 pub(super) use arrives::{apply, commit_arrives, held_record, write};
+
+/// A handler that ends its process does not end itself.
+const NEVER_MS: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Instance {
@@ -96,6 +101,8 @@ pub(super) struct Publishing {
 pub(super) struct Commit {
     source: SourceId,
     offsets: Vec<(usize, CommitOffset)>,
+    /// It is said to have succeeded, and is not even sent.
+    is_late: bool,
 }
 
 impl Instance {
@@ -451,9 +458,16 @@ impl Instance {
         }
         self.check_probes(world, dispatched.record);
         self.in_flight += runs.len();
+        self.check_alone(world, partition);
+        let kills = runs.iter().any(|run| run.data.nature == Nature::Kills);
         let slow = world.random.below(12) == 0;
         let most = if slow { world.plan.slow_ms } else { 60 };
         let takes_ms = world.random.below(most) as i64;
+        if kills {
+            let in_ms = if world.random.below(2) == 0 { 0 } else { takes_ms };
+            world.queue.after(in_ms, Event::Kills(life, dispatched.record));
+        }
+        let takes_ms = if kills { NEVER_MS } else { takes_ms };
         if let [run] = &*runs {
             self.runs.insert(dispatched.record, run.clone());
             world.queue.after(takes_ms, Event::HandlerEnds(life, run.clone()));
@@ -508,7 +522,12 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
-            Action::Careful { .. } | Action::Quarantined { .. } => {}
+            Action::Careful { .. } => {}
+            Action::Quarantined {
+                partition,
+                offset,
+                owners,
+            } => self.quarantined(world, partition, offset, owners),
             Action::Closed => {
                 self.life = None;
                 world.cluster.expire(life);
@@ -610,6 +629,9 @@ impl Instance {
             held.unacked = true;
             self.mistakes
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
+            if world.plan.mutation == Some(Mutation::KeepStarts) {
+                mistakes::keep_starts(world.cluster.committed[partition].as_ref(), &mut offset);
+            }
             found.push((partition, offset));
         }
         let gives_back = found
@@ -621,7 +643,17 @@ impl Instance {
                 .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
         }
         let takes_ms = 1 + world.random.below(60) as i64;
-        let commit = Commit { source, offsets: found };
+        let is_late = world.plan.mutation == Some(Mutation::StartsUnawaited) && tells_of_starts(&found);
+        if is_late {
+            world
+                .queue
+                .after(0, Event::CommitAnswered(life, source, CommitResult::Ok));
+        }
+        let commit = Commit {
+            source,
+            offsets: found,
+            is_late,
+        };
         world.queue.after(takes_ms, Event::CommitArrives(life, commit));
     }
 
@@ -642,6 +674,11 @@ impl Instance {
             world
                 .checks
                 .released(&world.plan, &world.cluster, partition, &held.done);
+        }
+        if owned {
+            let is_known = !held.unacked && !held.unclean;
+            let (plan, cluster) = (&world.plan, &world.cluster);
+            world.checks.given_back(plan, cluster, partition, &held.base, is_known);
         }
         world.cluster.release(life, partition, id);
     }

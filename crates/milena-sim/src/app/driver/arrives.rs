@@ -70,6 +70,9 @@ pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Comm
         // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
         world.checks.forced |= result != CommitResult::Ok;
     }
+    if commit.is_late {
+        return;
+    }
     let takes_ms = 1 + world.random.below(30) as i64;
     world
         .queue
