@@ -318,6 +318,19 @@ impl App {
         self
     }
 
+    /// After how many crashes of the whole process, by an abort or for want of memory, the record that its handler had is
+    /// not handled again but becomes a dead letter, or what the policy has instead: 3. From 2 to 100; `None` counts none.
+    ///
+    /// It costs a commit for each partition when its first record comes. After a crash, what follows is handed out some
+    /// hundred at a time; after the last but one, record by record, with a commit before each, until that place is passed.
+    /// A record that only happened to be the one in its handler when somebody killed the process, having done so at the
+    /// same place before, becomes a dead letter too. At-least-once handlers have this: at most once nothing comes again,
+    /// and exactly once is not counted.
+    pub fn crash_limit(mut self, crashes: impl Into<Option<u32>>) -> Self {
+        self.limits.crash_limit = crashes.into();
+        self
+    }
+
     /// How many consumers read the topics: 1. More can help where one connection to each broker is too slow.
     pub fn consumers(mut self, count: usize) -> Self {
         self.limits.consumers = count;

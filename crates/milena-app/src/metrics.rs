@@ -31,6 +31,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) retry_topics: AtomicU64,
     pub(crate) dead_poison: AtomicU64,
     pub(crate) dead_retries: AtomicU64,
+    pub(crate) dead_crashes: AtomicU64,
     pub(crate) dead_failed: AtomicU64,
 }
 
@@ -85,6 +86,7 @@ impl HandlerMetrics {
             retry_topics: read(&self.retry_topics),
             dead_non_retriable: read(&self.dead_poison),
             dead_max_retries: read(&self.dead_retries),
+            dead_crashes: read(&self.dead_crashes),
             dead_send_failed: read(&self.dead_failed),
         }
     }
@@ -121,12 +123,14 @@ pub struct HandlerCounts {
     pub dead_non_retriable: u64,
     /// `consumer.dlq.max_retries`
     pub dead_max_retries: u64,
+    /// Those that ended the process each time they were handled: `consumer.dlq.crashes`.
+    pub dead_crashes: u64,
     /// Retries and dead letters that could not be written, each time: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
 }
 
 impl HandlerCounts {
-    fn numbers(&self) -> [(&'static str, u64); 14] {
+    fn numbers(&self) -> [(&'static str, u64); 15] {
         let tried_again = self
             .failed
             .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
@@ -140,6 +144,7 @@ impl HandlerCounts {
             ("consumer_retry_topic", self.retry_topics),
             ("consumer_dlq_non_retriable", self.dead_non_retriable),
             ("consumer_dlq_max_retries", self.dead_max_retries),
+            ("consumer_dlq_crashes", self.dead_crashes),
             ("consumer_dlq_send_failed", self.dead_send_failed),
             ("events_publish_success", self.published),
             ("events_publish_failed", self.publish_failed),

@@ -46,6 +46,8 @@ pub struct PartitionStatus {
     pub paused: Vec<(PauseReason, i64)>,
     /// Why its lowest record that is not done is not.
     pub why: StallWhy,
+    /// One record is handled at a time, because processes ended here: see [`App::crash_limit`](crate::App::crash_limit).
+    pub is_careful: bool,
 }
 
 /// A circuit breaker.
@@ -111,11 +113,15 @@ impl fmt::Display for PartitionStatus {
             StallWhy::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
             StallWhy::Publishing { failing: true } => f.write_str("what it needs is not written")?,
             StallWhy::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
+            StallWhy::Careful => f.write_str("waits for its turn")?,
             StallWhy::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
             StallWhy::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,
             StallWhy::Stopped(why) => write!(f, "stopped ({why:?}): somebody has to look")?,
             StallWhy::Revoking => f.write_str("is being given back")?,
             StallWhy::User => f.write_str("paused by hand")?,
+        }
+        if self.is_careful {
+            f.write_str("; careful, one record at a time, because processes ended here")?;
         }
         if !self.paused.is_empty() {
             let reasons: Vec<String> = self.paused.iter().map(|(reason, _)| format!("{reason:?}")).collect();

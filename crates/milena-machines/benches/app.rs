@@ -126,6 +126,7 @@ fn work<T: Keyed>(order: Order, batch: Option<BatchConfig>) -> (Work<T>, Vec<Par
         role: Role::Main,
         position: 0,
         committed: None,
+        leader_epoch: None,
     };
     let ids = (0..PARTITIONS)
         .map(|partition| work.handle_assigned(0, assign(partition)))

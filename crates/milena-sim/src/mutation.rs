@@ -67,10 +67,14 @@ pub enum Mutation {
     FreeKeysEarly,
     /// Who gets a partition does not look which of its keys have records that are held.
     ForgetHeld,
+    /// Records are handed out while the commit that tells of it is still to be sent.
+    StartsUnawaited,
+    /// What a commit told of owners that died is never taken away.
+    KeepStarts,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -103,6 +107,8 @@ impl Mutation {
         Self::CommitSpoiled,
         Self::FreeKeysEarly,
         Self::ForgetHeld,
+        Self::StartsUnawaited,
+        Self::KeepStarts,
     ];
 
     /// As it is named on the command line.
@@ -140,6 +146,8 @@ impl Mutation {
             Self::CommitSpoiled => "commit-spoiled",
             Self::FreeKeysEarly => "free-keys-early",
             Self::ForgetHeld => "forget-held",
+            Self::StartsUnawaited => "starts-unawaited",
+            Self::KeepStarts => "keep-starts",
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Begin {
     pub(super) partition: TopicPartition,
     pub(super) position: i64,
     pub(super) committed: Option<Committed>,
+    /// The leader epoch of what lies before that.
+    pub(super) leader_epoch: Option<i32>,
     /// What is held of it, if its keys stay in order through retries.
     pub(super) held: Option<Vec<HeldRecord>>,
 }
@@ -95,6 +97,7 @@ impl Engine {
                     role: topic.role,
                     position: begin.position,
                     committed: begin.committed,
+                    leader_epoch: begin.leader_epoch,
                 };
                 let committed = assignment.committed.clone();
                 let id = state.work.handle_assigned(now_ms, assignment);
@@ -126,6 +129,7 @@ impl Engine {
                 role: owned.topic.role,
                 position: owned.begin,
                 committed: owned.committed.clone(),
+                leader_epoch: None,
             };
             owned.id = work.handle_assigned(now_ms, assignment);
             Some(owned.begin)

@@ -120,6 +120,7 @@ pub(super) fn assign(
         begins.push(Begin {
             partition: partition.clone(),
             position: stretch.begin,
+            leader_epoch: None,
             committed: committed.filter(|committed| committed.offset == stretch.begin),
             held: None,
         });

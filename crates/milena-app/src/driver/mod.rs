@@ -13,6 +13,7 @@ mod frozen;
 mod held;
 mod payload;
 mod publisher;
+mod quarantine;
 mod refused;
 mod setup;
 mod shared;
@@ -345,6 +346,16 @@ impl Engine {
                 };
                 self.stalled(state, &stall, action, &cancelled);
             }
+            Action::Careful {
+                partition,
+                offset,
+                owners,
+            } => state.tell_careful(partition, offset, owners),
+            Action::Quarantined {
+                partition,
+                offset,
+                owners,
+            } => state.tell_quarantined(partition, offset, owners),
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
                 tracing::warn!(breaker = name.unwrap_or_default(), state = ?now, "a circuit breaker has changed");

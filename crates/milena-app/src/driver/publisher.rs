@@ -29,6 +29,9 @@ use crate::{
     topics::{dead_letter_topic, held_topic, retry_topic},
 };
 
+/// What is told in the place of an error's type if a record ended the process.
+const CRASH: &str = "crash";
+
 /// Something to be published for a record.
 pub(super) struct PublishOrder {
     pub(super) record: RecordId,
@@ -136,6 +139,13 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
             },
             true,
         ) => &metrics.dead_poison,
+        (
+            Publish::DeadLetter {
+                why: DeadWhy::Crash { .. },
+                ..
+            },
+            true,
+        ) => &metrics.dead_crashes,
         (Publish::DeadLetter { .. }, true) => &metrics.dead_retries,
         (Publish::Tier { .. } | Publish::Held { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
     };
@@ -286,6 +296,12 @@ fn unhandled(what: Publish, policy: &Policy) -> String {
             "a circuit breaker that its handler needs is open: {}",
             policy.breakers.join(", ")
         ),
+        Publish::DeadLetter {
+            why: DeadWhy::Crash { owners },
+            ..
+        } => {
+            format!("{owners} processes ended without a word where it is, the last one while its handler had it alone")
+        }
         _ => String::new(),
     }
 }
@@ -325,9 +341,17 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         } => (attempts, Some(first_failed_ms), None),
         Publish::Emitted => (0, None, None),
     };
+    let is_crash = matches!(
+        order.what,
+        Publish::DeadLetter {
+            why: DeadWhy::Crash { .. },
+            ..
+        }
+    );
     let unhandled = || Failure {
+        exception: if is_crash { CRASH.to_owned() } else { String::new() },
         reason: unhandled(order.what, policy),
-        ..Failure::default()
+        stack: None,
     };
     let failure = fault.map_or_else(unhandled, |fault| Failure {
         exception: fault.class().to_owned(),

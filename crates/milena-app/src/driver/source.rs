@@ -245,6 +245,7 @@ async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition])
         begins.push(Begin {
             partition: partition.clone(),
             position,
+            leader_epoch: committed.as_ref().and_then(|committed| committed.leader_epoch),
             committed: committed.map(|committed| Committed {
                 offset: committed.offset,
                 metadata: committed.metadata.to_string(),

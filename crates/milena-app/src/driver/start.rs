@@ -331,6 +331,7 @@ fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, Sta
         final_commit_ms: millis(parts.limits.final_commit),
         stall_ms: millis(parts.limits.stalled_after),
         when_stalled: parts.limits.when_stalled,
+        crash_limit: parts.limits.crash_limit,
     })
 }
 

@@ -140,6 +140,16 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
     if let Some(action) = stalled {
         limits.when_stalled = action;
     }
+    let crashes = app.get_as("crash_limit", "\"none\", or a number from 2 to 100", |value| {
+        if value.as_str() == Some("none") {
+            return Some(None);
+        }
+        let crashes = value.as_integer().and_then(|crashes| u32::try_from(crashes).ok());
+        crashes.filter(|crashes| (2..=100).contains(crashes)).map(Some)
+    });
+    if let Some(crashes) = crashes {
+        limits.crash_limit = crashes;
+    }
     if let Some(records) = app.get("in_flight") {
         limits.in_flight = Water::high(records);
     }

@@ -24,6 +24,7 @@ const ALL: &str = r#"
         shutdown_timeout = "20s"
         stalled_after = "1m"
         when_stalled = "try-again"
+        crash_limit = 5
         consumers = 2
         lanes = 3
         wait_for_topics = true
@@ -79,6 +80,10 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     );
     assert_eq!(file.limits.drain, Duration::from_secs(5));
     assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
+    assert_eq!(file.limits.crash_limit, Some(5));
+    let off = AppFile::parse("group = \"g\"\n[app]\ncrash_limit = \"none\"").unwrap();
+    assert_eq!(off.limits.crash_limit, None);
+    assert!(AppFile::parse("group = \"g\"\n[app]\ncrash_limit = 1").is_err());
     let psp = Breaker::default().failure_percent(20).calls(50).calls_min(5);
     let psp = psp
         .open(Duration::from_secs(10))

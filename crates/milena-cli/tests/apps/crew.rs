@@ -84,6 +84,12 @@ impl Crew {
         }
     }
 
+    /// Whether a process has ended without being asked to.
+    pub fn has_died(&mut self, name: &str) -> bool {
+        let worker = self.workers.get_mut(name).unwrap();
+        worker.0.try_wait().unwrap().is_some()
+    }
+
     /// As a crash would.
     pub fn kill(&mut self, name: &str) {
         drop(self.workers.remove(name));

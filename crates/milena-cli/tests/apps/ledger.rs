@@ -16,6 +16,9 @@ pub const KEYS: i64 = 10;
 /// Partition and number.
 pub type Place = (i32, i64);
 
+/// A record that ends the process of whoever handles it, if that is its task.
+pub const KILLER: Place = (2, 100);
+
 pub fn key(partition: i32, number: i64) -> String {
     format!("{partition}/{}", number % KEYS)
 }

@@ -13,6 +13,7 @@ mod client;
 #[allow(dead_code, reason = "shared with the tests of the client")]
 mod cluster;
 mod crash;
+mod crash_loop;
 mod crew;
 mod exactly_once;
 mod hand_over;
@@ -40,7 +41,7 @@ use world::{Kind, World};
 
 /// How many brokers Apache Kafka has.
 const BROKERS: u16 = 3;
-const TESTS: [&str; 4] = ["hand-over", "crash", "outage", "exactly-once"];
+const TESTS: [&str; 5] = ["hand-over", "crash", "crash-loop", "outage", "exactly-once"];
 
 /// What becomes of records when processes and brokers come and go
 #[derive(Parser)]
@@ -75,6 +76,7 @@ fn main() {
                 match test {
                     "hand-over" => hand_over::run(&stage).await,
                     "crash" => crash::run(&stage).await,
+                    "crash-loop" => crash_loop::run(&stage).await,
                     "outage" => outage::run(&stage).await,
                     _ => exactly_once::run(&stage).await,
                 }

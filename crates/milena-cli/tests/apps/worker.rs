@@ -4,7 +4,7 @@ use std::{io::Read, path::Path, sync::Arc, thread, time::Duration};
 
 use milena_app::prelude::*;
 
-use crate::ledger::{KEYS, Pen, key};
+use crate::ledger::{KEYS, KILLER, Pen, key};
 
 /// The first argument of such a process. Address, protocol, topic, its name, its task and the file of the ledger follow.
 pub const WORD: &str = "work";
@@ -12,6 +12,8 @@ pub const WORD: &str = "work";
 pub const HANDLE: &str = "handle";
 /// The same, but of one key of each partition no record ever ends.
 pub const HANG: &str = "hang";
+/// The same, but one record ends the process.
+pub const ABORT: &str = "abort";
 /// Copies each record in a transaction.
 pub const COPY: &str = "copy";
 
@@ -47,15 +49,16 @@ pub fn main(words: &[String]) {
     let app = if task == COPY {
         copy(app, topic, output(topic, protocol))
     } else {
-        handle(app, topic, Pen::open(Path::new(ledger), name), task == HANG)
+        handle(app, topic, Pen::open(Path::new(ledger), name), task)
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ended = runtime.block_on(app.run_until(shutdown_signal()));
     ended.unwrap_or_else(|error| panic!("{topic}, {protocol}, {name}: {error}"));
 }
 
-fn handle(app: App, topic: &str, pen: Pen, hangs: bool) -> App {
+fn handle(app: App, topic: &str, pen: Pen, task: &str) -> App {
     let pen = Arc::new(pen);
+    let (hangs, aborts) = (task == HANG, task == ABORT);
     let handler = move |Event(number): Event<i64>, cx: Cx| {
         let pen = Arc::clone(&pen);
         let place = (cx.record().partition(), number);
@@ -63,6 +66,9 @@ fn handle(app: App, topic: &str, pen: Pen, hangs: bool) -> App {
             pen.begins(place);
             if hangs && number % KEYS == 3 {
                 std::future::pending::<()>().await;
+            }
+            if aborts && place == KILLER {
+                std::process::abort();
             }
             // Some take longer than others, so that those behind them are done first.
             tokio::time::sleep(Duration::from_millis(u64::try_from(number * 7 % 20).unwrap())).await;

@@ -21,6 +21,9 @@ pub struct WorkConfig {
     /// A partition with work that has not moved for so long is reported.
     pub stall_ms: i64,
     pub when_stalled: WhenStalled,
+    /// At least once: a record that so many owners died with is not handed out any more. `None` does not count them, which
+    /// saves a commit for each partition that comes.
+    pub crash_limit: Option<u32>,
 }
 
 /// What to do about a record that its handler has had for so long that its partition stands still. Partitions that stand
@@ -51,6 +54,7 @@ impl Default for WorkConfig {
             final_commit_ms: 5_000,
             stall_ms: 60_000,
             when_stalled: WhenStalled::Tell,
+            crash_limit: None,
         }
     }
 }
@@ -354,6 +358,14 @@ impl WorkConfig {
         )?;
         at_least("commit", "interval_ms", self.commit.interval_ms, 1)?;
         at_least("all handlers", "stall_ms", self.stall_ms, 1)?;
+        if let Some(limit) = self.crash_limit.filter(|limit| !(2..=100).contains(limit)) {
+            return Err(value_error(
+                "all handlers",
+                "crash_limit",
+                i64::from(limit),
+                "from 2 to 100",
+            ));
+        }
         for (index, breaker) in self.breakers.iter().enumerate() {
             let place = format!("breaker {index}");
             at_least(&place, "failure_percent", i64::from(breaker.failure_percent), 1)?;

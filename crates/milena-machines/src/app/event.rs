@@ -14,6 +14,8 @@ pub struct Assignment {
     pub position: i64,
     /// What the group has committed.
     pub committed: Option<Committed>,
+    /// And the leader epoch of what lies before that.
+    pub leader_epoch: Option<i32>,
 }
 
 /// What kind of topic a partition is of.
@@ -166,6 +168,10 @@ pub enum DeadWhy {
     Elapsed,
     /// A breaker that its handler needs is open, and does not let records wait.
     Breaker,
+    /// So many owners died that had it.
+    Crash {
+        owners: u32,
+    },
 }
 
 /// Up to where a partition is done.
@@ -223,6 +229,18 @@ pub enum Action {
         /// Whose calls are cancelled because of it, as they are called from now on.
         cancelled: Vec<RecordId>,
     },
+    /// So many owners died here: from this offset on one record is handed out at a time, until it is past what they had.
+    Careful {
+        partition: PartitionId,
+        offset: i64,
+        owners: u32,
+    },
+    /// A record is not handed out any more: so many owners died here, and the last of them had no other.
+    Quarantined {
+        partition: PartitionId,
+        offset: i64,
+        owners: u32,
+    },
     BreakerChanged {
         breaker: BreakerId,
         state: BreakerState,
@@ -258,8 +276,10 @@ pub enum StallWhy {
     /// Its retry topic, dead letter or what it emitted is not acknowledged; `failing` if that was refused
     /// before, or has taken longer than 5 s.
     Publishing { failing: bool },
-    /// At most once: its offset is not committed.
+    /// Its offset is not committed at most once; or that somebody begins here is not.
     WaitsForCommit,
+    /// Owners died here, so that one record is handed out at a time, and this is not the one.
+    Careful,
     /// The commit could not tell that it is done.
     WaitsForMap,
     /// The handler is at its limit: concurrency, bulkhead or rate.

@@ -3,7 +3,8 @@
 //!
 //! [`Work`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
 //! [`tracker`] knows what is done, [`offset_map`] writes that into a commit, [`lanes`] keeps order and bounds, [`retry`]
-//! decides about failures, [`fence`] keeps keys in order meanwhile, and the rest hold work back.
+//! decides about failures, [`fence`] keeps keys in order meanwhile, [`starts`] finds what kills whole processes, and the rest
+//! hold work back.
 
 pub mod breaker;
 pub mod bulkhead;
@@ -18,6 +19,7 @@ pub mod offset_map;
 pub mod pauses;
 pub mod rate;
 pub mod retry;
+pub mod starts;
 pub mod tier;
 pub mod tracker;
 mod work;
@@ -36,4 +38,5 @@ pub use fence::HeldRecord;
 pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
 pub use offset_map::MapError;
 pub use pauses::{PauseReason, PauseSet};
+pub use starts::Starts;
 pub use work::{MapVerdict, PartitionStatus, SharedBreakers, Stage, Totals, Work, WorkStatus};

@@ -2,11 +2,13 @@
 //!
 //! `M1:` and base64, or `M1;` and 15 bits a character where base64 does not fit: Kafka counts characters, not bytes. The
 //! bytes are a checksum, the kind, the offset that it was made for, and then either a bit for each offset or the lengths
-//! of unfinished and finished runs in turn; whichever is shorter.
+//! of unfinished and finished runs in turn; whichever is shorter. If owners died there, what is known of them comes before
+//! that: how far they got, if they said so, and their number with a bit for whether the last had one record out alone.
 
 mod text;
 
 use super::{
+    Starts,
     hash::hash,
     tracker::{Finished, Tracker},
 };
@@ -17,8 +19,12 @@ const SEED: u64 = 0x6d69_6c65_6e61_0001;
 const PREFIX_CHARS: usize = 3;
 /// Checksum, kind, and an offset at its longest.
 const HEADER_BYTES_MAX: usize = 4 + 1 + 10;
+/// What is told of owners that died, at its longest.
+const STARTS_BYTES_MAX: usize = 10 + 5;
 const BITMAP: u8 = 0;
 const RUNS: u8 = 1;
+/// A kind with this has something to tell of owners that died.
+const WITH_STARTS: u8 = 2;
 
 /// How a map may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +38,7 @@ impl Room {
     /// A map of so many offsets above the commit can be written, whatever is done of them.
     pub fn offsets(self) -> u64 {
         let bytes = Alphabet::choose(self.wide).bytes(self.chars.saturating_sub(PREFIX_CHARS));
-        bytes.saturating_sub(HEADER_BYTES_MAX) as u64 * 8
+        bytes.saturating_sub(HEADER_BYTES_MAX + STARTS_BYTES_MAX) as u64 * 8
     }
 }
 
@@ -64,44 +70,79 @@ pub enum MapError {
     OtherBase { made_for: i64, committed: i64 },
 }
 
+/// What a commit tells besides its offset.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// What is done above it.
+    pub finished: Vec<Finished>,
+    pub starts: Starts,
+}
+
 /// Writes what is done above the frontier of `tracker`.
 pub fn encode(tracker: &Tracker, room: Room) -> Encoded {
+    encode_with(tracker, Starts::default(), room)
+}
+
+/// So too, and what is to be known of owners that died, which is what is kept if there is little room.
+pub fn encode_with(tracker: &Tracker, starts: Starts, room: Room) -> Encoded {
     let base = tracker.frontier();
     let plain = room.chars.saturating_sub(PREFIX_CHARS);
-    let bytes_max = Alphabet::choose(room.wide)
-        .bytes(plain)
-        .saturating_sub(HEADER_BYTES_MAX);
-    let mut body = Body::new(bytes_max);
+    let bytes_max = Alphabet::choose(room.wide).bytes(plain);
+    // The checksum and the kind are filled in at the end.
+    let mut head = vec![0; 5];
+    write_varint(&mut head, base as u64);
+    let starts = write_starts(starts, base);
+    let has_starts = !starts.is_empty() && head.len() + starts.len() <= bytes_max;
+    if has_starts {
+        head.extend_from_slice(&starts);
+    }
+    let taken = if has_starts { head.len() } else { HEADER_BYTES_MAX };
+    let mut body = Body::new(bytes_max.saturating_sub(taken));
     tracker.runs(|unfinished, finished| body.push(unfinished, finished));
-    let Some((kind, bytes, told)) = body.choose() else {
-        return Encoded {
-            cut: body.pushed > 0,
-            ..Encoded::default()
-        };
+    let (kind, bytes, told) = match body.choose() {
+        Some(chosen) => chosen,
+        None if has_starts => (RUNS, [].as_slice(), 0),
+        None => {
+            return Encoded {
+                cut: body.pushed > 0,
+                ..Encoded::default()
+            };
+        }
     };
-    let mut payload = Vec::with_capacity(HEADER_BYTES_MAX + bytes.len());
-    payload.extend_from_slice(&[0; 4]);
-    payload.push(kind);
-    write_varint(&mut payload, base as u64);
+    let cut = told < body.finished;
+    let mut payload = head;
     payload.extend_from_slice(bytes);
+    if let Some(place) = payload.get_mut(4) {
+        *place = if has_starts { kind | WITH_STARTS } else { kind };
+    }
+    Encoded {
+        text: to_text(payload, plain, room.wide),
+        told,
+        cut,
+    }
+}
+
+/// With its checksum, in the shortest alphabet that has room.
+fn to_text(mut payload: Vec<u8>, plain: usize, wide: bool) -> String {
     let (checksum, covered) = payload.split_at_mut(4);
     checksum.copy_from_slice(&(hash(SEED, covered) as u32).to_le_bytes());
     let narrow = payload.len() <= Alphabet::Base64.bytes(plain);
-    let alphabet = Alphabet::choose(room.wide && !narrow);
+    let alphabet = Alphabet::choose(wide && !narrow);
     let mut text = String::with_capacity(PREFIX_CHARS + alphabet.text_bytes(payload.len()));
     text.push_str(if alphabet == Alphabet::Base64 { "M1:" } else { "M1;" });
     alphabet.write(&payload, &mut text);
-    Encoded {
-        text,
-        told,
-        cut: told < body.finished,
-    }
+    text
 }
 
 /// Reads what is done above `committed`. Without metadata that is nothing.
 pub fn decode(text: &str, committed: i64) -> Result<Vec<Finished>, MapError> {
+    read(text, committed).map(|told| told.finished)
+}
+
+/// Reads all that the commit of this offset tells.
+pub fn read(text: &str, committed: i64) -> Result<Told, MapError> {
     if text.is_empty() {
-        return Ok(vec![]);
+        return Ok(Told::default());
     }
     let mut chars = text.chars();
     let (Some('M'), Some(version), Some(mark)) = (chars.next(), chars.next(), chars.next()) else {
@@ -116,7 +157,7 @@ pub fn decode(text: &str, committed: i64) -> Result<Vec<Finished>, MapError> {
         return Err(MapError::Version(version));
     }
     let mut payload = alphabet.read(chars.as_str()).ok_or(MapError::Damaged)?;
-    // The last character may stand for more bits than were written. No map ends with a zero.
+    // The last character may stand for more bits than were written. Nothing that is written ends with a zero.
     while payload.last() == Some(&0) {
         payload.pop();
     }
@@ -129,12 +170,44 @@ pub fn decode(text: &str, committed: i64) -> Result<Vec<Finished>, MapError> {
     if made_for != committed {
         return Err(MapError::OtherBase { made_for, committed });
     }
-    let ranges = match *kind {
-        BITMAP => read_bitmap(body, committed),
-        RUNS => read_runs(body, committed),
+    read_body(*kind, body, committed).ok_or(MapError::Damaged)
+}
+
+fn read_body(kind: u8, mut body: &[u8], base: i64) -> Option<Told> {
+    let mut starts = Starts::default();
+    if kind & WITH_STARTS != 0 {
+        starts = read_starts(&mut body, base)?;
+    }
+    let finished = match kind & !WITH_STARTS {
+        BITMAP => read_bitmap(body, base),
+        RUNS => read_runs(body, base),
         _ => None,
     };
-    ranges.ok_or(MapError::Damaged)
+    Some(Told {
+        finished: finished?,
+        starts,
+    })
+}
+
+/// Nothing if there is nothing to tell. Does not end with a zero.
+fn write_starts(starts: Starts, base: i64) -> Vec<u8> {
+    let mut bytes = vec![];
+    if starts.count > 0 {
+        let reach = starts.reach.map_or(0, |reach| reach.saturating_sub(base).max(0));
+        write_varint(&mut bytes, reach as u64);
+        write_varint(&mut bytes, u64::from(starts.count) << 1 | u64::from(starts.alone));
+    }
+    bytes
+}
+
+fn read_starts(from: &mut &[u8], base: i64) -> Option<Starts> {
+    let reach = i64::try_from(read_varint(from)?).ok()?;
+    let count = read_varint(from)?;
+    Some(Starts {
+        count: u32::try_from(count >> 1).ok().filter(|count| *count > 0)?,
+        reach: (reach > 0).then(|| base.saturating_add(reach)),
+        alone: count & 1 == 1,
+    })
 }
 
 /// Both ways to write the runs, each as long as it fits.

@@ -83,7 +83,7 @@ fn backoff_ms(policy: &RetryPolicy, tries: u32, random: &mut Random) -> i64 {
     moved.clamp(0, policy.max_ms.max(0))
 }
 
-fn exhausted(policy: &RetryPolicy, why: DeadWhy) -> Decision {
+pub(super) fn exhausted(policy: &RetryPolicy, why: DeadWhy) -> Decision {
     match policy.exhausted {
         Exhausted::DeadLetter => Decision::DeadLetter(why),
         Exhausted::Skip => Decision::Skip,

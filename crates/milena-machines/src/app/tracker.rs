@@ -87,6 +87,11 @@ impl Tracker {
         }
     }
 
+    /// What lies before the position has this leader epoch.
+    pub fn begin_after(&mut self, leader_epoch: Option<i32>) {
+        self.note_leader_epoch(i64::MIN, leader_epoch);
+    }
+
     /// A record was read.
     pub fn deliver(&mut self, offset: i64, leader_epoch: Option<i32>, bytes: u64) -> Delivered {
         if offset < self.end {

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, offset_map, tracker::Finished};
+use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, Starts, offset_map, tracker::Finished};
+
+mod deaths;
 
 use super::{
     Life,
@@ -32,6 +34,12 @@ pub(super) struct Checks {
     begun: BTreeMap<(usize, i64), (u64, PartitionId)>,
     /// Something was taken away by force.
     pub(super) forced: bool,
+    /// How often owners of a partition ended, or might have, without giving it back.
+    deaths: BTreeMap<usize, u32>,
+    /// What the group was told to be handed out alone.
+    suspects: BTreeSet<(usize, i64)>,
+    /// How many processes a record has ended.
+    kills: BTreeMap<u64, u32>,
 }
 
 /// What has begun in a lane.
@@ -54,6 +62,9 @@ impl Checks {
             waits: BTreeMap::new(),
             begun: BTreeMap::new(),
             forced: false,
+            deaths: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            kills: BTreeMap::new(),
         }
     }
 
@@ -131,6 +142,7 @@ impl Checks {
                 self.fail(format!("{place} is handed out twice"));
             }
         }
+        self.check_told(plan, cluster, run, &place);
         self.check_order(plan, run, &place);
     }
 
@@ -199,6 +211,7 @@ impl Checks {
         if plan.config.delivery == Delivery::AtMostOnce {
             return;
         }
+        self.note_suspect(partition, commit);
         let undone = |range: Finished| {
             let mut records = cluster.logs[partition].range(range.start..range.end.max(range.start));
             records
@@ -259,8 +272,9 @@ impl Checks {
 /// What the group knew when a partition was assigned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Base {
-    offset: i64,
+    pub(super) offset: i64,
     finished: Vec<Finished>,
+    pub(super) starts: Starts,
 }
 
 impl Base {
@@ -268,9 +282,11 @@ impl Base {
         let Some(committed) = committed else {
             return Self::default();
         };
+        let told = offset_map::read(&committed.metadata, committed.offset).unwrap_or_default();
         Self {
             offset: committed.offset,
-            finished: offset_map::decode(&committed.metadata, committed.offset).unwrap_or_default(),
+            finished: told.finished,
+            starts: told.starts,
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Cluster {
     members: Vec<Life>,
     owners: Vec<Option<Owner>>,
     last_id: u64,
+    /// So many records more may end processes.
+    killers_left: u32,
     /// What open transactions have written: nobody reads beyond it before they have ended.
     reserved: BTreeMap<(usize, i64), Option<[u8; 1]>>,
 }
@@ -46,6 +48,7 @@ impl Cluster {
             members: vec![],
             owners: vec![None; logs],
             last_id: 0,
+            killers_left: plan.killers,
             reserved: BTreeMap::new(),
         }
     }
@@ -57,7 +60,9 @@ impl Cluster {
                 self.ends[partition] += 1 + random.below(3) as i64;
             }
             self.last_id += 1;
-            let record = Record::random(self.last_id, partition, random);
+            let kills = self.killers_left > 0 && random.below(12) == 0;
+            self.killers_left -= u32::from(kills);
+            let record = Record::random(self.last_id, partition, kills, random);
             self.append(partition, record);
         }
     }
@@ -136,6 +141,13 @@ impl Cluster {
         if let Some(owner) = &mut self.owners[partition] {
             owner.id = Some(id);
         }
+    }
+
+    /// What an owner has, known to it or not.
+    pub(super) fn owned_by(&self, life: Life) -> impl Iterator<Item = usize> {
+        let owners = self.owners.iter().enumerate();
+        let owned = owners.filter(move |(_, owner)| owner.is_some_and(|owner| owner.life == life));
+        owned.map(|(partition, _)| partition)
     }
 
     /// Whether an owner has a partition and is not asked to give it back.

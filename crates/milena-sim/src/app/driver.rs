@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Committed, Delivery, Dispatched,
-    Failure, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, Role, SourceId, StallWhy,
-    WhenStalled, Work,
+    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatched, Failure,
+    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, SourceId, StallWhy, WhenStalled, Work,
 };
 
 use super::{
@@ -16,10 +15,18 @@ use super::{
     transaction::Transaction,
 };
 use crate::Mutation;
+use killers::tells_of_starts;
 
+mod arrives;
 mod held;
+mod killers;
 mod mistakes;
 mod whole;
+
+pub(super) use arrives::{apply, commit_arrives, held_record, write};
+
+/// A handler that ends its process does not end itself.
+const NEVER_MS: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Instance {
@@ -94,6 +101,8 @@ pub(super) struct Publishing {
 pub(super) struct Commit {
     source: SourceId,
     offsets: Vec<(usize, CommitOffset)>,
+    /// It is said to have succeeded, and is not even sent.
+    is_late: bool,
 }
 
 impl Instance {
@@ -154,6 +163,7 @@ impl Instance {
             role,
             position,
             committed,
+            leader_epoch: None,
         };
         let id = work.handle_assigned(world.queue.now(), assignment);
         world.cluster.took(partition, id);
@@ -451,9 +461,16 @@ impl Instance {
         }
         self.check_probes(world, dispatched.record);
         self.in_flight += runs.len();
+        self.check_alone(world, partition);
+        let kills = runs.iter().any(|run| run.data.nature == Nature::Kills);
         let slow = world.random.below(12) == 0;
         let most = if slow { world.plan.slow_ms } else { 60 };
         let takes_ms = world.random.below(most) as i64;
+        if kills {
+            let in_ms = if world.random.below(2) == 0 { 0 } else { takes_ms };
+            world.queue.after(in_ms, Event::Kills(life, dispatched.record));
+        }
+        let takes_ms = if kills { NEVER_MS } else { takes_ms };
         if let [run] = &*runs {
             self.runs.insert(dispatched.record, run.clone());
             world.queue.after(takes_ms, Event::HandlerEnds(life, run.clone()));
@@ -517,6 +534,12 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
+            Action::Careful { .. } => {}
+            Action::Quarantined {
+                partition,
+                offset,
+                owners,
+            } => self.quarantined(world, partition, offset, owners),
             Action::Closed => {
                 self.life = None;
                 world.cluster.expire(life);
@@ -618,6 +641,9 @@ impl Instance {
             held.unacked = true;
             self.mistakes
                 .commit(world.plan.mutation, held.highest_seen, &held.done, &mut offset);
+            if world.plan.mutation == Some(Mutation::KeepStarts) {
+                mistakes::keep_starts(world.cluster.committed[partition].as_ref(), &mut offset);
+            }
             found.push((partition, offset));
         }
         let gives_back = found
@@ -629,7 +655,17 @@ impl Instance {
                 .after(1, Event::CommitAnswered(life, source, CommitResult::Ok));
         }
         let takes_ms = 1 + world.random.below(60) as i64;
-        let commit = Commit { source, offsets: found };
+        let is_late = world.plan.mutation == Some(Mutation::StartsUnawaited) && tells_of_starts(&found);
+        if is_late {
+            world
+                .queue
+                .after(0, Event::CommitAnswered(life, source, CommitResult::Ok));
+        }
+        let commit = Commit {
+            source,
+            offsets: found,
+            is_late,
+        };
         world.queue.after(takes_ms, Event::CommitArrives(life, commit));
     }
 
@@ -650,6 +686,11 @@ impl Instance {
             world
                 .checks
                 .released(&world.plan, &world.cluster, partition, &held.done);
+        }
+        if owned {
+            let is_known = !held.unacked && !held.unclean;
+            let (plan, cluster) = (&world.plan, &world.cluster);
+            world.checks.given_back(plan, cluster, partition, &held.base, is_known);
         }
         world.cluster.release(life, partition, id);
     }
@@ -694,90 +735,5 @@ impl Instance {
             return Err(format!("{} leaks: {status:?}", life.tag()));
         }
         Ok(())
-    }
-}
-
-/// What is written of a record that is held.
-pub(super) fn held_record(run: &Run, what: Publish) -> Record {
-    let retry = match what {
-        Publish::Held {
-            due_ms,
-            attempts,
-            first_failed_ms,
-        } => Some(RetryInfo {
-            attempts,
-            due_ms,
-            first_failed_ms,
-        }),
-        _ => None,
-    };
-    Record { retry, ..run.data }
-}
-
-/// A record is written to another topic, or what its handler wrote is.
-pub(super) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
-    match what {
-        Publish::Emitted => {}
-        Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
-        Publish::Held { .. } => {
-            let partition = world.plan.partitions + run.data.origin;
-            let offset = world.cluster.append(partition, held_record(run, what));
-            return PublishResult::AckedAt(offset);
-        }
-        Publish::Tier {
-            index,
-            due_ms,
-            attempts,
-            first_failed_ms,
-        } => {
-            let retry = RetryInfo {
-                attempts,
-                due_ms: Some(due_ms),
-                first_failed_ms: Some(first_failed_ms),
-            };
-            let record = Record {
-                retry: Some(retry),
-                ..run.data
-            };
-            let partition = world.plan.partitions * (1 + usize::from(index)) + run.data.origin;
-            world.cluster.append(partition, record);
-        }
-    }
-    PublishResult::Acked
-}
-
-/// A commit reaches the group.
-pub(super) fn commit_arrives(world: &mut World, life: Life, commit: Commit) {
-    let owned = commit
-        .offsets
-        .iter()
-        .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
-    let result = match (owned, world.commits_fail) {
-        (false, _) => CommitResult::Lost,
-        (true, true) => CommitResult::Failed,
-        (true, false) => CommitResult::Ok,
-    };
-    if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
-        apply(world, &commit.offsets);
-        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
-        world.checks.forced |= result != CommitResult::Ok;
-    }
-    let takes_ms = 1 + world.random.below(30) as i64;
-    world
-        .queue
-        .after(takes_ms, Event::CommitAnswered(life, commit.source, result));
-}
-
-pub(super) fn apply(world: &mut World, offsets: &[(usize, CommitOffset)]) {
-    for (partition, offset) in offsets {
-        let committed = Committed {
-            offset: offset.offset,
-            metadata: offset.metadata.clone(),
-        };
-        world.note(|| format!("committed {partition} {} {}", committed.offset, committed.metadata));
-        world
-            .checks
-            .committed(&world.plan, &world.cluster, *partition, &committed);
-        world.cluster.committed[*partition] = Some(committed);
     }
 }

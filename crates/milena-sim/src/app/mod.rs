@@ -32,6 +32,8 @@ enum Event {
     Arrive(Life, driver::Fetched),
     HandlerEnds(Life, driver::Run),
     RunEnds(Life, RecordId),
+    /// A record that a handler has ends the process.
+    Kills(Life, RecordId),
     Published(Life, driver::Publishing),
     CommitArrives(Life, driver::Commit),
     CommitAnswered(Life, SourceId, milena_machines::app::CommitResult),
@@ -165,6 +167,7 @@ impl Apps {
             | Event::Arrive(life, _)
             | Event::HandlerEnds(life, _)
             | Event::RunEnds(life, _)
+            | Event::Kills(life, _)
             | Event::Published(life, _)
             | Event::CommitArrives(life, _)
             | Event::CommitAnswered(life, ..)
@@ -180,11 +183,15 @@ impl Apps {
 
     fn happen_to(&mut self, life: Life, event: Event) {
         let world = &mut self.world;
+        let is_alive = |instances: &[Instance]| instances.get(life.instance).is_some_and(|it| it.life == Some(life));
         if let Event::Expires(_) = event {
             return world.cluster.expire(life);
         }
         // A commit that has left reaches the group whatever becomes of who sent it.
         if let Event::CommitArrives(_, commit) = event {
+            if commit.is_lost_with_its_sender() && !is_alive(&self.instances) {
+                return;
+            }
             return driver::commit_arrives(world, life, commit);
         }
         if let Event::TransactionEnds(_, ending) = &event
@@ -192,9 +199,18 @@ impl Apps {
         {
             return transaction::arrives(world, life, ending.clone());
         }
-        let Some(instance) = self.instances.get_mut(life.instance).filter(|it| it.life == Some(life)) else {
+        if !is_alive(&self.instances) {
+            return;
+        }
+        let Some(instance) = self.instances.get_mut(life.instance) else {
             return;
         };
+        if let Event::Kills(_, record) = event {
+            if instance.is_killed_by(world, record) {
+                self.fault(Fault::Crash(life.instance));
+            }
+            return;
+        }
         instance.happen(world, event);
         instance.pump(world);
     }
@@ -228,6 +244,7 @@ impl Apps {
                 let Some(life) = instance.life.take() else { return };
                 instance.transaction.give_up(world);
                 world.checks.crashed();
+                world.checks.died_as_owner(world.cluster.owned_by(life));
                 let session_ms = 1_000 + world.random.below(3_000) as i64;
                 world.queue.after(session_ms, Event::Expires(life));
                 world
@@ -246,6 +263,7 @@ impl Apps {
                     return;
                 };
                 world.checks.crashed();
+                world.checks.died_as_owner(world.cluster.owned_by(life));
                 let lost = world.cluster.expel(life);
                 let heard_ms = world.random.below(3_000) as i64;
                 world.queue.after(heard_ms, Event::HearsLoss(life, lost));

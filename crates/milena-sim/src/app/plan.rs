@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) partitions: usize,
     /// So many records an instance runs at once at most.
     pub(super) in_flight_max: usize,
+    /// How many records end the process of whoever handles them.
+    pub(super) killers: u32,
     /// Whether handlers write something.
     pub(super) emits: bool,
     /// The longest that a handler takes, now and then.
@@ -38,17 +40,25 @@ impl Plan {
         let config = config(random, delivery);
         let produce_ms = 6_000 + random.below(6_000) as i64;
         let faults_ms = produce_ms + random.below(6_000) as i64;
+        let is_counting = delivery == Delivery::AtLeastOnce && config.crash_limit.is_some();
+        let killers = if is_counting && random.below(3) == 0 {
+            1 + random.below(3) as u32
+        } else {
+            0
+        };
         Self {
             mutation,
             config,
             instances: 1 + random.below(3) as usize,
             partitions: 1 + random.below(4) as usize,
+            killers,
             in_flight_max: 1 + random.below(12) as usize,
             emits: delivery == Delivery::ExactlyOnce || random.below(3) == 0,
             slow_ms: if random.below(4) == 0 { 9_000 } else { 400 },
             produce_ms,
             faults_ms,
-            end_ms: faults_ms + 120_000,
+            // Each of them ends several processes, and it takes a while until the next begin.
+            end_ms: faults_ms + 120_000 + i64::from(killers) * 60_000,
         }
     }
 
@@ -137,6 +147,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         final_commit_ms: 2_000,
         stall_ms: 3_000,
         when_stalled: [WhenStalled::Tell, WhenStalled::TryAgain, WhenStalled::Stop][random.below(3) as usize],
+        crash_limit: [None, Some(2), Some(3), Some(3), Some(4)][random.below(5) as usize],
         ..WorkConfig::default()
     }
 }

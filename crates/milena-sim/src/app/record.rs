@@ -30,6 +30,8 @@ pub(super) enum Nature {
     Dependent,
     /// It asks for a little time, once.
     Later,
+    /// It ends the process, each time.
+    Kills,
 }
 
 /// Records without a gap between them, as the machine keeps them.
@@ -56,8 +58,9 @@ impl Keyed for Records {
 }
 
 impl Record {
-    pub(super) fn random(id: u64, origin: usize, random: &mut Random) -> Self {
+    pub(super) fn random(id: u64, origin: usize, kills: bool, random: &mut Random) -> Self {
         let nature = match random.below(20) {
+            _ if kills => Nature::Kills,
             0..11 => Nature::Good,
             11..13 => Nature::Fails(1 + random.below(3) as u32),
             13 => Nature::Poison,

@@ -170,7 +170,7 @@ fn commits_of_the_latest_that_is_done() {
 
 #[test]
 fn dead_letters_that_nobody_waits_for() {
-    finds(Mutation::DeadLettersUnawaited, Scenario::App, 100, "is not done");
+    finds(Mutation::DeadLettersUnawaited, Scenario::App, 100, "done");
 }
 
 #[test]
@@ -201,4 +201,14 @@ fn partitions_that_are_never_resumed() {
 #[test]
 fn transactions_with_records_of_partitions_that_are_gone() {
     finds(Mutation::CommitSpoiled, Scenario::App, 500, "exactly once");
+}
+
+#[test]
+fn records_that_are_handed_out_before_it_is_told() {
+    finds(Mutation::StartsUnawaited, Scenario::App, 100, "before the group knows");
+}
+
+#[test]
+fn owners_that_count_as_dead_though_they_moved_on() {
+    finds(Mutation::KeepStarts, Scenario::App, 200, "counts as a death");
 }

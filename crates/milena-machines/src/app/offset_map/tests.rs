@@ -152,3 +152,77 @@ fn damage_is_found() {
         }
     }
 }
+
+fn some_starts(random: &mut Random, base: i64) -> Starts {
+    Starts {
+        count: 1 + random.below(1_000) as u32,
+        reach: (random.below(2) == 0).then(|| base + 1 + random.below(1 << 40) as i64),
+        alone: random.below(2) == 0,
+    }
+}
+
+#[test]
+fn what_is_told_of_owners_that_died_is_read_again() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let base = [0, 7, i64::MAX / 2][random.below(3) as usize];
+        let share = random.below(101);
+        let tracker = tracker(base, 1 + random.below(2_000) as i64, |_| random.below(100) < share);
+        let starts = some_starts(&mut random, tracker.frontier());
+        let encoded = encode_with(&tracker, starts, ROOM);
+        let told = read(&encoded.text, tracker.frontier()).unwrap();
+        assert_eq!((told.finished, told.starts), (finished(&tracker), starts));
+        // Without anything to tell, it is what it always was.
+        assert_eq!(encode_with(&tracker, Starts::default(), ROOM), encode(&tracker, ROOM));
+    }
+}
+
+/// From a version that knew nothing of owners that died.
+#[test]
+fn older_maps_are_read_as_ever() {
+    let told = read("M1:7JOLhAAlDA", 37).unwrap();
+    assert_eq!(told.starts, Starts::default());
+    assert_eq!(told.finished, [Finished { start: 39, end: 41 }]);
+}
+
+/// The map is only a shortcut. That somebody died is told as long as there is room for it.
+#[test]
+fn where_room_is_little_the_map_is_cut_first() {
+    let mut random = Random::new(5);
+    let tracker = tracker(1 << 40, 30_000, |_| random.below(2) == 0);
+    for chars in [4_096, 200, 60, 30] {
+        for wide in [true, false] {
+            let starts = some_starts(&mut random, tracker.frontier());
+            let encoded = encode_with(&tracker, starts, Room { chars, wide });
+            assert!(encoded.text.encode_utf16().count() <= chars);
+            assert_eq!(read(&encoded.text, tracker.frontier()).unwrap().starts, starts);
+        }
+    }
+    let none = encode_with(
+        &tracker,
+        some_starts(&mut random, 1 << 40),
+        Room { chars: 8, wide: false },
+    );
+    assert_eq!(none.text, "");
+}
+
+/// Whoever can commit can write what he likes, with a checksum that fits.
+#[test]
+fn nothing_that_strangers_write_is_too_much() {
+    let mut random = Random::new(8);
+    for _ in 0..20_000 {
+        let mut payload = vec![0, 0, 0, 0, random.below(5) as u8];
+        write_varint(&mut payload, 50);
+        for _ in 0..random.below(24) {
+            payload.push([0xff, 0x80, 0x7f, random.next_u64() as u8][random.below(4) as usize]);
+        }
+        while payload.last() == Some(&0) {
+            payload.pop();
+        }
+        let text = to_text(payload, 4_093, false);
+        if let Ok(told) = read(&text, 50) {
+            assert!(told.finished.len() < 24 * 8);
+            assert!(told.starts.reach.is_none_or(|reach| reach > 50));
+        }
+    }
+}

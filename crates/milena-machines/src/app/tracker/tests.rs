@@ -256,3 +256,14 @@ fn a_run_is_looked_at_one_by_one_where_something_of_it_may_be_done() {
     assert!(tracker.deliver_run(106, 2, None, 2));
     assert_eq!(tracker.complete_run(2, 106, 2, 2), 0, "of another assignment");
 }
+
+/// A commit that moves nothing tells no less than the one before.
+#[test]
+fn the_leader_epoch_of_what_was_committed_is_kept() {
+    let mut tracker = Tracker::new(1, 5, vec![]);
+    tracker.begin_after(Some(3));
+    tracker.deliver(5, Some(4), 1);
+    assert_eq!(tracker.leader_epoch(), Some(3));
+    tracker.complete(1, 5, 1);
+    assert_eq!(tracker.leader_epoch(), Some(4));
+}

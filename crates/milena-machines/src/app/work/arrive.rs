@@ -28,8 +28,10 @@ impl<T: Keyed> Work<T> {
         let Some(found) = self.at_mut(partition.index) else {
             return Accepted::Stale;
         };
+        let mut begins = false;
         if found.tracker.pending() == 0 {
             found.progress.moved_ms = now_ms;
+            begins = found.guard.is_new();
         }
         let (offset, leader_epoch, bytes) = (arrival.offset, arrival.leader_epoch, u64::from(arrival.bytes));
         let delivered = if count == 1 {
@@ -49,7 +51,7 @@ impl<T: Keyed> Work<T> {
             }
             Delivered::Pending => {}
         }
-        let (handler, role) = (found.handler, found.role);
+        let (handler, role, stages) = (found.handler, found.role, found.guard.stages());
         let size = Size {
             records: count,
             bytes: arrival.bytes,
@@ -71,10 +73,13 @@ impl<T: Keyed> Work<T> {
         if whole {
             self.lanes.enqueue_whole(now_ms, record.index);
             self.watch_runs(now_ms, partition.index);
-        } else if !is_tier && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() {
+        } else if !is_tier && self.config.delivery == Delivery::AtLeastOnce && !self.is_strict() && !stages {
             self.lanes.enqueue_single(record.index);
         } else {
             self.stage_record(now_ms, partition.index, record.index, retry);
+        }
+        if begins {
+            self.begin(now_ms, partition.index);
         }
         Accepted::Taken(record)
     }
@@ -119,7 +124,7 @@ impl<T: Keyed> Work<T> {
 
     /// What is due soon is read in time: a fetch that would begin when it is due might have to wait for another. What is due
     /// later stays where it is.
-    fn check_read_ahead(&mut self, now_ms: i64, partition: u32) {
+    pub(super) fn check_read_ahead(&mut self, now_ms: i64, partition: u32) {
         let Some(found) = self.at(partition) else { return };
         if !matches!(found.role, Role::Tier { .. }) {
             return;
@@ -134,6 +139,9 @@ impl<T: Keyed> Work<T> {
 
     /// Lets the staged records of a partition in line, up to the first that may not yet.
     pub(super) fn admit(&mut self, now_ms: i64, partition: u32) {
+        if self.at(partition).is_some_and(|found| found.guard.is_careful()) {
+            return self.step(now_ms, partition);
+        }
         let mut waits_for_map = false;
         let mut due_ms = None;
         while let Some(found) = self.at(partition)
@@ -145,7 +153,11 @@ impl<T: Keyed> Work<T> {
             let room = i64::try_from(self.room.offsets()).unwrap_or(i64::MAX).max(1);
             waits_for_map = self.is_strict() && entry.offset >= found.tracker.frontier().saturating_add(room);
             let uncommitted = self.config.delivery == Delivery::AtMostOnce && entry.offset >= found.commit.cleared;
+            let offset = entry.offset;
             if due_ms.is_some() || waits_for_map || uncommitted || entry.state != State::Staged {
+                break;
+            }
+            if !self.guard_lets(now_ms, partition, offset) {
                 break;
             }
             if let Some(found) = self.at_mut(partition) {

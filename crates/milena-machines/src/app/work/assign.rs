@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{
     super::{
-        Assignment, Keyed, MapError, PartitionId,
+        Assignment, Keyed, MapError, PartitionId, Starts,
         flood::Flood,
         lanes::Gauge,
         offset_map,
@@ -22,7 +22,8 @@ impl<T: Keyed> Work<T> {
         self.last_epoch = self.last_epoch.wrapping_add(1);
         let epoch = self.last_epoch;
         let id = PartitionId { index, epoch };
-        let (restored, verdict) = restore(&assignment);
+        let (restored, starts, verdict) = restore(&assignment);
+        let guard = self.guard(&assignment, starts, restored.last().map(|last| last.end));
         let percent = self.config.partition_percent;
         let handler = self.handler_mut(assignment.handler).map(|handler| {
             handler.change_partitions(true, percent);
@@ -30,14 +31,17 @@ impl<T: Keyed> Work<T> {
         });
         let (order, null_key, flood) = handler.unwrap_or_default();
         self.lanes.add_partition(index, assignment.handler, order, null_key);
+        let mut tracker = Tracker::new(epoch, assignment.position, restored);
+        tracker.begin_after(assignment.leader_epoch);
         let partition = Partition {
             id,
             name: assignment.partition,
             source: assignment.source,
             handler: assignment.handler,
             role: assignment.role,
-            tracker: Tracker::new(epoch, assignment.position, restored),
+            tracker,
             verdict,
+            guard,
             gauge: Gauge::default(),
             pauses: PauseSet::default(),
             staged: VecDeque::new(),
@@ -68,6 +72,7 @@ impl<T: Keyed> Work<T> {
             *place = Some(partition);
         }
         self.pause_new(now_ms, index);
+        self.guard_new(index);
         self.timers
             .set_no_later(super::Timer::Watch, now_ms.saturating_add(self.config.stall_ms));
         if self.shutting_down {
@@ -103,16 +108,16 @@ impl<T: Keyed> Work<T> {
 }
 
 /// What was done in an earlier life, if the consumer begins where that was committed.
-fn restore(assignment: &Assignment) -> (Vec<Finished>, MapVerdict) {
+fn restore(assignment: &Assignment) -> (Vec<Finished>, Starts, MapVerdict) {
     let Some(committed) = &assignment.committed else {
-        return (vec![], MapVerdict::None);
+        return (vec![], Starts::default(), MapVerdict::None);
     };
     if committed.metadata.is_empty() {
-        return (vec![], MapVerdict::None);
+        return (vec![], Starts::default(), MapVerdict::None);
     }
-    let decoded = offset_map::decode(&committed.metadata, committed.offset).and_then(|finished| {
+    let decoded = offset_map::read(&committed.metadata, committed.offset).and_then(|told| {
         if assignment.position == committed.offset {
-            Ok(finished)
+            Ok(told)
         } else {
             Err(MapError::OtherBase {
                 made_for: committed.offset,
@@ -121,10 +126,11 @@ fn restore(assignment: &Assignment) -> (Vec<Finished>, MapVerdict) {
         }
     });
     match decoded {
-        Ok(finished) => {
-            let count = finished.iter().map(|range| range.end.abs_diff(range.start)).sum();
-            (finished, MapVerdict::Restored { finished: count })
+        Ok(told) => {
+            let lengths = told.finished.iter().map(|range| range.end.abs_diff(range.start));
+            let finished = lengths.sum();
+            (told.finished, told.starts, MapVerdict::Restored { finished })
         }
-        Err(error) => (vec![], MapVerdict::Ignored(error)),
+        Err(error) => (vec![], Starts::default(), MapVerdict::Ignored(error)),
     }
 }

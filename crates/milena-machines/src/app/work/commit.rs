@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Action, CommitOffset, CommitResult, Delivery, Keyed, PartitionId, SourceId,
+        Action, CommitOffset, CommitResult, Delivery, Keyed, PartitionId, SourceId, Starts,
         offset_map::{self, Room},
     },
     Timer, Work,
@@ -33,6 +33,7 @@ pub(super) struct Snapshot {
     pub(super) version: u64,
     pub(super) offset: i64,
     pub(super) cut: bool,
+    pub(super) starts: Starts,
 }
 
 impl<T: Keyed> Work<T> {
@@ -53,11 +54,13 @@ impl<T: Keyed> Work<T> {
             CommitResult::MetadataTooLarge => {
                 found.hurry = true;
                 self.totals.commit_failures += 1;
+                self.unheard(&snapshots);
                 self.shrink_room();
             }
             CommitResult::Failed | CommitResult::Lost => {
                 found.failures = found.failures.saturating_add(1);
                 self.totals.commit_failures += 1;
+                self.unheard(&snapshots);
                 self.not_committed(now_ms, source, result == CommitResult::Lost);
             }
         }
@@ -119,6 +122,20 @@ impl<T: Keyed> Work<T> {
         }
     }
 
+    /// Something waits to be told before more is handed out.
+    pub(super) fn tell(&mut self, now_ms: i64, source: SourceId) {
+        let Some(found) = self.sources.get_mut(usize::from(source.0)) else {
+            return;
+        };
+        found.hurry = true;
+        found.dirty_since_ms.get_or_insert(now_ms);
+        // At the next look, so that what is told together is one commit; but not before a commit that failed may be
+        // tried again.
+        let wait_ms = if found.failures > 0 { FIRST_MS } else { 0 };
+        self.timers
+            .set_no_later(Timer::Commit(source.0), now_ms.saturating_add(wait_ms));
+    }
+
     /// Commits if the interval is over, or nothing has happened for a while.
     pub(super) fn commit_if_due(&mut self, now_ms: i64, source: u16) {
         let commit = &self.config.commit;
@@ -176,21 +193,20 @@ impl<T: Keyed> Work<T> {
                 continue;
             }
             let leader_epoch = partition.tracker.leader_epoch();
+            let (frontier, pending) = (partition.tracker.frontier(), partition.tracker.pending());
+            let starts = partition.guard.starts(frontier, pending);
             let map = if before {
                 offset_map::Encoded::default()
             } else {
-                offset_map::encode(&partition.tracker, room)
+                offset_map::encode_with(&partition.tracker, starts, room)
             };
-            let offset = if before {
-                partition.tracker.end()
-            } else {
-                partition.tracker.frontier()
-            };
+            let offset = if before { partition.tracker.end() } else { frontier };
             snapshots.push(Snapshot {
                 id: partition.id,
                 version: partition.tracker.version(),
                 offset,
                 cut: map.cut,
+                starts,
             });
             offsets.push(CommitOffset {
                 id: partition.id,
@@ -215,10 +231,23 @@ impl<T: Keyed> Work<T> {
             partition.commit.cut = snapshot.cut;
             partition.commit.done_since = 0;
             partition.commit.cleared = partition.commit.cleared.max(snapshot.offset);
+            if partition.guard.heard(snapshot.starts) {
+                self.guard_moved(now_ms, index);
+            }
             if self.config.delivery == Delivery::AtMostOnce {
                 self.admit(now_ms, index);
             }
             self.check_released(now_ms, index);
+        }
+    }
+
+    /// Whether the group knows so much is not known.
+    fn unheard(&mut self, snapshots: &[Snapshot]) {
+        for snapshot in snapshots {
+            let found = self.at_mut(snapshot.id.index);
+            if let Some(partition) = found.filter(|partition| partition.id == snapshot.id) {
+                partition.guard.unheard();
+            }
         }
     }
 

@@ -129,6 +129,7 @@ impl<T: Keyed> Work<T> {
             found.parked = found.parked.saturating_sub(1);
         }
         self.check_retry_pause(now_ms, partition);
+        self.step(now_ms, partition);
     }
 
     /// Gives back what a call held. Without an outcome it was cancelled.
@@ -264,6 +265,7 @@ impl<T: Keyed> Work<T> {
         self.set_pause(now_ms, partition, PauseReason::Stopped, true);
         self.update_block(partition);
         self.put_back(now_ms, index);
+        self.step(now_ms, partition);
     }
 
     pub(super) fn publish(&mut self, now_ms: i64, index: u32, what: Publish) {
@@ -300,6 +302,7 @@ impl<T: Keyed> Work<T> {
             }
             self.set_pause(now_ms, partition, PauseReason::Publish, true);
             self.update_block(partition);
+            self.step(now_ms, partition);
         }
     }
 
@@ -325,6 +328,7 @@ impl<T: Keyed> Work<T> {
             found.parked += 1;
         }
         self.check_retry_pause(now_ms, partition);
+        self.step(now_ms, partition);
     }
 
     pub(super) fn put_back(&mut self, now_ms: i64, index: u32) {
@@ -366,7 +370,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// A record is done for good.
-    fn complete(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn complete(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
         let (partition, offset, count, bytes) = (entry.partition, entry.offset, entry.count, u64::from(entry.bytes));
         let died = matches!(entry.story.publish, Some(Publish::DeadLetter { .. }));
@@ -386,8 +390,9 @@ impl<T: Keyed> Work<T> {
             found.progress.moved_ms = now_ms;
         }
         let (source, staged) = (found.source, !found.staged.is_empty());
+        let stages = found.guard.stages();
         self.forget(now_ms, index);
-        if strict && staged {
+        if strict && staged || stages {
             self.admit(now_ms, partition);
         }
         self.note_done(now_ms, source, u64::from(count));

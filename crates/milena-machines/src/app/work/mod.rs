@@ -13,6 +13,7 @@ mod finish;
 mod handler;
 mod partition;
 mod pause;
+mod quarantine;
 mod release;
 mod runs;
 mod shared;
@@ -103,6 +104,10 @@ pub struct Work<T> {
     last_call: u64,
     /// The handler whose turn it is.
     turn: usize,
+    /// The partition whose record is handed out alone, of those that hand out one at a time.
+    turn_of: Option<u32>,
+    /// Whether any partition has a record that is not handed out because of what it did.
+    condemns: bool,
     totals: Totals,
     taken: Vec<u32>,
 }
@@ -144,6 +149,8 @@ impl<T: Keyed> Work<T> {
             spoiled: false,
             last_call: 0,
             turn: 0,
+            turn_of: None,
+            condemns: false,
             totals: Totals::default(),
             taken: vec![],
             config,

@@ -7,6 +7,7 @@ use super::super::{
     flood::Flood,
     lanes::Gauge,
     pauses::{PauseReason, PauseSet},
+    starts::Guard,
     tracker::Tracker,
 };
 use crate::TopicPartition;
@@ -20,6 +21,7 @@ pub(super) struct Partition {
     pub(super) role: Role,
     pub(super) tracker: Tracker,
     pub(super) verdict: MapVerdict,
+    pub(super) guard: Guard,
     pub(super) gauge: Gauge,
     pub(super) pauses: PauseSet,
     /// Records that may not be in line yet, in their order.
@@ -104,6 +106,6 @@ impl Partition {
 
     /// There is something that the group does not know.
     pub(super) fn is_dirty(&self) -> bool {
-        self.tracker.version() != self.commit.version
+        self.tracker.version() != self.commit.version || self.guard.is_dirty()
     }
 }

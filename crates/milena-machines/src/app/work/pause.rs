@@ -40,6 +40,7 @@ impl<T: Keyed> Work<T> {
         }
         self.set_pause(now_ms, partition.index, PauseReason::Stopped, false);
         self.update_block(partition.index);
+        self.step(now_ms, partition.index);
     }
 
     fn set_user_pause(&mut self, now_ms: i64, name: &TopicPartition, holds: bool) {
@@ -67,8 +68,8 @@ impl<T: Keyed> Work<T> {
         let Some(partition) = self.at(index) else { return };
         // What is committed before it is handled is lost if it is not handled.
         let gives_back = partition.phase != Phase::Active && self.config.delivery != Delivery::AtMostOnce;
-        let blocked = gives_back || partition.stopped.is_some() || partition.unpublished > 0;
-        self.lanes.block(index, blocked);
+        let is_held = partition.stopped.is_some() || partition.unpublished > 0 || partition.guard.blocks();
+        self.lanes.block(index, gives_back || is_held);
     }
 
     /// A record is kept from now on. What is not due yet or held counts for its partition alone: it must not keep others

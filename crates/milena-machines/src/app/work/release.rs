@@ -126,12 +126,16 @@ impl<T: Keyed> Work<T> {
             return;
         }
         partition.phase = Phase::Committing;
-        let (source, dirty) = (partition.source, partition.is_dirty());
+        let (frontier, pending) = (partition.tracker.frontier(), partition.tracker.pending());
+        partition.guard.withdraw(frontier, pending);
+        let (id, source, dirty) = (partition.id, partition.source, partition.is_dirty());
         self.timers.set(
             Timer::Deadline(index),
             now_ms.saturating_add(self.config.final_commit_ms),
         );
-        if dirty && self.config.delivery != Delivery::AtMostOnce {
+        // What is under way may tell of a start that is over.
+        let is_late = dirty || self.is_under_way(id, source);
+        if is_late && self.config.delivery != Delivery::AtMostOnce {
             self.commit_now(now_ms, source);
         }
         self.check_released(now_ms, index);
@@ -223,6 +227,7 @@ impl<T: Keyed> Work<T> {
             return;
         };
         self.partitions.give_back(index);
+        self.leave_turn(now_ms, index);
         self.spoiled |= partition.commit.touched && self.config.delivery == Delivery::ExactlyOnce;
         let percent = self.config.partition_percent;
         if let Some(handler) = self.handler_mut(partition.handler) {

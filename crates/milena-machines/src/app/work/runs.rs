@@ -74,7 +74,7 @@ impl<T: Keyed> Work<T> {
             return false;
         };
         let is_plain = partition.role == Role::Main && self.config.delivery == Delivery::AtLeastOnce;
-        if !is_plain || self.is_strict() {
+        if !is_plain || self.is_strict() || partition.guard.stages() {
             return false;
         }
         if self.lanes.has_runs(index) {

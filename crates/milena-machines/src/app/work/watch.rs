@@ -28,6 +28,8 @@ pub struct Totals {
     /// Written to the held topic.
     pub held: u64,
     pub dead_letters: u64,
+    /// Not handed out any more, because owners died that had them; in whatever way that ended.
+    pub quarantined: u64,
     /// Nothing was left to try, and the policy skips.
     pub given_up: u64,
     pub publish_failures: u64,
@@ -67,6 +69,8 @@ pub struct PartitionStatus {
     pub map_cut: bool,
     /// When the frontier last moved.
     pub moved_ms: i64,
+    /// One record is handed out at a time, because owners died here.
+    pub is_careful: bool,
 }
 
 impl<T: Keyed> Work<T> {
@@ -94,6 +98,7 @@ impl<T: Keyed> Work<T> {
             replay_if_crashed_now: partition.commit.done_since,
             map_cut: partition.commit.cut,
             moved_ms: partition.progress.moved_ms,
+            is_careful: partition.guard.is_careful(),
         })
     }
 
@@ -143,7 +148,14 @@ impl<T: Keyed> Work<T> {
                 Role::Tier { .. } if story.since_ms > now_ms => StallWhy::NotDue {
                     until_ms: story.since_ms,
                 },
+                _ if partition.guard.is_careful() => StallWhy::Careful,
+                _ if partition.pauses.contains(PauseReason::Map) => StallWhy::WaitsForMap,
+                _ if partition.guard.stages() => StallWhy::WaitsForCommit,
                 _ => StallWhy::WaitsForMap,
+            },
+            State::Waiting if partition.guard.blocks() => match partition.guard.is_careful() {
+                true => StallWhy::Careful,
+                false => StallWhy::WaitsForCommit,
             },
             State::Waiting | State::Free if partition.unpublished > 0 => StallWhy::Publishing { failing: true },
             State::Waiting | State::Free => {

@@ -176,9 +176,9 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     assert_eq!(rig.said(), [Action::Pause(tier)]);
     // What is behind it may be due soon after it, so it is read a little before.
     rig.advance(197_999);
-    assert_eq!(rig.said(), []);
+    assert!(!rig.said().contains(&Action::Resume(tier)));
     rig.advance(1);
-    assert_eq!(rig.said(), [Action::Resume(tier)]);
+    assert!(rig.said().contains(&Action::Resume(tier)));
     rig.advance(1_999);
     assert_eq!(rig.offsets(), []);
     assert_eq!(

@@ -5,6 +5,7 @@ mod breaker;
 mod commit;
 mod failures;
 mod fence;
+mod quarantine;
 mod release;
 mod rig;
 mod runs;

@@ -74,6 +74,7 @@ impl Rig {
             role,
             position,
             committed,
+            leader_epoch: None,
         };
         let id = self.work.handle_assigned(self.now, assignment);
         self.collect();

@@ -47,6 +47,7 @@ fn start(config: WorkConfig) -> (Work<Letters>, PartitionId) {
         role: Role::Main,
         position: 0,
         committed: None,
+        leader_epoch: None,
     };
     let partition = work.handle_assigned(START, assignment);
     (work, partition)
@@ -214,7 +215,12 @@ fn a_run_that_is_interrupted_goes_on_by_keys() {
     assert_eq!(work.interrupt(START, run, 1), None, "there is no such run any more");
     assert!(!work.takes_run(START, partition), "the next would have to wait too");
     let others = drain(&mut work, START);
-    assert_eq!(others, [2, 4, 6], "b, c and b again, but no a");
+    let place = |offset: i64| others.iter().position(|other| *other == offset);
+    assert!(
+        others.len() == 3 && place(4).is_some(),
+        "b, c and b again, but no a: {others:?}"
+    );
+    assert!(place(2).is_some() && place(2) < place(6), "{others:?}");
     work.handle_finished(START, waits, Outcome::Done);
     assert_eq!(drain(&mut work, START), [3, 5]);
     assert_eq!(work.partition_status(partition).unwrap().frontier, 7);
@@ -228,8 +234,9 @@ fn an_interrupted_run_burns_no_attempts_of_what_was_not_begun() {
     read(&mut work, partition, 0, "abc");
     let run = dispatch(&mut work, START)[0].record;
     let waits = work.interrupt(START, run, 0).unwrap();
-    let others = dispatch(&mut work, START);
-    assert_eq!(shapes(&others), [(1, 1, 1), (2, 1, 1)]);
+    let mut others = shapes(&dispatch(&mut work, START));
+    others.sort_unstable();
+    assert_eq!(others, [(1, 1, 1), (2, 1, 1)]);
     work.handle_finished(START, waits, Outcome::Failed(Failure::Retry));
     let now = START + 60_000;
     work.handle_timeout(now);

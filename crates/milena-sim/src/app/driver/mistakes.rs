@@ -3,13 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    CommitOffset, Failure, Outcome, PartitionId,
-    offset_map::{self, Room},
+    CommitOffset, Committed, Failure, Outcome, PartitionId, Starts,
+    offset_map::{self, Room, Told},
     tracker::{Finished, Tracker},
 };
 
 use super::Run;
 use crate::Mutation;
+
+const ROOM: Room = Room {
+    chars: 4_096,
+    wide: true,
+};
 
 /// What the bugs remember.
 #[derive(Debug, Default)]
@@ -45,12 +50,13 @@ impl Memory {
         match mutation {
             Some(Mutation::CommitHighestSeen) if highest_seen >= offset.offset => {
                 offset.offset = highest_seen + 1;
-                offset.metadata.clear();
+                write(offset, vec![], Starts::default());
             }
             Some(Mutation::CommitLatest) => {
                 let latest = done.last().map_or(offset.offset, |last| last + 1);
+                let starts = read(&offset.metadata, offset.offset).starts;
                 offset.offset = offset.offset.max(latest);
-                offset.metadata.clear();
+                write(offset, vec![], starts);
             }
             Some(Mutation::MapOfOtherBase) => shift(offset),
             _ => {}
@@ -58,17 +64,30 @@ impl Memory {
     }
 }
 
+/// What a commit told of owners that died is never taken away.
+pub(super) fn keep_starts(before: Option<&Committed>, offset: &mut CommitOffset) {
+    let before = before.map(|before| read(&before.metadata, before.offset).starts);
+    let told = read(&offset.metadata, offset.offset);
+    if let Some(before) = before.filter(|before| before.count > told.starts.count) {
+        write(offset, told.finished, before);
+    }
+}
+
 /// The map is written for an offset beside the one that is committed.
 fn shift(offset: &mut CommitOffset) {
-    let finished = offset_map::decode(&offset.metadata, offset.offset).unwrap_or_default();
-    let shifted = finished.iter().map(|range| Finished {
+    let told = read(&offset.metadata, offset.offset);
+    let shifted = told.finished.iter().map(|range| Finished {
         start: range.start - 1,
         end: range.end - 1,
     });
-    let tracker = Tracker::new(0, offset.offset, shifted.collect());
-    let room = Room {
-        chars: 4_096,
-        wide: true,
-    };
-    offset.metadata = offset_map::encode(&tracker, room).text;
+    write(offset, shifted.collect(), told.starts);
+}
+
+fn read(metadata: &str, at: i64) -> Told {
+    offset_map::read(metadata, at).unwrap_or_default()
+}
+
+fn write(offset: &mut CommitOffset, finished: Vec<Finished>, starts: Starts) {
+    let tracker = Tracker::new(0, offset.offset, finished);
+    offset.metadata = offset_map::encode_with(&tracker, starts, ROOM).text;
 }

@@ -1,0 +1,94 @@
+//! What an instance sends reaches the logs and the group.
+
+use milena_machines::app::{CommitOffset, CommitResult, Committed, Publish, PublishResult, RetryInfo};
+
+use super::{Commit, Event, Life, Run, World};
+use crate::app::record::Record;
+
+/// What is written of a record that is held.
+pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
+    let retry = match what {
+        Publish::Held {
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => Some(RetryInfo {
+            attempts,
+            due_ms,
+            first_failed_ms,
+        }),
+        _ => None,
+    };
+    Record { retry, ..run.data }
+}
+
+/// A record is written to another topic, or what its handler wrote is.
+pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
+    match what {
+        Publish::Emitted => {}
+        Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
+        Publish::Held { .. } => {
+            let partition = world.plan.partitions + run.data.origin;
+            let offset = world.cluster.append(partition, held_record(run, what));
+            return PublishResult::AckedAt(offset);
+        }
+        Publish::Tier {
+            index,
+            due_ms,
+            attempts,
+            first_failed_ms,
+        } => {
+            let retry = RetryInfo {
+                attempts,
+                due_ms: Some(due_ms),
+                first_failed_ms: Some(first_failed_ms),
+            };
+            let record = Record {
+                retry: Some(retry),
+                ..run.data
+            };
+            let partition = world.plan.partitions * (1 + usize::from(index)) + run.data.origin;
+            world.cluster.append(partition, record);
+        }
+    }
+    PublishResult::Acked
+}
+
+/// A commit reaches the group.
+pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Commit) {
+    let owned = commit
+        .offsets
+        .iter()
+        .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
+    let result = match (owned, world.commits_fail) {
+        (false, _) => CommitResult::Lost,
+        (true, true) => CommitResult::Failed,
+        (true, false) => CommitResult::Ok,
+    };
+    if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
+        apply(world, &commit.offsets);
+        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
+        world.checks.forced |= result != CommitResult::Ok;
+    }
+    if commit.is_late {
+        return;
+    }
+    let takes_ms = 1 + world.random.below(30) as i64;
+    world
+        .queue
+        .after(takes_ms, Event::CommitAnswered(life, commit.source, result));
+}
+
+pub(in crate::app) fn apply(world: &mut World, offsets: &[(usize, CommitOffset)]) {
+    for (partition, offset) in offsets {
+        let committed = Committed {
+            offset: offset.offset,
+            metadata: offset.metadata.clone(),
+        };
+        world.note(|| format!("committed {partition} {} {}", committed.offset, committed.metadata));
+        world
+            .checks
+            .committed(&world.plan, &world.cluster, *partition, &committed);
+        world.cluster.committed[*partition] = Some(committed);
+    }
+}
