@@ -17,7 +17,7 @@ use crate::{
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
     policy::{Breaker, Policy, Water, WhenStalled},
-    replay::{Replay, ReplayReport},
+    replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
     settings::{Limits, Settings},
@@ -387,6 +387,11 @@ impl App {
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
     /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
+    ///
+    /// A partition that cannot go on, because of [`Fault::fatal`], [`Exhausted::Stop`](crate::policy::Exhausted), a
+    /// [flood](Policy::flood_guard), a handler that is [stalled](Self::when_stalled), or records that cannot be read, ends
+    /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
+    /// and the same replay started again goes on there.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
         let began = Instant::now();
         let setup = self.set_up().await?;
@@ -402,20 +407,25 @@ impl App {
             }
             let topics = setup.matching(&routes).await?;
             let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
-            started.engine.ended().await;
-            let failure = started.engine.failure();
-            report.counts.extend(started.engine.counts());
+            let engine = Arc::clone(&started.engine);
+            engine.ended().await;
+            started.finish(self.limits.close_timeout).await;
+            if let Some(failure) = engine.failure() {
+                return Err(failure.into());
+            }
+            report.counts.extend(engine.counts());
             let ranges = stretches
                 .into_iter()
                 .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
             report.partitions.extend(ranges);
-            started.finish(self.limits.close_timeout).await;
-            if let Some(failure) = failure {
-                return Err(failure.into());
-            }
+            report.unfinished.extend(engine.unfinished());
         }
         report.took = began.elapsed();
-        Ok(report)
+        if report.unfinished.is_empty() {
+            Ok(report)
+        } else {
+            Err(ReplayUnfinished { report }.into())
+        }
     }
 
     async fn set_up(&self) -> Result<Arc<Setup>, StartError> {
@@ -445,6 +455,7 @@ impl App {
             breakers: self.breakers.clone(),
             bulkheads: self.bulkheads.clone(),
             setup: Arc::clone(setup),
+            metadata_reserved: 0,
         }
     }
 
@@ -467,6 +478,8 @@ pub enum RunError {
     Start(#[from] StartError),
     #[error(transparent)]
     App(#[from] AppError),
+    #[error(transparent)]
+    Unfinished(#[from] ReplayUnfinished),
 }
 
 /// A topic that nobody knows.

@@ -171,8 +171,8 @@ impl Engine {
             if let Some(known) = state.groups.get_mut(usize::from(source.0)) {
                 *known = group;
             }
-            let State { work, owned, ends, .. } = state;
-            let end_of = |partition: &TopicPartition| ends.get(partition).copied().unwrap_or(i64::MAX);
+            let State { work, owned, parts, .. } = state;
+            let end_of = |partition: &TopicPartition| parts.get(partition).map_or(i64::MAX, |part| part.end);
             for run in records.runs() {
                 let partition = run.topic_partition();
                 let Some(owned) = owned.get(partition) else { continue };

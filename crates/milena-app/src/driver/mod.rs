@@ -18,6 +18,7 @@ mod setup;
 mod source;
 mod start;
 mod status;
+mod stretches;
 mod timer;
 mod transactions;
 
@@ -47,6 +48,7 @@ use crate::{
     metrics::HandlerMetrics,
     route::Route,
 };
+use bounded::Part;
 use commands::SourceCommand;
 use finish::Stall;
 use held::HeldTopics;
@@ -97,8 +99,8 @@ struct State {
     work: Work<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
     topics: BTreeMap<ByteString, Topic>,
-    /// Where partitions end for us, if they do.
-    ends: BTreeMap<TopicPartition, i64>,
+    /// The partitions that end for us, each for itself.
+    parts: BTreeMap<TopicPartition, Part>,
     commands: Vec<Vec<SourceCommand>>,
     released: BTreeSet<PartitionId>,
     timer_at: Option<i64>,
@@ -166,7 +168,7 @@ impl State {
             work,
             owned: BTreeMap::new(),
             topics: BTreeMap::new(),
-            ends: BTreeMap::new(),
+            parts: BTreeMap::new(),
             commands: (0..sources).map(|_| vec![]).collect(),
             released: BTreeSet::new(),
             timer_at: None,
@@ -219,7 +221,7 @@ impl Engine {
                 is_quiet = false;
             }
             // Records that are not handed out may have something done for them.
-            if is_quiet && !state.work.has_action() {
+            if is_quiet && !state.work.has_action() && !state.give_back_done(now_ms) {
                 break;
             }
         }

@@ -9,5 +9,6 @@ mod handlers;
 mod key_order;
 mod outside;
 mod reading_again;
+mod replays;
 mod rig;
 mod topics;
