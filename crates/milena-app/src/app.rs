@@ -16,7 +16,7 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
-    policy::{Breaker, Policy, Water, WhenStalled},
+    policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
@@ -378,6 +378,7 @@ impl App {
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
     pub async fn start(mut self) -> Result<Running, StartError> {
         let setup = self.set_up().await?;
+        self.warn_of_returns();
         let mut engines = vec![];
         for (delivery, routes) in self.take_routes() {
             engines.push(start(self.parts(delivery, routes, &setup)).await?);
@@ -425,6 +426,17 @@ impl App {
             Ok(report)
         } else {
             Err(ReplayUnfinished { report }.into())
+        }
+    }
+
+    fn warn_of_returns(&self) {
+        let returns = |route: &&Route| route.policy.retry.ordering == RetryOrdering::Return;
+        for route in self.routes.iter().filter(returns) {
+            let topics = route.topics.text();
+            tracing::warn!(
+                topics,
+                "what fails goes back to its own topic after its delay: every group that reads it sees it again"
+            );
         }
     }
 

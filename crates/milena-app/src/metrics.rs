@@ -25,6 +25,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) published: AtomicU64,
     pub(crate) publish_failed: AtomicU64,
     pub(crate) retry_topics: AtomicU64,
+    pub(crate) returned: AtomicU64,
     pub(crate) dead_poison: AtomicU64,
     pub(crate) dead_retries: AtomicU64,
     pub(crate) dead_failed: AtomicU64,
@@ -68,6 +69,7 @@ impl HandlerMetrics {
             published: read(&self.published),
             publish_failed: read(&self.publish_failed),
             retry_topics: read(&self.retry_topics),
+            returned: read(&self.returned),
             dead_non_retriable: read(&self.dead_poison),
             dead_max_retries: read(&self.dead_retries),
             dead_send_failed: read(&self.dead_failed),
@@ -102,6 +104,8 @@ pub struct HandlerCounts {
     pub publish_failed: u64,
     /// Records that went to a retry topic.
     pub retry_topics: u64,
+    /// Records that went back from there to their own topic.
+    pub returned: u64,
     /// `consumer.dlq.non_retriable`
     pub dead_non_retriable: u64,
     /// `consumer.dlq.max_retries`
@@ -111,7 +115,7 @@ pub struct HandlerCounts {
 }
 
 impl HandlerCounts {
-    fn numbers(&self) -> [(&'static str, u64); 14] {
+    fn numbers(&self) -> [(&'static str, u64); 15] {
         let tried_again = self
             .failed
             .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
@@ -123,6 +127,7 @@ impl HandlerCounts {
             ("consumer_slow", self.slow),
             ("consumer_calls", self.calls),
             ("consumer_retry_topic", self.retry_topics),
+            ("consumer_returned", self.returned),
             ("consumer_dlq_non_retriable", self.dead_non_retriable),
             ("consumer_dlq_max_retries", self.dead_max_retries),
             ("consumer_dlq_send_failed", self.dead_send_failed),

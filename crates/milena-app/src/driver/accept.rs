@@ -12,7 +12,8 @@ use super::{Engine, Owned, Payload, State, Topic, keeps_key_order};
 use crate::{
     clock::millis,
     handler::{Scope, States, TopicScope},
-    letters,
+    letters::{self, Believed},
+    policy::RetryOrdering,
     topics::{HELD, retry_topic},
 };
 
@@ -28,13 +29,13 @@ pub(super) struct Begin {
 impl Engine {
     /// How the records of a topic are treated; `None` if no handler reads it.
     pub(super) fn find_topic(&self, topic: &str, states: &States) -> Option<Topic> {
-        let scope = |handler, captures, is_ours| {
+        let scope = |handler, captures, believed| {
             Arc::new(TopicScope {
                 handler,
                 group: Arc::clone(&self.group),
                 states: states.clone(),
                 captures,
-                is_ours,
+                believed,
             })
         };
         for is_pattern in [false, true] {
@@ -44,11 +45,13 @@ impl Engine {
                 }
                 let handler = HandlerId(u16::try_from(place).unwrap_or(u16::MAX));
                 if let Some(captures) = route.topics.captures(topic) {
+                    let returns = route.policy.retry.ordering == RetryOrdering::Return;
+                    let believed = if returns { Believed::Returned } else { Believed::Nobody };
                     return Some(Topic {
                         handler,
                         role: Role::Main,
-                        takes_runs: route.handler.is_batch(),
-                        scope: scope(place, captures, false),
+                        takes_runs: route.handler.is_batch() && !returns,
+                        scope: scope(place, captures, believed),
                     });
                 }
                 if keeps_key_order(route) {
@@ -60,7 +63,7 @@ impl Engine {
                         handler,
                         role: Role::Held,
                         takes_runs: false,
-                        scope: scope(place, captures, true),
+                        scope: scope(place, captures, Believed::All),
                     });
                 }
                 for (index, delay) in route.policy.retry.topics.iter().enumerate() {
@@ -75,7 +78,7 @@ impl Engine {
                         handler,
                         role: Role::Tier { index, delay_ms },
                         takes_runs: false,
-                        scope: scope(place, captures, true),
+                        scope: scope(place, captures, Believed::All),
                     });
                 }
             }
@@ -200,7 +203,7 @@ impl Engine {
     /// `None` for a record of a retry topic that another group has written for itself.
     fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
         let retry = match role {
-            Role::Main => None,
+            Role::Main => returned(scope, record),
             role => {
                 let letter = letters::read(record.headers());
                 let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
@@ -217,6 +220,7 @@ impl Engine {
                         _ => written_due,
                     },
                     first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+                    returns: 0,
                 })
             }
         };
@@ -229,6 +233,23 @@ impl Engine {
             payload: Payload::new(record.to_run(), scope),
         })
     }
+}
+
+/// What is known of a record that has come back to its own topic.
+fn returned(scope: &Scope, record: RecordRef<'_>) -> Option<RetryInfo> {
+    if scope.believed != Believed::Returned {
+        return None;
+    }
+    let returns = letters::returns(record.headers());
+    (returns > 0).then(|| {
+        let letter = scope.story(record);
+        RetryInfo {
+            attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
+            due_ms: None,
+            first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+            returns,
+        }
+    })
 }
 
 /// A run without a gap, as a whole.

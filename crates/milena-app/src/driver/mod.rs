@@ -6,6 +6,7 @@
 //! results too.
 
 mod accept;
+mod back;
 mod bounded;
 mod commands;
 mod finish;

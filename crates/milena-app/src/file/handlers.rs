@@ -149,6 +149,14 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     if keeps {
         retry.ordering = RetryOrdering::FenceKey;
     }
+    let returns = keys.get_as(
+        "return_to_origin",
+        "true, or false, and not with keep_key_order",
+        |value| value.as_bool().filter(|returns| !(*returns && keeps)),
+    );
+    if returns == Some(true) {
+        retry.ordering = RetryOrdering::Return;
+    }
     keys.finish();
 }
 

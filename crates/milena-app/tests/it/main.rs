@@ -10,5 +10,6 @@ mod key_order;
 mod outside;
 mod reading_again;
 mod replays;
+mod returns;
 mod rig;
 mod topics;

@@ -696,6 +696,7 @@ pub(super) fn held_record(run: &Run, what: Publish) -> Record {
             attempts,
             due_ms,
             first_failed_ms,
+            returns: 0,
         }),
         _ => None,
     };
@@ -707,6 +708,23 @@ pub(super) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResul
     match what {
         Publish::Emitted => {}
         Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
+        Publish::Return {
+            attempts,
+            first_failed_ms,
+            returns,
+        } => {
+            let retry = RetryInfo {
+                attempts,
+                due_ms: None,
+                first_failed_ms,
+                returns,
+            };
+            let record = Record {
+                retry: Some(retry),
+                ..run.data
+            };
+            world.cluster.append(run.data.origin, record);
+        }
         Publish::Held { .. } => {
             let partition = world.plan.partitions + run.data.origin;
             let offset = world.cluster.append(partition, held_record(run, what));
@@ -722,6 +740,7 @@ pub(super) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResul
                 attempts,
                 due_ms: Some(due_ms),
                 first_failed_ms: Some(first_failed_ms),
+                returns: 0,
             };
             let record = Record {
                 retry: Some(retry),

@@ -103,7 +103,9 @@ impl<T: Keyed> Work<T> {
     /// Whether a record that was taken is not for its handler now.
     fn divert(&mut self, now_ms: i64, index: u32) -> bool {
         // What must stay in order does so too when it is turned away.
-        self.is_fencing && self.fence_off(now_ms, index) || self.turns_away && self.turn_away(now_ms, index)
+        self.is_fencing && self.fence_off(now_ms, index)
+            || self.is_returning && self.send_back(index)
+            || self.turns_away && self.turn_away(now_ms, index)
     }
 
     /// While a breaker is open that makes dead letters, they are made of what its handlers would get.
