@@ -6,6 +6,8 @@
 mod delivery;
 mod failures;
 mod handlers;
+#[cfg(feature = "tls")]
+mod https;
 mod key_order;
 mod outside;
 mod reading_again;
