@@ -16,8 +16,8 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
-    policy::{Breaker, Policy, Water, WhenStalled},
-    replay::{Replay, ReplayReport},
+    policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
+    replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
     settings::{Limits, Settings},
@@ -393,6 +393,7 @@ impl App {
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
     pub async fn start(mut self) -> Result<Running, StartError> {
         let setup = self.set_up().await?;
+        self.warn_of_returns();
         let mut engines = vec![];
         let all = self.take_routes();
         let shared = Shared::new(&all, &self.breakers).map(Arc::new);
@@ -408,6 +409,11 @@ impl App {
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
     /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
+    ///
+    /// A partition that cannot go on, because of [`Fault::fatal`], [`Exhausted::Stop`](crate::policy::Exhausted), a
+    /// [flood](Policy::flood_guard), a handler that is [stalled](Self::when_stalled), or records that cannot be read, ends
+    /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
+    /// and the same replay started again goes on there.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
         let began = Instant::now();
         let setup = self.set_up().await?;
@@ -423,20 +429,36 @@ impl App {
             }
             let topics = setup.matching(&routes).await?;
             let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
-            started.engine.ended().await;
-            let failure = started.engine.failure();
-            report.counts.extend(started.engine.counts());
+            let engine = Arc::clone(&started.engine);
+            engine.ended().await;
+            started.finish(self.limits.close_timeout).await;
+            if let Some(failure) = engine.failure() {
+                return Err(failure.into());
+            }
+            report.counts.extend(engine.counts());
             let ranges = stretches
                 .into_iter()
                 .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
             report.partitions.extend(ranges);
-            started.finish(self.limits.close_timeout).await;
-            if let Some(failure) = failure {
-                return Err(failure.into());
-            }
+            report.unfinished.extend(engine.unfinished());
         }
         report.took = began.elapsed();
-        Ok(report)
+        if report.unfinished.is_empty() {
+            Ok(report)
+        } else {
+            Err(ReplayUnfinished { report }.into())
+        }
+    }
+
+    fn warn_of_returns(&self) {
+        let returns = |route: &&Route| route.policy.retry.ordering == RetryOrdering::Return;
+        for route in self.routes.iter().filter(returns) {
+            let topics = route.topics.text();
+            tracing::warn!(
+                topics,
+                "what fails goes back to its own topic after its delay: every group that reads it sees it again"
+            );
+        }
     }
 
     async fn set_up(&self) -> Result<Arc<Setup>, StartError> {
@@ -467,6 +489,7 @@ impl App {
             bulkheads: self.bulkheads.clone(),
             setup: Arc::clone(setup),
             shared: None,
+            metadata_reserved: 0,
         }
     }
 
@@ -489,6 +512,8 @@ pub enum RunError {
     Start(#[from] StartError),
     #[error(transparent)]
     App(#[from] AppError),
+    #[error(transparent)]
+    Unfinished(#[from] ReplayUnfinished),
 }
 
 /// A topic that nobody knows.

@@ -3,7 +3,7 @@
 use milena_client::{
     admin::{AdminError, NewAdminError},
     config::ConfigErrors,
-    consumer::{NewConsumerError, PollError, SubscribeError},
+    consumer::{CommitError, NewConsumerError, PollError, SubscribeError},
     producer::{NewProducerError, TransactionCallError},
 };
 use milena_machines::app;
@@ -60,6 +60,8 @@ pub enum StartError {
     Subscribe(#[from] SubscribeError),
     #[error("what is to be replayed cannot be found out: {0}")]
     Replay(String),
+    #[error("where a replay ends cannot be committed for its group {group}, which must have no members: {error}")]
+    ReplayCommit { group: String, error: CommitError },
     #[error("a replay cannot be exactly once: its progress has no group; {topics} must be delivered otherwise")]
     ReplayExactlyOnce { topics: String },
     #[error("the transactions of this instance cannot begin: {0}")]

@@ -481,7 +481,7 @@ mod tests {
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
-            is_ours: false,
+            believed: crate::letters::Believed::Nobody,
         }));
         let job = |index| Job {
             record: RecordId { index, serial: 0 },

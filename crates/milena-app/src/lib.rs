@@ -39,7 +39,7 @@ pub use clock::Clock;
 pub use error::{AppError, StartError};
 pub use file::AppFile;
 pub use metrics::HandlerCounts;
-pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo};
+pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, Unfinished, UnfinishedWhy};
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;

@@ -29,6 +29,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) published: AtomicU64,
     pub(crate) publish_failed: AtomicU64,
     pub(crate) retry_topics: AtomicU64,
+    pub(crate) returned: AtomicU64,
     pub(crate) dead_poison: AtomicU64,
     pub(crate) dead_retries: AtomicU64,
     pub(crate) dead_crashes: AtomicU64,
@@ -84,6 +85,7 @@ impl HandlerMetrics {
             published: read(&self.published),
             publish_failed: read(&self.publish_failed),
             retry_topics: read(&self.retry_topics),
+            returned: read(&self.returned),
             dead_non_retriable: read(&self.dead_poison),
             dead_max_retries: read(&self.dead_retries),
             dead_crashes: read(&self.dead_crashes),
@@ -119,6 +121,8 @@ pub struct HandlerCounts {
     pub publish_failed: u64,
     /// Records that went to a retry topic.
     pub retry_topics: u64,
+    /// Records that went back from there to their own topic.
+    pub returned: u64,
     /// `consumer.dlq.non_retriable`
     pub dead_non_retriable: u64,
     /// `consumer.dlq.max_retries`
@@ -130,7 +134,7 @@ pub struct HandlerCounts {
 }
 
 impl HandlerCounts {
-    fn numbers(&self) -> [(&'static str, u64); 15] {
+    fn numbers(&self) -> [(&'static str, u64); 16] {
         let tried_again = self
             .failed
             .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
@@ -142,6 +146,7 @@ impl HandlerCounts {
             ("consumer_slow", self.slow),
             ("consumer_calls", self.calls),
             ("consumer_retry_topic", self.retry_topics),
+            ("consumer_returned", self.returned),
             ("consumer_dlq_non_retriable", self.dead_non_retriable),
             ("consumer_dlq_max_retries", self.dead_max_retries),
             ("consumer_dlq_crashes", self.dead_crashes),

@@ -12,7 +12,8 @@ use super::{Engine, Owned, Payload, State, Topic, keeps_key_order};
 use crate::{
     clock::millis,
     handler::{Scope, States, TopicScope},
-    letters,
+    letters::{self, Believed},
+    policy::RetryOrdering,
     topics::{HELD, retry_topic},
 };
 
@@ -30,14 +31,14 @@ pub(super) struct Begin {
 impl Engine {
     /// How the records of a topic are treated that a source reads; `None` if no handler does.
     pub(super) fn find_topic(&self, source: SourceId, topic: &str, states: &States) -> Option<Topic> {
-        let scope = |handler, captures, is_ours| {
+        let scope = |handler, captures, believed| {
             Arc::new(TopicScope {
                 handler,
                 source: usize::from(source.0),
                 group: Arc::clone(&self.group),
                 states: states.clone(),
                 captures,
-                is_ours,
+                believed,
             })
         };
         for is_pattern in [false, true] {
@@ -47,10 +48,12 @@ impl Engine {
                 }
                 let handler = HandlerId(u16::try_from(place).unwrap_or(u16::MAX));
                 if let Some(captures) = route.topics.captures(topic) {
+                    let returns = route.policy.retry.ordering == RetryOrdering::Return;
+                    let believed = if returns { Believed::Returned } else { Believed::Nobody };
                     return Some(Topic {
                         handler,
                         role: Role::Main,
-                        scope: scope(place, captures, false),
+                        scope: scope(place, captures, believed),
                     });
                 }
                 if keeps_key_order(route) {
@@ -61,7 +64,7 @@ impl Engine {
                     return Some(Topic {
                         handler,
                         role: Role::Held,
-                        scope: scope(place, captures, true),
+                        scope: scope(place, captures, Believed::All),
                     });
                 }
                 for (index, delay) in route.policy.retry.topics.iter().enumerate() {
@@ -75,7 +78,7 @@ impl Engine {
                     return Some(Topic {
                         handler,
                         role: Role::Tier { index, delay_ms },
-                        scope: scope(place, captures, true),
+                        scope: scope(place, captures, Believed::All),
                     });
                 }
             }
@@ -173,8 +176,8 @@ impl Engine {
             if let Some(known) = state.groups.get_mut(usize::from(source.0)) {
                 *known = group;
             }
-            let State { work, owned, ends, .. } = state;
-            let end_of = |partition: &TopicPartition| ends.get(partition).copied().unwrap_or(i64::MAX);
+            let State { work, owned, parts, .. } = state;
+            let end_of = |partition: &TopicPartition| parts.get(partition).map_or(i64::MAX, |part| part.end);
             for run in records.runs() {
                 let partition = run.topic_partition();
                 let Some(owned) = owned.get(partition) else { continue };
@@ -203,7 +206,7 @@ impl Engine {
     /// `None` for a record of a retry topic that another group has written for itself.
     fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
         let retry = match role {
-            Role::Main => None,
+            Role::Main => returned(scope, record),
             role => {
                 let letter = letters::read(record.headers());
                 let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
@@ -220,6 +223,7 @@ impl Engine {
                         _ => written_due,
                     },
                     first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+                    returns: 0,
                 })
             }
         };
@@ -232,6 +236,23 @@ impl Engine {
             payload: Payload::new(record.to_run(), scope),
         })
     }
+}
+
+/// What is known of a record that has come back to its own topic.
+fn returned(scope: &Scope, record: RecordRef<'_>) -> Option<RetryInfo> {
+    if scope.believed != Believed::Returned {
+        return None;
+    }
+    let returns = letters::returns(record.headers());
+    (returns > 0).then(|| {
+        let letter = scope.story(record);
+        RetryInfo {
+            attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
+            due_ms: None,
+            first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+            returns,
+        }
+    })
 }
 
 /// A run without a gap, as a whole.

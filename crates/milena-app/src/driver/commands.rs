@@ -74,6 +74,7 @@ impl Engine {
     }
 
     fn commit(self: &Arc<Self>, source: SourceId, consumer: &mut RebalanceConsumer, offsets: Vec<CommitOffset>) {
+        let offsets = self.state().marked(offsets);
         let offsets: BTreeMap<TopicPartition, OffsetAndMetadata> = offsets.into_iter().map(committable).collect();
         let began = self.clock.instant();
         match consumer.commit_offsets_async(offsets) {

@@ -13,6 +13,7 @@ use crate::{
     handler::{Fault, Intent},
     lane::{Finished, Part, Passed, Report, Settled},
     metrics::HandlerMetrics,
+    replay::UnfinishedWhy,
 };
 
 /// A partition that does not move.
@@ -251,12 +252,21 @@ impl Engine {
                 payload.held.replace(Some(Held::Fault(Arc::new(fault))));
             }
         }
+        let reason = || format!("the handler of {handler} does not return");
         if action == WhenStalled::End {
+            let why = UnfinishedWhy::Stopped {
+                offset,
+                why: StopWhy::Stalled,
+                reason: reason(),
+            };
+            if state.give_up(self.clock.now_ms(), &partition, why) {
+                return;
+            }
             state.failure.get_or_insert_with(|| AppError::Stalled {
                 topic: partition.topic.to_string(),
                 partition: partition.partition,
                 offset,
-                why: format!("the handler of {handler} does not return"),
+                why: reason(),
             });
             self.ended.notify_one();
         }
@@ -268,10 +278,19 @@ impl Engine {
             return;
         };
         tracing::error!(%partition, offset, ?why, "a partition has stopped");
-        if why != StopWhy::Fatal {
+        let reason = if why == StopWhy::Fatal {
+            state.last_fatal.clone()
+        } else {
+            String::new()
+        };
+        let unfinished = UnfinishedWhy::Stopped {
+            offset,
+            why,
+            reason: reason.clone(),
+        };
+        if state.give_up(self.clock.now_ms(), &partition, unfinished) || why != StopWhy::Fatal {
             return;
         }
-        let reason = state.last_fatal.clone();
         state.failure.get_or_insert_with(|| AppError::Fatal {
             topic: partition.topic.to_string(),
             partition: partition.partition,

@@ -6,6 +6,7 @@
 //! results too.
 
 mod accept;
+mod back;
 mod bounded;
 mod commands;
 mod finish;
@@ -20,6 +21,7 @@ mod shared;
 mod source;
 mod start;
 mod status;
+mod stretches;
 mod timer;
 mod transactions;
 
@@ -51,6 +53,7 @@ use crate::{
     route::Route,
     times::TimeMeter,
 };
+use bounded::Part;
 use commands::SourceCommand;
 use finish::Stall;
 use held::HeldTopics;
@@ -104,8 +107,8 @@ struct State {
     owned: BTreeMap<TopicPartition, Owned>,
     /// How the records of topics are treated that a source reads.
     topics: BTreeMap<(SourceId, ByteString), Topic>,
-    /// Where partitions end for us, if they do.
-    ends: BTreeMap<TopicPartition, i64>,
+    /// The partitions that end for us, each for itself.
+    parts: BTreeMap<TopicPartition, Part>,
     commands: Vec<Vec<SourceCommand>>,
     released: BTreeSet<PartitionId>,
     timer_at: Option<i64>,
@@ -182,7 +185,7 @@ impl State {
             work,
             owned: BTreeMap::new(),
             topics: BTreeMap::new(),
-            ends: BTreeMap::new(),
+            parts: BTreeMap::new(),
             commands: (0..sources).map(|_| vec![]).collect(),
             released: BTreeSet::new(),
             timer_at: None,
@@ -239,7 +242,7 @@ impl Engine {
                 is_quiet = false;
             }
             // Records that are not handed out may have something done for them.
-            if is_quiet && !state.work.has_action() {
+            if is_quiet && !state.work.has_action() && !state.give_back_done(now_ms) {
                 break;
             }
         }

@@ -15,7 +15,7 @@ use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
 use tokio::sync::mpsc;
 
 use super::{
-    Engine, Held,
+    Engine, Held, back,
     refused::{Beside, is_final},
 };
 use crate::{
@@ -133,6 +133,7 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
         (Publish::Emitted, true) => &metrics.published,
         (Publish::Emitted, false) => &metrics.publish_failed,
         (Publish::Tier { .. } | Publish::Held { .. }, true) => &metrics.retry_topics,
+        (Publish::Return { .. }, true) => &metrics.returned,
         (
             Publish::DeadLetter {
                 why: DeadWhy::Poison, ..
@@ -147,7 +148,7 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
             true,
         ) => &metrics.dead_crashes,
         (Publish::DeadLetter { .. }, true) => &metrics.dead_retries,
-        (Publish::Tier { .. } | Publish::Held { .. } | Publish::DeadLetter { .. }, false) => &metrics.dead_failed,
+        (_, false) => &metrics.dead_failed,
     };
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -235,6 +236,7 @@ async fn write_letter(
             retry_topic(&letter.origin.topic, millis(delay))
         }
         Publish::Held { .. } => held_topic(&letter.origin.topic),
+        Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
@@ -260,7 +262,10 @@ async fn send_letter(
     let source = &order.source;
     let schemes = engine.routes.get(order.scope.handler);
     let schemes = schemes.map_or(&[][..], |route| &route.policy.dead_letters.schemes);
-    let written = letters::write(letter, schemes, source.headers());
+    let written = match order.what {
+        Publish::Return { .. } => back::headers(letter, schemes, source),
+        _ => letters::write(letter, schemes, source.headers()),
+    };
     let headers = headers(&written);
     let record = ProducerRecord {
         topic,
@@ -308,11 +313,22 @@ fn unhandled(what: Publish, policy: &Policy) -> String {
 
 fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
     let source = &order.source;
-    let before = if order.scope.is_ours {
-        letters::read(source.headers())
-    } else {
-        None
-    };
+    let before = order.scope.story(source.as_ref());
+    if let Publish::Return {
+        attempts,
+        first_failed_ms,
+        returns,
+    } = order.what
+    {
+        return Letter {
+            attempts,
+            first_failed_at_ms: first_failed_ms,
+            group: Some(engine.group.to_string()),
+            due_at_ms: None,
+            returns,
+            ..before.unwrap_or_else(|| back::untold(source))
+        };
+    }
     let origin = before.map_or_else(
         || Origin {
             topic: source.topic().to_owned(),
@@ -339,7 +355,7 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
             first_failed_ms,
             ..
         } => (attempts, Some(first_failed_ms), None),
-        Publish::Emitted => (0, None, None),
+        Publish::Return { .. } | Publish::Emitted => (0, None, None),
     };
     let is_crash = matches!(
         order.what,
@@ -367,5 +383,6 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         group: Some(engine.group.to_string()),
         instance: Some(engine.instance.to_string()),
         due_at_ms,
+        returns: 0,
     }
 }

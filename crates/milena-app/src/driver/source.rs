@@ -66,10 +66,7 @@ pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Con
         match engine.poll(source, waiting, &mut consumer).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
             Err(PollError::Wakeup) => {}
-            Err(error) if passes(&error) => {
-                tracing::warn!(%error, "a consumer could not read; it tries again");
-                tokio::time::sleep(PAUSE).await;
-            }
+            Err(error) if passes(&error) => pause_after(&error).await,
             Err(error) => {
                 tracing::error!(%error, "a consumer cannot go on");
                 engine.fail(AppError::from(&error));
@@ -104,8 +101,14 @@ impl Engine {
     }
 }
 
+/// After an error that passes.
+pub(super) async fn pause_after(error: &PollError) {
+    tracing::warn!(%error, "a consumer could not read; it tries again");
+    tokio::time::sleep(PAUSE).await;
+}
+
 /// Whether the consumer gets over it by itself.
-fn passes(error: &PollError) -> bool {
+pub(super) fn passes(error: &PollError) -> bool {
     match error {
         PollError::Group(GroupError::Coordinator(_)) | PollError::Wakeup => true,
         PollError::Group(GroupError::Member(error)) => match error {

@@ -25,11 +25,11 @@ use tokio::{
 };
 
 use super::{
-    Engine, LaneLink, Setup, Shared, SourceLink, State,
-    bounded::{self, Stretches},
+    Engine, LaneLink, Setup, Shared, SourceLink, State, bounded,
     held::{self, HeldTopics, held_group},
     keeps_key_order, publisher,
     source::{self, Listener, Reads},
+    stretches::{self, MARK_CHARS_MAX, Stretches},
     timer, transactions,
 };
 use crate::{
@@ -59,6 +59,8 @@ pub(crate) struct EngineParts {
     pub(crate) setup: Arc<Setup>,
     /// Breakers that other engines have too.
     pub(crate) shared: Option<Arc<Shared>>,
+    /// So many characters of a commit's metadata are not the machine's.
+    pub(crate) metadata_reserved: usize,
 }
 
 /// An engine and its tasks.
@@ -109,7 +111,7 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
 
 /// Starts an engine that reads a stretch and ends; also from where to where.
 pub(crate) async fn replay(
-    parts: EngineParts,
+    mut parts: EngineParts,
     topics: &BTreeSet<String>,
     replay: &Replay,
 ) -> Result<(Started, Stretches), StartError> {
@@ -117,7 +119,8 @@ pub(crate) async fn replay(
     let group = format!("{}.{}", parts.settings.group, replay.name);
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
-    let stretches = bounded::stretches(&mut consumer, topics, replay).await?;
+    let stretches = stretches::find(&mut consumer, &group, topics, replay).await?;
+    parts.metadata_reserved = MARK_CHARS_MAX;
     let mut started = start_engine(&parts, producer, vec![SourceLink::default()])?;
     bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
     let running = bounded::run(Arc::clone(&started.engine), consumer);
@@ -322,17 +325,23 @@ fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, Sta
         bulkheads: names.bulkheads.iter().map(permits).collect(),
         limits: limits(parts.limits.in_flight, parts.limits.buffer),
         partition_percent: parts.limits.partition_percent,
-        commit: CommitConfig {
-            interval_ms: millis(parts.limits.commit_interval),
-            every_records: parts.limits.commit_every,
-            ..CommitConfig::default()
-        },
+        commit: commit_config(parts),
         drain_ms: millis(parts.limits.drain),
         final_commit_ms: millis(parts.limits.final_commit),
         stall_ms: millis(parts.limits.stalled_after),
         when_stalled: parts.limits.when_stalled,
         crash_limit: parts.limits.crash_limit,
     })
+}
+
+fn commit_config(parts: &EngineParts) -> CommitConfig {
+    let default = CommitConfig::default();
+    CommitConfig {
+        interval_ms: millis(parts.limits.commit_interval),
+        every_records: parts.limits.commit_every,
+        metadata_chars: default.metadata_chars - parts.metadata_reserved,
+        ..default
+    }
 }
 
 fn handler_config(parts: &EngineParts, names: &mut Names, route: &Route) -> Result<HandlerConfig, StartError> {

@@ -1,6 +1,6 @@
 //! The handlers of a file, with their policies.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use super::keys::{Keys, Limit, Size};
 use crate::{
@@ -21,6 +21,8 @@ pub struct HandlerFile {
     pub command: Option<Vec<String>>,
     /// For `milena run`: the address of a service that gets a request for each record.
     pub http: Option<String>,
+    /// A file with certificates of authorities besides those that the system knows, for an address that is https.
+    pub http_ca: Option<PathBuf>,
 }
 
 impl HandlerFile {
@@ -31,6 +33,7 @@ impl HandlerFile {
             policy: policy(keys),
             command: keys.get("command"),
             http: keys.get("http"),
+            http_ca: keys.get("http_ca").map(|path: String| path.into()),
         };
         keys.finish();
         file
@@ -148,6 +151,14 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     let keeps = keys.get("keep_key_order").unwrap_or(false);
     if keeps {
         retry.ordering = RetryOrdering::FenceKey;
+    }
+    let returns = keys.get_as(
+        "return_to_origin",
+        "true, or false, and not with keep_key_order",
+        |value| value.as_bool().filter(|returns| !(*returns && keeps)),
+    );
+    if returns == Some(true) {
+        retry.ordering = RetryOrdering::Return;
     }
     keys.finish();
 }

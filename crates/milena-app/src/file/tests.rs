@@ -167,3 +167,21 @@ fn all_that_is_wrong_is_told_at_once_and_where() {
     let syntax = AppFile::parse("group = ").unwrap_err();
     assert!(matches!(syntax.0.as_slice(), [FileError::Syntax(_)]));
 }
+
+#[test]
+fn records_go_back_or_stay_in_order_but_not_both() {
+    let retry = |keys: &str| {
+        let text = format!("group = \"g\"\n[[handlers]]\ntopic = \"t\"\nretry = {{ topics = [\"1m\"], {keys} }}");
+        AppFile::parse(&text)
+    };
+    let file = retry("return_to_origin = true").unwrap();
+    let minute = Duration::from_secs(60);
+    let expected = Policy::default().then_topics([minute]).return_to_origin();
+    assert_eq!(file.handlers[0].policy, expected);
+    let both = retry("return_to_origin = true, keep_key_order = true").unwrap_err();
+    let text = both.to_string();
+    assert!(
+        text.contains("handlers[0].retry.return_to_origin cannot be true"),
+        "{text}"
+    );
+}

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use milena_client::consumer::ConsumerRecord;
+use milena_client::consumer::{ConsumerRecord, RecordRef};
 
 use super::trace::TraceContext;
 use crate::{
-    letters::{Origin, read},
+    letters::{Believed, EVENT_IDS, Letter, Origin, believed},
     times::ReadMark,
 };
 
@@ -57,8 +57,15 @@ pub(crate) struct TopicScope {
     pub(crate) states: States,
     /// What the braces of a pattern stand for in the name of this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
-    /// Whether the topic is one of ours, so that its headers say where its records come from.
-    pub(crate) is_ours: bool,
+    /// Whether headers of its records say where they come from.
+    pub(crate) believed: Believed,
+}
+
+impl TopicScope {
+    /// What the headers of a record tell, if they are believed.
+    pub(crate) fn story(&self, record: RecordRef<'_>) -> Option<Letter> {
+        believed(self.believed, &self.group, record)
+    }
 }
 
 /// The scope of a handful of records. A handful has a count of references of its own: threads that count the same one would
@@ -106,14 +113,10 @@ impl Cx {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Where the record was when it came for the first time: of one from a retry topic, its place in the topic where it
-    /// was published.
+    /// Where the record was when it came for the first time: of one from a retry topic, or that came back from there, its
+    /// place in the topic where it was published.
     pub fn origin(&self) -> Origin {
-        let written = if self.scope.is_ours {
-            read(self.record.headers())
-        } else {
-            None
-        };
+        let written = self.scope.story(self.record.as_ref());
         written.map_or_else(
             || Origin {
                 topic: self.record.topic().to_owned(),
@@ -160,9 +163,6 @@ impl Cx {
             .ok_or_else(|| MissingState { name: type_name::<S>() })
     }
 }
-
-/// The headers that producers name their events with, the best known first; `id` is that of Debezium's outbox.
-const EVENT_IDS: [&str; 3] = ["event_id", "ce_id", "id"];
 
 impl fmt::Debug for Cx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

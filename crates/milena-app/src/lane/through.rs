@@ -182,6 +182,7 @@ mod tests {
     use crate::{
         handler::{States, TopicScope, Value},
         lane::{Lane, LaneOrder, run_each},
+        letters::Believed,
         route::CallLimits,
         testing::records_with_values,
     };
@@ -227,7 +228,7 @@ mod tests {
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
-            is_ours: false,
+            believed: Believed::Nobody,
         };
         let job = Job {
             record: RUN,

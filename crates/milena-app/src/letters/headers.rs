@@ -49,6 +49,11 @@ pub(crate) const DUE_AT: &str = "milena.due_at";
 /// When it failed for the first time, in milliseconds since 1970.
 pub(crate) const FIRST_FAILED_AT: &str = "milena.first_failed_at";
 
+/// How often a record was sent back from a retry topic to its own, by whatever group.
+pub(crate) const RETURNS: &str = "milena.returns";
+/// The headers that producers name their events with, the best known first; `id` is that of Debezium's outbox.
+pub(crate) const EVENT_IDS: [&str; 3] = ["event_id", "ce_id", "id"];
+
 /// Whether a number is text, or the bytes that Java's serializers make of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbers {
@@ -162,7 +167,7 @@ impl Names {
 
 /// Whether a header of this name is part of a story in any of these schemes, and so is replaced by the next one.
 pub(crate) fn is_ours(name: &[u8], schemes: &[Scheme]) -> bool {
-    let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT];
+    let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT, RETURNS];
     let mut schemes = schemes.iter().flat_map(|scheme| names(*scheme).all());
     of_retries.into_iter().any(|ours| ours.as_bytes() == name)
         || schemes.any(|ours| !ours.is_empty() && ours.as_bytes() == name)

@@ -10,8 +10,9 @@ mod write;
 
 pub use date::{parse_rfc3339, rfc3339};
 pub use headers::Scheme;
-pub(crate) use headers::{DUE_AT, FIRST_FAILED_AT, RETRY_COUNT};
+pub(crate) use headers::{DUE_AT, EVENT_IDS, FIRST_FAILED_AT, RETRY_COUNT, RETURNS};
 pub use read::read;
+pub(crate) use read::{Believed, believed, returns};
 pub(crate) use write::write;
 
 /// Where a record was when it came for the first time.
@@ -42,6 +43,8 @@ pub struct Letter {
     pub instance: Option<String>,
     /// When it is to be tried again, for a record in a retry topic.
     pub due_at_ms: Option<i64>,
+    /// How often it was sent back to its own topic.
+    pub returns: u8,
 }
 
 /// What went wrong.

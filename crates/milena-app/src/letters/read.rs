@@ -1,9 +1,9 @@
 //! From headers to what they tell.
 
-use milena_client::consumer::Headers;
+use milena_client::consumer::{Headers, RecordRef};
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Failure, Letter, Origin, RETRY_COUNT, Scheme, date,
+    DUE_AT, FIRST_FAILED_AT, Failure, Letter, Origin, RETRY_COUNT, RETURNS, Scheme, date,
     headers::{Names, Numbers, names},
 };
 
@@ -14,6 +14,44 @@ pub fn read(headers: Headers<'_>) -> Option<Letter> {
     let headers: Vec<(&[u8], &[u8])> = headers.filter_map(|header| Some((header.key, header.value?))).collect();
     let found = Found { headers: &headers };
     Scheme::ALL.into_iter().find_map(|scheme| found.letter(names(scheme)))
+}
+
+/// Whose headers about retries are believed on a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Believed {
+    Nobody,
+    /// Ours: nobody else writes to the topic.
+    All,
+    /// Those of records that our group has sent back to it.
+    Returned,
+}
+
+/// The story of a record that this group reads, as far as it is believed.
+pub(crate) fn believed(believed: Believed, group: &str, record: RecordRef<'_>) -> Option<Letter> {
+    match believed {
+        Believed::Nobody => None,
+        Believed::All => read(record.headers()),
+        Believed::Returned if returns(record.headers()) == 0 => None,
+        // Whoever writes such headers can at most claim that his record is an earlier one of its partition.
+        Believed::Returned => read(record.headers()).filter(|letter| {
+            let origin = &letter.origin;
+            letter.group.as_deref() == Some(group)
+                && (origin.topic.as_str(), origin.partition) == (record.topic(), record.partition())
+                && (0..record.offset()).contains(&origin.offset)
+        }),
+    }
+}
+
+/// How often a record was sent back to its own topic, by whatever group.
+pub(crate) fn returns(headers: Headers<'_>) -> u8 {
+    let claimed = headers.filter(|header| header.key == RETURNS.as_bytes()).last();
+    let text = claimed.and_then(|header| std::str::from_utf8(header.value?).ok());
+    text.and_then(|text| text.trim().parse().ok()).map_or(0, few)
+}
+
+/// More than can be true is the most.
+fn few(claimed: i64) -> u8 {
+    u8::try_from(claimed.max(0)).unwrap_or(u8::MAX)
 }
 
 struct Found<'a> {
@@ -45,6 +83,7 @@ impl<'a> Found<'a> {
             group: self.text(names.group),
             instance: self.text(names.instance),
             due_at_ms: self.number(DUE_AT, Numbers::Text),
+            returns: self.number(RETURNS, Numbers::Text).map_or(0, few),
         })
     }
 

@@ -21,6 +21,7 @@ fn letter() -> Letter {
         group: Some("billing".to_owned()),
         instance: Some("billing-1".to_owned()),
         due_at_ms: Some(1_782_892_960_000),
+        returns: 2,
     }
 }
 

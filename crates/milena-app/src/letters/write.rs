@@ -4,7 +4,7 @@ use bytes::Bytes;
 use milena_client::consumer::Headers;
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Letter, REASON_BYTES_MAX, RETRY_COUNT, STACK_BYTES_MAX, Scheme, cut, date,
+    DUE_AT, FIRST_FAILED_AT, Letter, REASON_BYTES_MAX, RETRY_COUNT, RETURNS, STACK_BYTES_MAX, Scheme, cut, date,
     headers::{Numbers, is_ours, names},
 };
 
@@ -31,6 +31,9 @@ pub(crate) fn write(letter: &Letter, schemes: &[Scheme], headers: Headers<'_>) -
     }
     if let Some(first_failed_at_ms) = letter.first_failed_at_ms {
         put(&mut written, FIRST_FAILED_AT, first_failed_at_ms.to_string());
+    }
+    if letter.returns > 0 {
+        put(&mut written, RETURNS, letter.returns.to_string());
     }
     written
 }

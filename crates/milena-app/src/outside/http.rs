@@ -1,16 +1,16 @@
 //! A service that gets a request for each record.
 
 use std::{
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::TcpStream,
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-use super::message::{Answer, Request};
+use super::{
+    connection::{Connection, Way, explain},
+    message::{Answer, Request},
+};
 use crate::handler::{Cx, Done, Fault};
 
 /// Connections that wait for the next request; more are closed.
@@ -23,8 +23,18 @@ const HEAD_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpHandlerError {
-    #[error("{address:?} is not an address such as http://127.0.0.1:8080/orders; https needs a proxy")]
+    #[error("{address:?} is not an address such as http://127.0.0.1:8080/orders or https://orders.example")]
     Address { address: String },
+    #[error("{address:?} is https, and this build has no TLS: build it with the feature tls")]
+    NoTls { address: String },
+    #[error("the certificates of {path} can be of no use for {address:?}, which is not https")]
+    NotTls { address: String, path: PathBuf },
+    #[error("{path} has no certificates: {problem}")]
+    Authority { path: PathBuf, problem: String },
+    #[error("no authorities are known that certificates could be signed by: install ca-certificates, or set http_ca")]
+    NoAuthorities,
+    #[error("TLS with {host} fails: {problem}")]
+    Tls { host: String, problem: String },
     #[error("{host} cannot be reached: {error}")]
     Io { host: String, error: std::io::Error },
     #[error("{host} does not speak HTTP/1.1: {line:?}")]
@@ -41,23 +51,41 @@ pub enum HttpHandlerError {
 pub struct HttpHandler {
     host: String,
     path: String,
-    idle: Mutex<Vec<BufReader<TcpStream>>>,
+    way: Way,
+    idle: Mutex<Vec<Connection>>,
 }
 
 impl HttpHandler {
+    /// A service whose certificate, if its address is https, is signed by an authority that the system knows.
     pub fn new(address: &str) -> Result<Self, HttpHandlerError> {
-        let bad = || HttpHandlerError::Address {
-            address: address.to_owned(),
-        };
-        let rest = address.strip_prefix("http://").ok_or_else(bad)?;
+        Self::with_authority(address, None)
+    }
+
+    /// The same with more authorities, from a file with their certificates as PEM.
+    pub fn with_authority(address: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
+        let owned = || address.to_owned();
+        let plain = address.strip_prefix("http://").map(|rest| (rest, 80));
+        let secured = || address.strip_prefix("https://").map(|rest| (rest, 443));
+        let found = plain.or_else(secured);
+        let (rest, port) = found.ok_or_else(|| HttpHandlerError::Address { address: owned() })?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         if host.is_empty() || host.contains('@') || rest.contains(char::is_whitespace) {
-            return Err(bad());
+            return Err(HttpHandlerError::Address { address: owned() });
         }
-        let port = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let named = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let name = named.map_or(host, |(name, _)| name);
+        let way = match (plain.is_some(), authority) {
+            (true, None) => Way::Plain,
+            (true, Some(path)) => {
+                let path = path.to_owned();
+                return Err(HttpHandlerError::NotTls { address: owned(), path });
+            }
+            (false, authority) => Way::secured(address, name.trim_matches(['[', ']']), authority)?,
+        };
         Ok(Self {
-            host: port.map_or_else(|| format!("{host}:80"), |_| host.to_owned()),
+            host: named.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned()),
             path: format!("/{path}"),
+            way,
             idle: Mutex::default(),
         })
     }
@@ -99,16 +127,19 @@ impl HttpHandler {
         }
     }
 
-    fn idle(&self) -> Option<BufReader<TcpStream>> {
+    fn idle(&self) -> Option<Connection> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    async fn connect(&self) -> Result<BufReader<TcpStream>, HttpHandlerError> {
-        let connected = tokio::time::timeout(Duration::from_secs(5), TcpStream::connect(&self.host)).await;
-        let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        let stream = connected.map_err(|error| self.io(error))?;
-        stream.set_nodelay(true).map_err(|error| self.io(error))?;
-        Ok(BufReader::new(stream))
+    async fn connect(&self) -> Result<Connection, HttpHandlerError> {
+        let connected = self.way.connect(&self.host).await;
+        connected.map_err(|error| match explain(&error) {
+            Some(problem) => HttpHandlerError::Tls {
+                host: self.host.clone(),
+                problem,
+            },
+            None => self.io(error),
+        })
     }
 
     fn io(&self, error: std::io::Error) -> HttpHandlerError {
@@ -118,11 +149,7 @@ impl HttpHandler {
         }
     }
 
-    async fn exchange(
-        &self,
-        mut connection: BufReader<TcpStream>,
-        body: &[u8],
-    ) -> Result<(u16, Vec<u8>), HttpHandlerError> {
+    async fn exchange(&self, mut connection: Connection, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             self.path,
@@ -132,6 +159,7 @@ impl HttpHandler {
         let mut request = head.into_bytes();
         request.extend_from_slice(body);
         connection.write_all(&request).await.map_err(|error| self.io(error))?;
+        connection.flush().await.map_err(|error| self.io(error))?;
         let head = self.head(&mut connection).await?;
         let mut text = vec![];
         match head.length {
@@ -156,7 +184,7 @@ impl HttpHandler {
         Ok((head.status, text))
     }
 
-    async fn line(&self, connection: &mut BufReader<TcpStream>) -> Result<String, HttpHandlerError> {
+    async fn line(&self, connection: &mut Connection) -> Result<String, HttpHandlerError> {
         let mut line = String::new();
         let read = connection.take(HEAD_BYTES_MAX).read_line(&mut line).await;
         match read {
@@ -166,7 +194,7 @@ impl HttpHandler {
         }
     }
 
-    async fn head(&self, connection: &mut BufReader<TcpStream>) -> Result<Head, HttpHandlerError> {
+    async fn head(&self, connection: &mut Connection) -> Result<Head, HttpHandlerError> {
         let first = self.line(connection).await?;
         let status = first
             .strip_prefix("HTTP/1.")
@@ -202,7 +230,7 @@ impl HttpHandler {
         }
     }
 
-    async fn chunks(&self, connection: &mut BufReader<TcpStream>, text: &mut Vec<u8>) -> Result<(), HttpHandlerError> {
+    async fn chunks(&self, connection: &mut Connection, text: &mut Vec<u8>) -> Result<(), HttpHandlerError> {
         loop {
             let line = self.line(connection).await?;
             let size = line.split(';').next().unwrap_or_default();
@@ -234,4 +262,15 @@ enum Length {
     Known(usize),
     Chunked,
     UntilClosed,
+}
+
+#[cfg(all(test, not(feature = "tls")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_tls_says_so() {
+        let refused = HttpHandler::new("https://orders.example/");
+        assert!(matches!(refused, Err(HttpHandlerError::NoTls { .. })), "{refused:?}");
+    }
 }

@@ -17,9 +17,12 @@
 //! Bytes that are no text are `{"base64": …}` in both directions. The intent of an error is `retry` unless it says
 //! `poison`, `dependency` or `fatal`.
 
+mod connection;
 mod http;
 mod message;
 mod program;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::sync::Arc;
 
@@ -58,7 +61,8 @@ pub fn app(file: &AppFile) -> Result<App, OutsideError> {
                 )
             }
             (None, Some(address)) => {
-                let service = HttpHandler::new(address).map_err(|error| failed(error.into()))?;
+                let service = HttpHandler::with_authority(address, handler.http_ca.as_deref());
+                let service = service.map_err(|error| failed(error.into()))?;
                 let service = Arc::new(service);
                 app.on(
                     &handler.topic,

@@ -192,6 +192,22 @@ impl Policy {
         self
     }
 
+    /// Sends what has waited for one of the delays of [`then_topics`](Self::then_topics) back to its own topic, behind all
+    /// that is there: by default the handler gets it from the retry topic, and nobody else sees it. **Every group that reads
+    /// the topic sees the record again**, each time; that is what this is for, and a warning says so at the start.
+    ///
+    /// It comes back to the same partition with its key, value, timestamp and headers, and with headers that tell its
+    /// story; if it has none that names the event, `event_id` is added with the place where it was published, so that
+    /// [`Cx::event_id`](crate::handler::Cx::event_id) stays the same for all. Attempts go on counting, and what fails
+    /// again goes to the next delay. Headers on that topic can be written by anybody: those of this group are believed if
+    /// they name a record before it in the same partition, and how often a record was sent back is believed from all, so
+    /// that groups which all fail with it do not send it back for each other for ever. Batches are then looked at record
+    /// by record.
+    pub fn return_to_origin(mut self) -> Self {
+        self.retry.ordering = RetryOrdering::Return;
+        self
+    }
+
     /// Dead letters for what fails for good: `<topic>.dlq`, which is the default. If they cannot be written the partition
     /// stops until they can.
     pub fn dead_letters(mut self, dead_letters: DeadLetters) -> Self {

@@ -7,9 +7,13 @@ mod delivery;
 mod ends;
 mod failures;
 mod handlers;
+#[cfg(feature = "tls")]
+mod https;
 mod key_order;
 mod outside;
 mod reading_again;
+mod replays;
+mod returns;
 mod rig;
 mod shared;
 mod times;

@@ -217,6 +217,8 @@ pub enum RetryOrdering {
     Overtake,
     /// Later records of the key wait behind it, in one topic for all delays: see [`fence`](super::fence).
     FenceKey,
+    /// Later records of the key overtake it. When its time in a retry topic is over it goes back to its own topic.
+    Return,
 }
 
 impl RetryPolicy {
@@ -342,6 +344,8 @@ pub enum ConfigError {
     AtMostOnceRetries { handler: usize, what: &'static str },
     #[error("handler {handler}: its breaker makes dead letters while it is open, but the policy has none")]
     NoDeadLetters { handler: usize },
+    #[error("handler {handler}: records are to go back to their topic after a delay, but no delays are given")]
+    NothingReturns { handler: usize },
     #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
     NoKeyOrder { handler: usize, why: &'static str },
 }
@@ -449,6 +453,9 @@ impl WorkConfig {
         };
         if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
             return Err(ConfigError::NoDeadLetters { handler: index });
+        }
+        if retry.ordering == RetryOrdering::Return && retry.tiers.is_empty() {
+            return Err(ConfigError::NothingReturns { handler: index });
         }
         if retry.ordering != RetryOrdering::FenceKey {
             return Ok(());

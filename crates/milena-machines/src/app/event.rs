@@ -46,7 +46,7 @@ pub struct Arrival<T> {
     pub leader_epoch: Option<i32>,
     /// How much memory it holds.
     pub bytes: u32,
-    /// What a record of a retry topic says about itself.
+    /// What a record of a retry topic says about itself, or one that has come back from there.
     pub retry: Option<RetryInfo>,
     pub payload: T,
 }
@@ -58,6 +58,8 @@ pub struct RetryInfo {
     pub attempts: u32,
     pub due_ms: Option<i64>,
     pub first_failed_ms: Option<i64>,
+    /// How often it was sent back to its own topic.
+    pub returns: u8,
 }
 
 /// What became of a record that arrived.
@@ -143,6 +145,13 @@ pub enum Publish {
         due_ms: i64,
         attempts: u32,
         first_failed_ms: i64,
+    },
+    /// The record itself, from a retry topic back to its own.
+    Return {
+        attempts: u32,
+        first_failed_ms: Option<i64>,
+        /// How often it was sent back, with this time.
+        returns: u8,
     },
     /// The record itself, to the held topic, in the partition that has the number of its own.
     Held {

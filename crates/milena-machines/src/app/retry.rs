@@ -8,7 +8,7 @@ use crate::Random;
 pub struct Tried {
     /// In the topic that it is in.
     pub in_place: u32,
-    /// The retry topic that it is in.
+    /// The retry topic that it is in, or has come back from.
     pub tier: Option<u8>,
     /// In the held topic: how many of the delays it has waited for.
     pub rounds: Option<u8>,

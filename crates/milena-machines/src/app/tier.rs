@@ -60,6 +60,7 @@ mod tests {
             attempts: u32::MAX,
             due_ms: None,
             first_failed_ms: Some(i64::MAX),
+            returns: u8::MAX,
         };
         assert_eq!(history(1_000, Some(info)), (ATTEMPTS_MAX, Some(1_000)));
         assert_eq!(history(1_000, None), (0, None));

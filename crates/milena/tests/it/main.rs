@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
+#![allow(clippy::duplicate_mod, reason = "each example that needs the fleet brings it along")]
 
 mod apps;
 #[path = "../../examples/back_fill.rs"]
@@ -24,6 +25,10 @@ mod examples;
 #[path = "../../examples/four_groups.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod four_groups;
+mod groups;
+#[path = "../../examples/hot_tenant.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod hot_tenant;
 #[path = "../../examples/invoices.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod invoices;
@@ -43,9 +48,21 @@ mod patterns;
 #[path = "../../examples/poison.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod poison;
+#[path = "../../examples/range_or_round_robin.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod range_or_round_robin;
 #[path = "../../examples/readings.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod readings;
+#[path = "../../examples/rolling_restart.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod rolling_restart;
+#[path = "../../examples/stale_commit.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod stale_commit;
+#[path = "../../examples/static_ids.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod static_ids;
 #[path = "../../examples/tenants.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod tenants;

@@ -51,7 +51,8 @@ pub struct Story {
     /// And in this one, as far as that counts.
     pub in_place: u32,
     pub first_failed_ms: Option<i64>,
-    /// In the held topic: how many of the delays it has waited for, and what it must not be tried before.
+    /// How many of the delays it has waited for: in the held topic, or before it came back to its own. In the held topic
+    /// also what it must not be tried before.
     pub rounds: u8,
     pub due_ms: i64,
     /// The number of its last call.

@@ -69,6 +69,9 @@ impl<T: Keyed> Work<T> {
             let due_ms = due_ms.map(|_| tier::due_ms(now_ms, first_ms.unwrap_or(0), retry));
             self.accept_held(record.index, tier::history(now_ms, retry), due_ms);
         }
+        if role == Role::Main && retry.is_some() {
+            self.accept_returned(now_ms, record.index, retry);
+        }
         let is_tier = matches!(role, Role::Tier { .. });
         if whole {
             self.lanes.enqueue_whole(now_ms, record.index);

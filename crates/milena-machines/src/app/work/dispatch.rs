@@ -104,6 +104,7 @@ impl<T: Keyed> Work<T> {
     fn divert(&mut self, now_ms: i64, index: u32) -> bool {
         // What must stay in order does so too when it is turned away.
         self.is_fencing && self.fence_off(now_ms, index)
+            || self.is_returning && self.send_back(now_ms, index)
             || self.turns_away && self.turn_away(now_ms, index)
             || self.condemns && self.condemn(now_ms, index)
     }

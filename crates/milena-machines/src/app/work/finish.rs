@@ -195,6 +195,7 @@ impl<T: Keyed> Work<T> {
             in_place: entry.story.in_place,
             tier: match role {
                 Some(Role::Tier { index, .. }) => Some(index),
+                Some(Role::Main) => entry.story.rounds.checked_sub(1),
                 _ => None,
             },
             rounds: (role == Some(Role::Held)).then_some(entry.story.rounds),

@@ -36,7 +36,7 @@ impl Handler {
                 && config.rate.is_none()
                 && config.breakers.is_empty()
                 && config.flood.is_none()
-                && config.retry.ordering != RetryOrdering::FenceKey,
+                && config.retry.ordering == RetryOrdering::Overtake,
             run_waits_ms: config.batch.map_or(RUN_WAITS_MS, |batch| batch.linger_ms),
             partitions: 0,
             partition_limits: config.limits,

@@ -5,6 +5,7 @@
 
 mod arrive;
 mod assign;
+mod back;
 mod barrier;
 mod commit;
 mod dispatch;
@@ -90,6 +91,8 @@ pub struct Work<T> {
     fences: BTreeMap<TopicPartition, Fence>,
     /// Whether any handler needs them.
     is_fencing: bool,
+    /// Whether any handler's records go back to their topics.
+    is_returning: bool,
     /// Whether any breaker makes dead letters while it is open.
     turns_away: bool,
     timers: Timers<Timer>,
@@ -133,6 +136,10 @@ impl<T: Keyed> Work<T> {
                 .handlers
                 .iter()
                 .any(|handler| handler.retry.ordering == RetryOrdering::FenceKey),
+            is_returning: config
+                .handlers
+                .iter()
+                .any(|handler| handler.retry.ordering == RetryOrdering::Return),
             turns_away: config
                 .breakers
                 .iter()

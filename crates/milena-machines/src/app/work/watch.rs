@@ -25,6 +25,8 @@ pub struct Totals {
     /// Tried again in their place.
     pub retries: u64,
     pub to_tiers: u64,
+    /// Sent back from a retry topic to their own.
+    pub returned: u64,
     /// Written to the held topic.
     pub held: u64,
     pub dead_letters: u64,

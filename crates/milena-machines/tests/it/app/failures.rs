@@ -1,6 +1,6 @@
 use milena_machines::app::{
     Action, CommitResult, DeadWhy, Exhausted, Failure, FloodConfig, HandlerConfig, Order, Outcome, PauseReason,
-    Publish, PublishResult, RetryInfo, RetryPolicy, Role, StallWhy, StopWhy,
+    Publish, PublishResult, RetryInfo, RetryOrdering, RetryPolicy, Role, StallWhy, StopWhy,
 };
 
 use super::rig::{Rig, config, handler};
@@ -171,6 +171,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
         attempts: 2,
         due_ms: Some(1_200_000),
         first_failed_ms: Some(1_000_000),
+        returns: 0,
     };
     rig.read_retry(tier, 0, "a", Some(info));
     assert_eq!(rig.said(), [Action::Pause(tier)]);
@@ -288,4 +289,68 @@ fn a_flood_of_dead_letters_stops_the_partition() {
     assert!(rig.work.pauses(partition).unwrap().contains(PauseReason::Stopped));
     rig.work.restart_partition(rig.now, partition);
     assert_eq!(rig.offsets(), [2]);
+}
+
+#[test]
+fn what_goes_back_to_its_own_topic_goes_on_there_with_the_next_delay() {
+    let retry = RetryPolicy {
+        attempts: 3,
+        tiers: vec![30_000, 300_000],
+        ordering: RetryOrdering::Return,
+        exhausted: Exhausted::DeadLetter,
+        ..RetryPolicy::default()
+    };
+    let mut rig = Rig::new(config(HandlerConfig { retry, ..handler() }));
+    let main = rig.assign(0);
+    let delay_ms = 30_000;
+    let tier = rig.assign_at(1, Role::Tier { index: 0, delay_ms }, 0, None);
+    let waiting = RetryInfo {
+        attempts: 3,
+        due_ms: Some(rig.now + delay_ms),
+        first_failed_ms: Some(1_000_000),
+        returns: 0,
+    };
+    rig.read_retry(tier, 0, "a", Some(waiting));
+    rig.said();
+    rig.advance(delay_ms);
+    assert_eq!(rig.offsets(), [], "no handler gets it from here");
+    let said = rig.said();
+    let [Action::Resume(_), Action::Publish { record, what }] = said[..] else {
+        panic!("{said:?}")
+    };
+    let back = Publish::Return {
+        attempts: 3,
+        first_failed_ms: Some(1_000_000),
+        returns: 1,
+    };
+    assert_eq!(what, back);
+    rig.published(record, PublishResult::Acked);
+    let returned = RetryInfo {
+        due_ms: None,
+        returns: 1,
+        ..waiting
+    };
+    rig.read_retry(main, 0, "a", Some(returned));
+    let dispatched = rig.one();
+    assert_eq!(dispatched.attempt, 4);
+    rig.said();
+    rig.finish(dispatched.record, FAILED);
+    assert!(matches!(
+        rig.publish(),
+        Publish::Tier {
+            index: 1,
+            attempts: 4,
+            ..
+        }
+    ));
+    // Whoever claims more than there are has nothing left to try.
+    let claimed = RetryInfo {
+        returns: u8::MAX,
+        ..returned
+    };
+    rig.read_retry(main, 1, "b", Some(claimed));
+    let record = rig.one().record;
+    rig.said();
+    rig.finish(record, FAILED);
+    assert!(matches!(rig.publish(), Publish::DeadLetter { .. }));
 }

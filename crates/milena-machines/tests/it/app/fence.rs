@@ -102,6 +102,7 @@ fn what_is_held_is_not_tried_before_its_time() {
         attempts: 1,
         due_ms: Some(rig.now + 60_000),
         first_failed_ms: None,
+        returns: 0,
     };
     rig.read_retry(held, 0, "a", Some(retry));
     rig.read(held, 1, "a");

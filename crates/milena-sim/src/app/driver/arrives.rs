@@ -16,6 +16,7 @@ pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
             attempts,
             due_ms,
             first_failed_ms,
+            returns: 0,
         }),
         _ => None,
     };
@@ -27,6 +28,23 @@ pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> Publ
     match what {
         Publish::Emitted => {}
         Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
+        Publish::Return {
+            attempts,
+            first_failed_ms,
+            returns,
+        } => {
+            let retry = RetryInfo {
+                attempts,
+                due_ms: None,
+                first_failed_ms,
+                returns,
+            };
+            let record = Record {
+                retry: Some(retry),
+                ..run.data
+            };
+            world.cluster.append(run.data.origin, record);
+        }
         Publish::Held { .. } => {
             let partition = world.plan.partitions + run.data.origin;
             let offset = world.cluster.append(partition, held_record(run, what));
@@ -42,6 +60,7 @@ pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> Publ
                 attempts,
                 due_ms: Some(due_ms),
                 first_failed_ms: Some(first_failed_ms),
+                returns: 0,
             };
             let record = Record {
                 retry: Some(retry),

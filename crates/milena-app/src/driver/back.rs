@@ -1,0 +1,68 @@
+//! Records that go back from a retry topic to their own.
+
+use bytes::Bytes;
+use milena_client::consumer::ConsumerRecord;
+
+use crate::{
+    clock::millis,
+    letters::{self, EVENT_IDS, Failure, Letter, Origin, Scheme},
+    policy::Policy,
+    topics::retry_topic,
+};
+
+/// The topic that a retry topic is named after, after so many delays. It is not taken from headers: a letter must not send
+/// records wherever it likes.
+pub(super) fn own_topic(source: &ConsumerRecord, policy: &Policy, returns: u8) -> String {
+    let delay = policy.retry.topics.get(usize::from(returns).saturating_sub(1));
+    let suffix = retry_topic("", millis(delay.copied().unwrap_or_default()));
+    let topic = source.topic();
+    topic.strip_suffix(&suffix).unwrap_or(topic).to_owned()
+}
+
+/// What is said of a record that is in a retry topic without a story: nobody will believe where it comes from.
+pub(super) fn untold(source: &ConsumerRecord) -> Letter {
+    Letter {
+        origin: Origin {
+            topic: source.topic().to_owned(),
+            partition: source.partition(),
+            offset: -1,
+            timestamp: source.timestamp(),
+        },
+        failure: Failure::default(),
+        attempts: 0,
+        failed_at_ms: None,
+        first_failed_at_ms: None,
+        group: None,
+        instance: None,
+        due_at_ms: None,
+        returns: 0,
+    }
+}
+
+/// Its story is told in our own scheme in any case: the group that it is meant for finds itself there. Others do not
+/// believe any of it, so the event keeps its name in a header that everybody believes.
+pub(super) fn headers(letter: &Letter, schemes: &[Scheme], source: &ConsumerRecord) -> Vec<(Bytes, Option<Bytes>)> {
+    let mut schemes = schemes.to_vec();
+    if !schemes.contains(&Scheme::Milena) {
+        schemes.push(Scheme::Milena);
+    }
+    let mut written = letters::write(letter, &schemes, source.headers());
+    let is_named = written
+        .iter()
+        .any(|(name, value)| is_event_id(name) && value.as_ref().is_some_and(|value| !value.is_empty()));
+    let Origin {
+        topic,
+        partition,
+        offset,
+        ..
+    } = &letter.origin;
+    if let (Some(name), false, 0..) = (EVENT_IDS.first(), is_named, *offset) {
+        let id = format!("{topic}-{partition}-{offset}");
+        written.push((Bytes::from_static(name.as_bytes()), Some(id.into())));
+    }
+    written
+}
+
+fn is_event_id(name: &[u8]) -> bool {
+    EVENT_IDS.iter().any(|known| known.as_bytes() == name)
+}

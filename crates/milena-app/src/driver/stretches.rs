@@ -1,0 +1,228 @@
+//! From where to where a replay reads each partition, and how that outlives the process.
+//!
+//! It is found out once for each partition and committed for the replay's group before anything is read: the offset where
+//! it begins, and in the metadata the one where it ends. Every later commit says the end again, in front of what the
+//! machine has to say. So a replay that is started again ends where it was to end, whatever was written meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use milena_client::consumer::{Consumer, OffsetAndMetadata, OffsetsError, TopicPartition};
+use milena_machines::app::Committed;
+
+use crate::{
+    error::StartError,
+    replay::{Replay, ReplayFrom, ReplayTo, UnfinishedWhy},
+};
+
+/// Of a commit that says where its partition ends. It is persisted, and so stays as it is.
+const MARK: &str = "R1:";
+/// A mark, an offset at its longest, and a space.
+pub(super) const MARK_CHARS_MAX: usize = MARK.len() + 19 + 1;
+
+/// Those of which something is left.
+pub(crate) type Stretches = BTreeMap<TopicPartition, Stretch>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) begin: i64,
+    pub(crate) end: i64,
+    /// What an earlier run has left.
+    pub(super) committed: Option<Committed>,
+    /// Why it cannot be read at all.
+    pub(super) trouble: Option<UnfinishedWhy>,
+}
+
+/// The metadata of a commit: where the partition ends, and what is done above the offset.
+pub(super) fn mark(end: i64, map: &str) -> String {
+    if map.is_empty() {
+        format!("{MARK}{end}")
+    } else {
+        format!("{MARK}{end} {map}")
+    }
+}
+
+/// The two of them. Without a mark it was somebody else who committed, or a tool.
+fn unmark(metadata: &str) -> (Option<i64>, &str) {
+    let marked = metadata.strip_prefix(MARK).and_then(|rest| {
+        let (end, map) = rest.split_once(' ').unwrap_or((rest, ""));
+        Some((end.parse().ok()?, map))
+    });
+    marked.map_or((None, metadata), |(end, map)| (Some(end), map))
+}
+
+/// Finds out from where to where, and lets the group remember it.
+pub(super) async fn find(
+    consumer: &mut Consumer,
+    group: &str,
+    topics: &BTreeSet<String>,
+    replay: &Replay,
+) -> Result<Stretches, StartError> {
+    let mut partitions = vec![];
+    for topic in topics {
+        let found = consumer
+            .partitions_for(topic)
+            .await
+            .map_err(|error| StartError::Replay(error.to_string()))?;
+        partitions.extend(found.into_iter().map(|info| info.partition));
+    }
+    let unknown = |error: OffsetsError| StartError::Replay(error.to_string());
+    let log_ends = consumer.end_offsets(&partitions).await.map_err(unknown)?;
+    let wanted = wanted(consumer, &partitions, &log_ends, replay)
+        .await
+        .map_err(unknown)?;
+    let mut committed = consumer.committed(&partitions).await.map_err(unknown)?;
+    let mut stretches = Stretches::new();
+    let mut new = BTreeMap::new();
+    for (partition, (begin, end)) in wanted {
+        let log_end = log_ends.get(&partition).copied().unwrap_or(0);
+        let (stretch, is_marked) = stretch((begin, end), committed.remove(&partition), log_end);
+        if !is_marked {
+            let map = stretch.committed.as_ref().map_or("", |committed| &committed.metadata);
+            let offset = OffsetAndMetadata {
+                offset: stretch.begin,
+                leader_epoch: None,
+                metadata: mark(stretch.end, map).into(),
+            };
+            new.insert(partition.clone(), offset);
+        }
+        if stretch.begin < stretch.end {
+            stretches.insert(partition, stretch);
+        }
+    }
+    if !new.is_empty() {
+        let remembered = consumer.commit_offsets(new).await;
+        remembered.map_err(|error| StartError::ReplayCommit {
+            group: group.to_owned(),
+            error,
+        })?;
+    }
+    Ok(stretches)
+}
+
+/// What is left of a partition, and whether the group knows its end already.
+fn stretch((begin, end): (i64, i64), committed: Option<OffsetAndMetadata>, log_end: i64) -> (Stretch, bool) {
+    let Some(committed) = committed else {
+        // What is empty now stays so, also when records come.
+        let begin = begin.min(end);
+        let stretch = Stretch {
+            begin,
+            end,
+            committed: None,
+            trouble: None,
+        };
+        return (stretch, false);
+    };
+    let (marked, map) = unmark(&committed.metadata);
+    let end = marked.unwrap_or(end);
+    let stretch = Stretch {
+        begin: committed.offset,
+        end,
+        committed: Some(Committed {
+            offset: committed.offset,
+            metadata: map.to_owned(),
+        }),
+        trouble: (log_end < end).then_some(UnfinishedWhy::Shorter { log_end }),
+    };
+    (stretch, marked.is_some())
+}
+
+/// What the replay wants of each partition, as things are now.
+async fn wanted(
+    consumer: &mut Consumer,
+    partitions: &[TopicPartition],
+    log_ends: &BTreeMap<TopicPartition, i64>,
+    replay: &Replay,
+) -> Result<BTreeMap<TopicPartition, (i64, i64)>, OffsetsError> {
+    let mut ends = log_ends.clone();
+    match &replay.to {
+        ReplayTo::End => {}
+        ReplayTo::Time(ms) => lower(&mut ends, &at_time(consumer, partitions, *ms).await?),
+        ReplayTo::Offsets(offsets) => lower(&mut ends, offsets),
+    }
+    let begins = match &replay.from {
+        ReplayFrom::Beginning => consumer.beginning_offsets(partitions).await?,
+        ReplayFrom::Offsets(offsets) => offsets.clone(),
+        ReplayFrom::Time(ms) => {
+            // Where no record is of that time yet, the stretch is empty.
+            let mut begins = log_ends.clone();
+            begins.extend(at_time(consumer, partitions, *ms).await?);
+            begins
+        }
+    };
+    let both = begins.into_iter().filter_map(|(partition, begin)| {
+        let end = *ends.get(&partition)?;
+        Some((partition, (begin, end)))
+    });
+    Ok(both.collect())
+}
+
+async fn at_time(
+    consumer: &mut Consumer,
+    partitions: &[TopicPartition],
+    ms: i64,
+) -> Result<BTreeMap<TopicPartition, i64>, OffsetsError> {
+    let times = partitions.iter().map(|partition| (partition.clone(), ms));
+    let found = consumer.offsets_for_times(times).await?;
+    Ok(found
+        .into_iter()
+        .map(|(partition, found)| (partition, found.offset))
+        .collect())
+}
+
+/// Never higher: what came since the ends were asked for is not read.
+fn lower(ends: &mut BTreeMap<TopicPartition, i64>, wanted: &BTreeMap<TopicPartition, i64>) {
+    for (partition, end) in ends {
+        *end = wanted.get(partition).map_or(*end, |wanted| (*end).min(*wanted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed(offset: i64, metadata: &str) -> Option<OffsetAndMetadata> {
+        Some(OffsetAndMetadata {
+            offset,
+            leader_epoch: None,
+            metadata: metadata.to_owned().into(),
+        })
+    }
+
+    #[test]
+    fn what_is_marked_is_found_again() {
+        assert_eq!(unmark(&mark(17, "")), (Some(17), ""));
+        assert_eq!(unmark(&mark(i64::MAX, "M1:AAAA")), (Some(i64::MAX), "M1:AAAA"));
+        assert_eq!(mark(i64::MAX, "").len() + 1, MARK_CHARS_MAX);
+        for foreign in ["", "M1:AAAA", "R1:", "R1:x", "R1:1x M1:AAAA", "R2:17"] {
+            assert_eq!(unmark(foreign), (None, foreign));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_first_run_counts() {
+        let (first, is_marked) = stretch((0, 10), None, 10);
+        assert_eq!((first.begin, first.end, is_marked), (0, 10, false));
+        let (second, is_marked) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25);
+        assert_eq!((second.begin, second.end, is_marked), (4, 10, true));
+        assert_eq!(second.committed.unwrap().metadata, "M1:AAAA");
+        assert_eq!(second.trouble, None);
+    }
+
+    #[test]
+    fn an_offset_that_a_tool_has_set_is_where_it_begins_and_the_end_is_found_anew() {
+        let (moved, is_marked) = stretch((0, 25), committed(4, ""), 25);
+        assert_eq!((moved.begin, moved.end, is_marked), (4, 25, false));
+    }
+
+    #[test]
+    fn what_is_empty_is_remembered_as_empty() {
+        let (empty, _) = stretch((30, 25), None, 25);
+        assert_eq!((empty.begin, empty.end), (25, 25));
+    }
+
+    #[test]
+    fn a_topic_that_was_made_anew_has_not_what_is_to_be_read() {
+        let (shorter, _) = stretch((0, 3), committed(4, "R1:10"), 3);
+        assert_eq!(shorter.trouble, Some(UnfinishedWhy::Shorter { log_end: 3 }));
+    }
+}

@@ -1,0 +1,235 @@
+//! Replays whose partitions end each for itself.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use milena_app::{App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedWhy, prelude::*, status::StopWhy};
+use milena_client::consumer::TopicPartition;
+use milena_test::{TestBroker, TestRecord};
+use milena_wire::messages::FetchRequest;
+
+use crate::rig::{app, committed, until, within};
+
+const RECORDS: i64 = 10;
+
+/// What handlers have seen, and what is wrong with some of it.
+#[derive(Default)]
+struct Desk {
+    seen: Mutex<Vec<String>>,
+    fatal: Mutex<BTreeSet<String>>,
+    hanging: Mutex<BTreeSet<String>>,
+}
+
+impl Desk {
+    fn take(&self) -> Vec<String> {
+        let mut seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        seen.sort();
+        seen
+    }
+
+    fn has_seen(&self, value: &str) -> bool {
+        self.seen.lock().unwrap().iter().any(|seen| seen == value)
+    }
+}
+
+async fn handle(Value(value): Value<String>, State(desk): State<Arc<Desk>>) -> Result<(), Fault> {
+    if desk.fatal.lock().unwrap().contains(&value) {
+        return Err(Fault::fatal("the books are closed"));
+    }
+    let hangs = desk.hanging.lock().unwrap().contains(&value);
+    if hangs {
+        desk.seen.lock().unwrap().push(format!("{value} hangs"));
+        std::future::pending::<()>().await;
+    }
+    desk.seen.lock().unwrap().push(value);
+    Ok(())
+}
+
+fn desk_app(broker: &TestBroker, desk: &Arc<Desk>) -> App {
+    let in_order = |policy: Policy| policy.order(Order::Partition).timeout(None);
+    app(broker).state(desk.clone()).on("orders", handle, in_order)
+}
+
+/// Records `p-n` of three partitions, a second apart.
+fn filled() -> TestBroker {
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 3);
+    append(&broker, 0..RECORDS);
+    broker
+}
+
+fn append(broker: &TestBroker, numbers: std::ops::Range<i64>) {
+    for partition in 0..3 {
+        let records = numbers
+            .clone()
+            .map(|number| TestRecord::new(format!("{partition}-{number}")).timestamp(time(number)));
+        broker.produce("orders", partition, records);
+    }
+}
+
+fn time(number: i64) -> i64 {
+    1_700_000_000_000 + number * 1000
+}
+
+fn partition(number: i32) -> TopicPartition {
+    TopicPartition::new("orders", number)
+}
+
+async fn unfinished(replaying: impl Future<Output = Result<ReplayReport, RunError>>) -> ReplayReport {
+    match within("the replay", replaying).await {
+        Err(RunError::Unfinished(unfinished)) => unfinished.report,
+        other => panic!("all partitions should not have come to their end: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_partition_that_cannot_go_on_ends_for_itself_and_goes_on_in_the_next_run() {
+    let broker = filled();
+    let desk = Arc::new(Desk::default());
+    desk.fatal.lock().unwrap().insert("1-4".to_owned());
+    let load = Replay::new("load");
+    let report = unfinished(desk_app(&broker, &desk).replay(load.clone())).await;
+    assert_eq!(report.partitions.len(), 3);
+    let left: Vec<_> = report.unfinished.iter().collect();
+    let (stopped, why) = left[0];
+    assert_eq!(
+        (left.len(), stopped, why.reached, why.end),
+        (1, &partition(1), 4, RECORDS)
+    );
+    assert!(
+        matches!(&why.why, UnfinishedWhy::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
+        "{why:?}"
+    );
+    assert_eq!(desk.take().len(), 24);
+    // What comes since is for the group that runs, also in partitions that had nothing left.
+    append(&broker, RECORDS..RECORDS + 5);
+    desk.fatal.lock().unwrap().clear();
+    let report = within("the replay", desk_app(&broker, &desk).replay(load.clone())).await;
+    let report = report.unwrap();
+    assert_eq!(
+        report.partitions.into_iter().collect::<Vec<_>>(),
+        [(partition(1), (4, RECORDS))]
+    );
+    assert_eq!(desk.take(), ["1-4", "1-5", "1-6", "1-7", "1-8", "1-9"]);
+    let report = within("the replay", desk_app(&broker, &desk).replay(load))
+        .await
+        .unwrap();
+    assert_eq!((report.partitions.len(), desk.take().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_replay_that_was_killed_goes_on_with_what_is_left_up_to_the_same_ends() {
+    let broker = filled();
+    let desk = Arc::new(Desk::default());
+    desk.hanging.lock().unwrap().insert("0-5".to_owned());
+    let load = Replay::new("load");
+    let running = tokio::spawn(desk_app(&broker, &desk).replay(load.clone()));
+    for (partition, offset) in [(0, 5), (1, RECORDS), (2, RECORDS)] {
+        committed(&broker, "billing.load", "orders", partition, offset).await;
+    }
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    assert_eq!(desk.take().len(), 26, "25 that are done, and one that hangs");
+    append(&broker, RECORDS..RECORDS + 5);
+    desk.hanging.lock().unwrap().clear();
+    let report = within("the replay", desk_app(&broker, &desk).replay(load))
+        .await
+        .unwrap();
+    assert_eq!(
+        report.partitions.into_iter().collect::<Vec<_>>(),
+        [(partition(0), (5, RECORDS))]
+    );
+    assert_eq!(desk.take(), ["0-5", "0-6", "0-7", "0-8", "0-9"]);
+}
+
+#[tokio::test]
+async fn what_was_empty_when_a_replay_began_stays_so() {
+    let broker = filled();
+    broker.produce("orders", 1, [TestRecord::new("1-20").timestamp(time(20))]);
+    let desk = Arc::new(Desk::default());
+    desk.fatal.lock().unwrap().insert("1-20".to_owned());
+    let late = Replay::new("late").from(ReplayFrom::Time(time(20)));
+    let report = unfinished(desk_app(&broker, &desk).replay(late.clone())).await;
+    assert_eq!(report.partitions.keys().collect::<Vec<_>>(), [&partition(1)]);
+    desk.fatal.lock().unwrap().clear();
+    // Of the right time, but later than the start.
+    append(&broker, 30..32);
+    within("the replay", desk_app(&broker, &desk).replay(late))
+        .await
+        .unwrap();
+    assert_eq!(desk.take(), ["1-20"]);
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
+    for when_stalled in [WhenStalled::Stop, WhenStalled::End] {
+        let broker = filled();
+        let desk = Arc::new(Desk::default());
+        desk.hanging.lock().unwrap().insert("2-3".to_owned());
+        let clock = Clock::standing();
+        let app = desk_app(&broker, &desk).clock(clock.clone()).drain(Duration::ZERO);
+        let running = tokio::spawn(app.when_stalled(when_stalled).replay(Replay::new("load")));
+        until("the call that hangs", || desk.has_seen("2-3 hangs")).await;
+        for others in 0..2 {
+            committed(&broker, "billing.load", "orders", others, RECORDS).await;
+        }
+        clock.advance(Duration::from_secs(60));
+        let report = unfinished(async { running.await.unwrap() }).await;
+        let left: Vec<_> = report.unfinished.iter().collect();
+        assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(2), 3));
+        let is_stall = |why: &UnfinishedWhy| {
+            matches!(
+                why,
+                UnfinishedWhy::Stopped {
+                    offset: 3,
+                    why: StopWhy::Stalled,
+                    ..
+                }
+            )
+        };
+        assert!(is_stall(&left[0].1.why), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_partition_whose_records_are_damaged_ends_for_itself() {
+    let broker = filled();
+    let desk = Arc::new(Desk::default());
+    let damage = broker.faults().on::<FetchRequest>().answer_with(|_, answer| {
+        let partitions = answer.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+        for partition in partitions.filter(|partition| partition.partition_index == 1) {
+            let mut records = partition.records.take().unwrap_or_default().to_vec();
+            if let Some(last) = records.last_mut() {
+                *last ^= 1;
+            }
+            partition.records = Some(records.into());
+        }
+    });
+    let load = Replay::new("load");
+    let report = unfinished(desk_app(&broker, &desk).replay(load.clone())).await;
+    let left: Vec<_> = report.unfinished.iter().collect();
+    assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(1), 0));
+    assert!(matches!(left[0].1.why, UnfinishedWhy::Unreadable(_)), "{report:?}");
+    assert_eq!(desk.take().len(), 20);
+    damage.remove();
+    within("the replay", desk_app(&broker, &desk).replay(load))
+        .await
+        .unwrap();
+    assert_eq!(desk.take().len(), 10);
+}
+
+#[tokio::test]
+async fn a_group_with_members_is_not_used_for_a_replay() {
+    let broker = filled();
+    let desk = Arc::new(Desk::default());
+    // The application that has the name of the replay's group.
+    let running = desk_app(&broker, &desk).group("billing.load").start().await.unwrap();
+    until("its records", || desk.has_seen("2-9")).await;
+    let refused = within("the replay", desk_app(&broker, &desk).replay(Replay::new("load"))).await;
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("billing.load, which must have no members"), "{error}");
+    running.stop().await.unwrap();
+}
