@@ -101,7 +101,7 @@ pub fn encode_with(tracker: &Tracker, starts: Starts, room: Room) -> Encoded {
     tracker.runs(|unfinished, finished| body.push(unfinished, finished));
     let (kind, bytes, told) = match body.choose() {
         Some(chosen) => chosen,
-        None if has_starts => (RUNS, [].as_slice(), 0),
+        None if has_starts => (RUNS, vec![], 0),
         None => {
             return Encoded {
                 cut: body.pushed > 0,
@@ -111,7 +111,7 @@ pub fn encode_with(tracker: &Tracker, starts: Starts, room: Room) -> Encoded {
     };
     let cut = told < body.finished;
     let mut payload = head;
-    payload.extend_from_slice(bytes);
+    payload.extend_from_slice(&bytes);
     if let Some(place) = payload.get_mut(4) {
         *place = if has_starts { kind | WITH_STARTS } else { kind };
     }
@@ -216,13 +216,23 @@ struct Body {
     /// What was pushed, and how much of that is finished.
     pushed: u64,
     finished: u64,
-    bitmap: Part,
-    runs: Part,
+    bitmap: Bitmap,
+    runs: Runs,
 }
 
-/// One way to write them.
+/// A bit for each offset.
 #[derive(Default)]
-struct Part {
+struct Bitmap {
+    words: Vec<u64>,
+    /// After the last that is set.
+    end: u64,
+    told: u64,
+    full: bool,
+}
+
+/// The lengths of runs.
+#[derive(Default)]
+struct Runs {
     bytes: Vec<u8>,
     told: u64,
     full: bool,
@@ -234,62 +244,74 @@ impl Body {
             bytes_max,
             pushed: 0,
             finished: 0,
-            bitmap: Part::default(),
-            runs: Part::default(),
+            bitmap: Bitmap::default(),
+            runs: Runs::default(),
         }
     }
 
     /// Whether there is room for more.
     fn push(&mut self, unfinished: u64, finished: u64) -> bool {
-        self.push_bits(unfinished, finished);
-        self.push_run(unfinished, finished);
+        self.bitmap.push(
+            self.bytes_max,
+            self.pushed + unfinished,
+            self.pushed + unfinished + finished,
+        );
+        self.runs.push(self.bytes_max, unfinished, finished);
         self.pushed += unfinished + finished;
         self.finished += finished;
         !(self.bitmap.full && self.runs.full)
     }
 
-    fn push_bits(&mut self, unfinished: u64, finished: u64) {
-        let bits_max = self.bytes_max as u64 * 8;
-        let start = (self.pushed + unfinished).min(bits_max);
-        let end = (self.pushed + unfinished + finished).min(bits_max);
-        self.bitmap.full |= self.pushed + unfinished + finished > bits_max;
-        if start == end {
+    /// The one that tells more; of two that tell the same, the shorter.
+    fn choose(&self) -> Option<(u8, Vec<u8>, u64)> {
+        let (bitmap, runs) = (&self.bitmap, &self.runs);
+        let bitmap_bytes = bitmap.end.div_ceil(8) as usize;
+        if (bitmap.told, runs.bytes.len()) > (runs.told, bitmap_bytes) {
+            let bytes = bitmap.words.iter().flat_map(|word| word.to_le_bytes());
+            return Some((BITMAP, bytes.take(bitmap_bytes).collect(), bitmap.told));
+        }
+        (runs.told > 0).then(|| (RUNS, runs.bytes.clone(), runs.told))
+    }
+}
+
+impl Bitmap {
+    /// From `start` to before `end` all is finished.
+    fn push(&mut self, bytes_max: usize, start: u64, end: u64) {
+        let bits_max = bytes_max as u64 * 8;
+        self.full |= end > bits_max;
+        let (mut at, end) = (start, end.min(bits_max));
+        if at >= end {
             return;
         }
-        self.bitmap.told += end - start;
-        self.bitmap.bytes.resize(end.div_ceil(8) as usize, 0);
-        let mut at = start;
+        if self.words.is_empty() {
+            self.words = vec![0; bytes_max.div_ceil(8)];
+        }
+        self.told += end - at;
+        self.end = end;
         while at < end {
-            let length = (8 - at % 8).min(end - at);
-            let mask = ((1_u16 << length) - 1) << (at % 8);
-            if let Some(byte) = self.bitmap.bytes.get_mut((at / 8) as usize) {
-                *byte |= mask as u8;
+            let length = (64 - at % 64).min(end - at);
+            if let Some(word) = self.words.get_mut((at / 64) as usize) {
+                *word |= (u64::MAX >> (64 - length)) << (at % 64);
             }
             at += length;
         }
     }
+}
 
-    fn push_run(&mut self, unfinished: u64, finished: u64) {
-        if self.runs.full {
+impl Runs {
+    fn push(&mut self, bytes_max: usize, unfinished: u64, finished: u64) {
+        if self.full {
             return;
         }
-        let before = self.runs.bytes.len();
-        write_varint(&mut self.runs.bytes, unfinished);
-        write_varint(&mut self.runs.bytes, finished);
-        if self.runs.bytes.len() > self.bytes_max {
-            self.runs.bytes.truncate(before);
-            self.runs.full = true;
+        let before = self.bytes.len();
+        write_varint(&mut self.bytes, unfinished);
+        write_varint(&mut self.bytes, finished);
+        if self.bytes.len() > bytes_max {
+            self.bytes.truncate(before);
+            self.full = true;
         } else {
-            self.runs.told += finished;
+            self.told += finished;
         }
-    }
-
-    /// The one that tells more; of two that tell the same, the shorter.
-    fn choose(&self) -> Option<(u8, &[u8], u64)> {
-        let [bitmap, runs] = [(BITMAP, &self.bitmap), (RUNS, &self.runs)];
-        let more = |part: &Part| (part.told, std::cmp::Reverse(part.bytes.len()));
-        let (kind, best) = if more(bitmap.1) > more(runs.1) { bitmap } else { runs };
-        (best.told > 0).then_some((kind, best.bytes.as_slice(), best.told))
     }
 }
 
