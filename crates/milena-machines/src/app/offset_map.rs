@@ -98,13 +98,13 @@ pub fn encode_with(tracker: &Tracker, starts: Starts, room: Room) -> Encoded {
     }
     let taken = if has_starts { head.len() } else { HEADER_BYTES_MAX };
     let mut body = Body::new(bytes_max.saturating_sub(taken));
-    tracker.runs(|unfinished, finished| body.push(unfinished, finished));
+    body.push_all(tracker);
     let (kind, bytes, told) = match body.choose() {
         Some(chosen) => chosen,
         None if has_starts => (RUNS, vec![], 0),
         None => {
             return Encoded {
-                cut: body.pushed > 0,
+                cut: body.finished > 0,
                 ..Encoded::default()
             };
         }
@@ -249,6 +249,17 @@ impl Body {
         }
     }
 
+    /// Where there are no gaps, the bits are there already.
+    fn push_all(&mut self, tracker: &Tracker) {
+        let Some(words) = tracker.finished_words() else {
+            return tracker.runs(|unfinished, finished| self.push(unfinished, finished));
+        };
+        tracker.runs(|unfinished, finished| self.runs.push(self.bytes_max, unfinished, finished));
+        self.pushed = tracker.end().abs_diff(tracker.frontier());
+        self.finished = self.pushed - tracker.pending();
+        self.bitmap.fill(self.bytes_max, words);
+    }
+
     /// Whether there is room for more.
     fn push(&mut self, unfinished: u64, finished: u64) -> bool {
         self.bitmap.push(
@@ -275,6 +286,19 @@ impl Body {
 }
 
 impl Bitmap {
+    fn fill(&mut self, bytes_max: usize, words: impl Iterator<Item = u64>) {
+        let (words_max, odd_bits) = (bytes_max / 8, bytes_max % 8 * 8);
+        self.words = words.take(bytes_max.div_ceil(8)).collect();
+        if let Some(last) = self.words.get_mut(words_max) {
+            *last &= (1 << odd_bits) - 1;
+        }
+        self.told = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        let last = self.words.iter().enumerate().rfind(|(_, word)| **word != 0);
+        self.end = last.map_or(0, |(index, word)| {
+            index as u64 * 64 + 64 - u64::from(word.leading_zeros())
+        });
+    }
+
     /// From `start` to before `end` all is finished.
     fn push(&mut self, bytes_max: usize, start: u64, end: u64) {
         let bits_max = bytes_max as u64 * 8;
@@ -299,9 +323,10 @@ impl Bitmap {
 }
 
 impl Runs {
-    fn push(&mut self, bytes_max: usize, unfinished: u64, finished: u64) {
+    /// Whether there is room for more.
+    fn push(&mut self, bytes_max: usize, unfinished: u64, finished: u64) -> bool {
         if self.full {
-            return;
+            return false;
         }
         let before = self.bytes.len();
         write_varint(&mut self.bytes, unfinished);
@@ -312,6 +337,7 @@ impl Runs {
         } else {
             self.told += finished;
         }
+        !self.full
     }
 }
 

@@ -266,6 +266,29 @@ impl Tracker {
         }
     }
 
+    /// So too, as a bit for each offset from the frontier on, if there are no gaps between what was delivered.
+    pub fn finished_words(&self) -> Option<impl Iterator<Item = u64>> {
+        let segment = self.segments.front().filter(|_| self.pending > 0)?;
+        let end = segment.offset + (self.end_bit - segment.bit) as i64;
+        if self.segments.len() > 1 || !self.restored.is_empty() || end != self.end {
+            return None;
+        }
+        let first = ((self.head_bit - self.first_bit) / 64) as usize;
+        let shift = self.head_bit % 64;
+        let word = |index: usize| self.words.get(index).copied().unwrap_or(0);
+        Some(
+            (self.head_bit..self.end_bit)
+                .step_by(64)
+                .zip(first..)
+                .map(move |(bit, index)| {
+                    let next = word(index + 1).checked_shl((64 - shift) as u32).unwrap_or(0);
+                    let unfinished = word(index) >> shift | next;
+                    let left = (self.end_bit - bit).min(64);
+                    !unfinished & (u64::MAX >> (64 - left))
+                }),
+        )
+    }
+
     /// How much memory the bits take.
     pub fn memory(&self) -> usize {
         self.words.capacity() * size_of::<u64>() + self.segments.capacity() * size_of::<Segment>()

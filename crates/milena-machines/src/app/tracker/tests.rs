@@ -267,3 +267,47 @@ fn the_leader_epoch_of_what_was_committed_is_kept() {
     tracker.complete(1, 5, 1);
     assert_eq!(tracker.leader_epoch(), Some(4));
 }
+
+/// The same as what runs say, a bit for each offset.
+#[test]
+fn words_say_what_runs_say() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let first = random.below(1_000) as i64;
+        let count = 1 + random.below(300) as i64;
+        let mut tracker = Tracker::new(1, first, vec![]);
+        for offset in first..first + count {
+            tracker.deliver(offset, None, 0);
+        }
+        for offset in first..first + count {
+            if random.below(3) > 0 {
+                tracker.complete(1, offset, 0);
+            }
+        }
+        let mut by_runs = vec![];
+        tracker.runs(|unfinished, finished| {
+            by_runs.extend((0..unfinished).map(|_| false));
+            by_runs.extend((0..finished).map(|_| true));
+            true
+        });
+        let Some(words) = tracker.finished_words() else {
+            assert_eq!(tracker.pending(), 0);
+            continue;
+        };
+        let words: Vec<u64> = words.collect();
+        let bits = words
+            .iter()
+            .flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1));
+        let bits: Vec<bool> = bits.collect();
+        let ends = bits.iter().rposition(|bit| *bit).map_or(0, |last| last + 1);
+        assert_eq!(bits[..ends], by_runs, "seed {seed}");
+    }
+    let mut gaps = Tracker::new(1, 0, vec![]);
+    gaps.deliver(0, None, 0);
+    gaps.deliver(1_000, None, 0);
+    assert!(gaps.finished_words().is_none());
+    let mut at_the_end = Tracker::new(1, 0, vec![]);
+    at_the_end.deliver(0, None, 0);
+    at_the_end.advance(5);
+    assert!(at_the_end.finished_words().is_none());
+}
