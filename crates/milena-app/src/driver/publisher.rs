@@ -292,8 +292,9 @@ async fn send_letter(
 }
 
 /// Why a record is where it is although no handler has failed with it.
-fn unhandled(what: Publish, policy: &Policy) -> String {
-    match what {
+fn unhandled(what: Publish, policy: &Policy) -> Failure {
+    let mut exception = "";
+    let reason = match what {
         Publish::Held { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
         Publish::DeadLetter {
             why: DeadWhy::Breaker, ..
@@ -305,9 +306,15 @@ fn unhandled(what: Publish, policy: &Policy) -> String {
             why: DeadWhy::Crash { owners },
             ..
         } => {
+            exception = CRASH;
             format!("{owners} processes ended without a word where it is, the last one while its handler had it alone")
         }
         _ => String::new(),
+    };
+    Failure {
+        exception: exception.to_owned(),
+        reason,
+        stack: None,
     }
 }
 
@@ -357,18 +364,7 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         } => (attempts, Some(first_failed_ms), None),
         Publish::Return { .. } | Publish::Emitted => (0, None, None),
     };
-    let is_crash = matches!(
-        order.what,
-        Publish::DeadLetter {
-            why: DeadWhy::Crash { .. },
-            ..
-        }
-    );
-    let unhandled = || Failure {
-        exception: if is_crash { CRASH.to_owned() } else { String::new() },
-        reason: unhandled(order.what, policy),
-        stack: None,
-    };
+    let unhandled = || unhandled(order.what, policy);
     let failure = fault.map_or_else(unhandled, |fault| Failure {
         exception: fault.class().to_owned(),
         reason: fault.to_string(),

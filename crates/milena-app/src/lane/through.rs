@@ -269,8 +269,7 @@ mod tests {
         let lane = run_each(Arc::new(handler), lane, limits);
         tokio::join!(lane, async { go_on.notify_one() });
         assert_eq!(load.load(Ordering::Relaxed), 0);
-        let seen = seen.lock().unwrap().clone();
-        seen
+        seen.lock().unwrap().clone()
     }
 
     #[tokio::test]
