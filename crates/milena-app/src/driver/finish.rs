@@ -102,6 +102,13 @@ impl Engine {
         let record = finished.record;
         let outcome = self.judge(state, finished);
         state.work.handle_finished(now_ms, record, outcome);
+        // What is told in the end is why it failed the last time. Thousands may wait until then.
+        if matches!(outcome, Outcome::Failed(_))
+            && state.work.is_parked(record)
+            && let Some(payload) = state.work.payload(record)
+        {
+            payload.held.replace(None);
+        }
     }
 
     /// Keeps what may be published later, counts, and translates for the machine.

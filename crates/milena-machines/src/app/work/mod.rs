@@ -32,7 +32,7 @@ use super::{
     breaker::Breaker,
     bulkhead::Bulkhead,
     fence::Fence,
-    lanes::{Gauge, Lanes, Slab},
+    lanes::{Gauge, Lanes, Slab, State},
     offset_map::Room,
 };
 use crate::{Random, TopicPartition, timers::Timers};
@@ -208,6 +208,13 @@ impl<T: Keyed> Work<T> {
     pub fn place(&self, record: RecordId) -> Option<(PartitionId, i64)> {
         let entry = self.lanes.find(record)?;
         Some((self.at(entry.partition)?.id, entry.offset))
+    }
+
+    /// Whether it waits to be tried again.
+    pub fn is_parked(&self, record: RecordId) -> bool {
+        self.lanes
+            .find(record)
+            .is_some_and(|entry| entry.state == State::Parked)
     }
 
     pub fn partition(&self, partition: PartitionId) -> Option<&TopicPartition> {
