@@ -1,11 +1,12 @@
 //! Applications as their users run them: processes that come, go and are killed under load, brokers that die, dead letters
-//! that cannot be written. On Milena's broker, and on an Apache Kafka of three.
+//! that cannot be written, records that are read again. On Milena's broker, and on an Apache Kafka of three.
 //!
 //! `cargo test -p milena-cli --features outside --test apps`; CONTRIBUTING.md says what must be installed.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod again;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
@@ -41,7 +42,7 @@ use world::{Kind, World};
 
 /// How many brokers Apache Kafka has.
 const BROKERS: u16 = 3;
-const TESTS: [&str; 5] = ["hand-over", "crash", "crash-loop", "outage", "exactly-once"];
+const TESTS: [&str; 6] = ["hand-over", "crash", "crash-loop", "outage", "again", "exactly-once"];
 
 /// What becomes of records when processes and brokers come and go
 #[derive(Parser)]
@@ -78,6 +79,7 @@ fn main() {
                     "crash" => crash::run(&stage).await,
                     "crash-loop" => crash_loop::run(&stage).await,
                     "outage" => outage::run(&stage).await,
+                    "again" => again::run(&stage).await,
                     _ => exactly_once::run(&stage).await,
                 }
             });
