@@ -41,6 +41,8 @@ pub enum HttpHandlerError {
     NoHttp { host: String, line: String },
     #[error("{host} answered {status}: {text}")]
     Status { host: String, status: u16, text: String },
+    #[error("{host} answers with more than {limit} bytes")]
+    TooLarge { host: String, limit: usize },
     #[error("{host} answered what is no outcome: {error}")]
     NoOutcome { host: String, error: serde_json::Error },
 }
@@ -164,14 +166,15 @@ impl HttpHandler {
         let mut text = vec![];
         match head.length {
             Length::Known(length) => {
-                let length = length.min(ANSWER_BYTES_MAX);
+                self.check(length)?;
                 text.resize(length, 0);
                 connection.read_exact(&mut text).await.map_err(|error| self.io(error))?;
             }
             Length::Chunked => self.chunks(&mut connection, &mut text).await?,
             Length::UntilClosed => {
-                let mut rest = connection.take(ANSWER_BYTES_MAX as u64);
+                let mut rest = connection.take(ANSWER_BYTES_MAX as u64 + 1);
                 rest.read_to_end(&mut text).await.map_err(|error| self.io(error))?;
+                self.check(text.len())?;
                 return Ok((head.status, text));
             }
         }
@@ -182,6 +185,17 @@ impl HttpHandler {
             }
         }
         Ok((head.status, text))
+    }
+
+    /// A part of an answer is none, and the rest would be taken for the next one.
+    fn check(&self, length: usize) -> Result<(), HttpHandlerError> {
+        if length <= ANSWER_BYTES_MAX {
+            return Ok(());
+        }
+        Err(HttpHandlerError::TooLarge {
+            host: self.host.clone(),
+            limit: ANSWER_BYTES_MAX,
+        })
     }
 
     async fn line(&self, connection: &mut Connection) -> Result<String, HttpHandlerError> {
@@ -238,7 +252,8 @@ impl HttpHandler {
                 let host = self.host.clone();
                 return Err(HttpHandlerError::NoHttp { host, line });
             };
-            if size == 0 || text.len().saturating_add(size) > ANSWER_BYTES_MAX {
+            self.check(text.len().saturating_add(size))?;
+            if size == 0 {
                 // Trailers end with an empty line.
                 while !self.line(connection).await?.is_empty() {}
                 return Ok(());
@@ -264,10 +279,34 @@ enum Length {
     UntilClosed,
 }
 
-#[cfg(all(test, not(feature = "tls")))]
+#[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
+    #[tokio::test]
+    async fn an_answer_that_is_too_large_is_no_answer() {
+        for head in [
+            "Content-Length: 16777217\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n1000001\r\n",
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let handler = HttpHandler::new(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let service = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let answer = format!("HTTP/1.1 200 OK\r\n{head}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream
+            };
+            let ask = async { handler.exchange(handler.connect().await?, b"{}").await };
+            let (answer, _stream) = tokio::join!(ask, service);
+            assert!(matches!(answer, Err(HttpHandlerError::TooLarge { .. })), "{answer:?}");
+            assert!(handler.idle().is_none(), "the rest of it may still come");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
     #[test]
     fn a_build_without_tls_says_so() {
         let refused = HttpHandler::new("https://orders.example/");
