@@ -58,6 +58,8 @@ async fn rebalances_commits_and_transactions_are_spans() {
     broker.create_topic("letters", 1);
     broker.produce("letters", 0, &["a"]);
     let spans = Spans::default();
+    // If there is only one, other tests at the same time find that nobody listens, for all.
+    let _another = tracing::Dispatch::new(Spans::default());
     let listening = tracing::subscriber::set_default(spans.clone());
 
     let config = ConsumerConfig::builder(broker.address())
