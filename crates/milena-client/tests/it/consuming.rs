@@ -128,6 +128,28 @@ async fn what_is_paused_waits_and_is_not_fetched_again() {
     assert_eq!(read(&mut consumer, 4).await, ["b", "c", "d", "e"]);
 }
 
+/// A broker that waits for one partition cannot be asked for another.
+#[tokio::test]
+async fn what_was_paused_for_a_moment_does_not_wait_for_a_fetch_of_others() {
+    let broker = TestBroker::start();
+    let silent = TopicPartition::new("silent", 0);
+    broker.create_topic(&silent.topic, 1);
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["a"]);
+    let hours = [("fetch.max.wait.ms", "3600000"), ("request.timeout.ms", "7200000")];
+    let config = ConsumerConfig::builder(broker.address()).set("auto.offset.reset", "earliest");
+    let config = hours
+        .into_iter()
+        .fold(config, |config, (key, value)| config.set(key, value));
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0), silent]).unwrap();
+    consumer.pause(&[letters(0)]).unwrap();
+    assert!(consumer.poll(Duration::from_millis(100)).await.unwrap().is_empty());
+    consumer.resume(&[letters(0)]).unwrap();
+    let records = consumer.poll(60 * SECOND).await.unwrap();
+    assert_eq!(texts(&records), ["a"]);
+}
+
 #[tokio::test]
 async fn questions_about_offsets_are_answered() {
     let broker = TestBroker::start();
