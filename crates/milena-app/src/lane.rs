@@ -90,19 +90,22 @@ pub(crate) enum Part {
     Whole(usize),
     /// One record of a run, each of which has an outcome of its own.
     Nth(usize),
+    /// All of a run, one by one.
+    Through(Passed),
 }
 
 impl Finished {
-    fn is_run(&self) -> bool {
-        matches!(self.part, Part::Whole(2..))
+    fn records(&self) -> usize {
+        match self.part {
+            Part::Whole(records) => records,
+            Part::Nth(_) => 1,
+            Part::Through(passed) => passed.done as usize,
+        }
     }
 
     /// Nothing more is to be done.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(
-            self.outcome,
-            Ok(Settled::Ok | Settled::Skip | Settled::Duplicate | Settled::Passed(_))
-        )
+        matches!(self.outcome, Ok(Settled::Ok | Settled::Skip | Settled::Duplicate))
     }
 }
 
@@ -114,8 +117,6 @@ pub(crate) enum Settled {
     Duplicate,
     RetryAfter(Duration),
     Emit(Arc<Emission>),
-    /// All of a run is done, one by one.
-    Passed(Passed),
 }
 
 /// What is to be written before a record is done, or before all of a batch are.
@@ -203,11 +204,8 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
 
 /// Tells what is finished.
 fn tell(lane: &Lane, finished: &mut Vec<Finished>) {
-    let records = finished.iter().map(|finished| match finished.part {
-        Part::Whole(records) => records,
-        Part::Nth(_) => 1,
-    });
-    lane.load.fetch_sub(records.sum(), Ordering::Relaxed);
+    let records = finished.iter().map(Finished::records).sum();
+    lane.load.fetch_sub(records, Ordering::Relaxed);
     lane.report.finished(finished);
 }
 
@@ -234,7 +232,8 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
 ) -> bool {
     poll_fn(|cx| {
         let mut open = true;
-        while finished.len() < REPORT_MAX && !finished.last().is_some_and(Finished::is_run) {
+        let is_through = |last: &Finished| matches!(last.part, Part::Through(_));
+        while finished.len() < REPORT_MAX && !finished.last().is_some_and(is_through) {
             match lane.orders.poll_recv(cx) {
                 Poll::Ready(Some(LaneOrder::Run(jobs))) => start(pool, jobs, finished),
                 Poll::Ready(Some(LaneOrder::Cancel(record))) => {

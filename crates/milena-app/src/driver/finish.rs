@@ -79,7 +79,7 @@ impl Engine {
                     }
                     continue;
                 }
-                Part::Whole(_) => {}
+                Part::Whole(_) | Part::Through(_) => {}
                 Part::Nth(place) => {
                     if place == 0 {
                         singles = state.work.break_up(finished.record);
@@ -118,8 +118,8 @@ impl Engine {
             return Outcome::Done;
         };
         let metrics = self.metrics.get(payload.scope.handler);
-        if let Ok(Settled::Passed(passed)) = &finished.outcome {
-            self.count_passed(payload, passed);
+        if let Part::Through(passed) = finished.part {
+            self.count_passed(payload, &passed);
             return Outcome::Done;
         }
         let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
@@ -139,7 +139,7 @@ impl Engine {
         match finished.outcome {
             Ok(settled) => {
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                    Settled::Ok | Settled::Passed(_) => (Outcome::Done, |metrics| &metrics.success),
+                    Settled::Ok => (Outcome::Done, |metrics| &metrics.success),
                     Settled::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
                     Settled::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
                     Settled::RetryAfter(time) => {

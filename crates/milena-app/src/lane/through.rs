@@ -142,8 +142,8 @@ where
         passed.took_ns = nanos(began - first);
         finished.push(Finished {
             record: job.record,
-            part: Part::Whole(job.records.len()),
-            outcome: Ok(Settled::Passed(passed)),
+            part: Part::Through(passed),
+            outcome: Ok(Settled::Ok),
             took_ns: passed.took_ns,
             call_ns: 0,
         });
@@ -208,8 +208,7 @@ mod tests {
 
         fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId> {
             assert_eq!(record, RUN);
-            let passed = Passed { took_ns: 0, ..*passed };
-            self.interrupted.lock().unwrap().push(passed);
+            self.interrupted.lock().unwrap().push(*passed);
             (!self.is_lost).then_some(NEXT)
         }
 
@@ -246,7 +245,7 @@ mod tests {
         };
         let limits = CallLimits {
             handler: "orders".to_owned(),
-            clock: Clock::real(),
+            clock: Clock::standing(),
             timeout: None,
         };
         let handler = {
@@ -277,7 +276,13 @@ mod tests {
         let told = Arc::new(Told::default());
         let seen = go(&["one", "skip", "again", "two"], &told).await;
         assert_eq!(seen, ["one", "skip", "again", "two"]);
-        assert_eq!(*told.finished.lock().unwrap(), [(RUN, Part::Whole(4), true)]);
+        let passed = Passed {
+            done: 4,
+            skipped: 1,
+            duplicates: 1,
+            took_ns: 0,
+        };
+        assert_eq!(*told.finished.lock().unwrap(), [(RUN, Part::Through(passed), true)]);
         assert!(told.interrupted.lock().unwrap().is_empty());
     }
 
