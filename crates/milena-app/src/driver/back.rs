@@ -50,15 +50,10 @@ pub(super) fn headers(letter: &Letter, schemes: &[Scheme], source: &ConsumerReco
     let is_named = written
         .iter()
         .any(|(name, value)| is_event_id(name) && value.as_ref().is_some_and(|value| !value.is_empty()));
-    let Origin {
-        topic,
-        partition,
-        offset,
-        ..
-    } = &letter.origin;
-    if let (Some(name), false, 0..) = (EVENT_IDS.first(), is_named, *offset) {
-        let id = format!("{topic}-{partition}-{offset}");
-        written.push((Bytes::from_static(name.as_bytes()), Some(id.into())));
+    let origin = &letter.origin;
+    if let (Some(name), false, 0..) = (EVENT_IDS.first(), is_named, origin.offset) {
+        let id = origin.event_id().into();
+        written.push((Bytes::from_static(name.as_bytes()), Some(id)));
     }
     written
 }

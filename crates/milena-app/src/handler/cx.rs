@@ -140,13 +140,7 @@ impl Cx {
                 return String::from_utf8_lossy(value).into_owned();
             }
         }
-        let Origin {
-            topic,
-            partition,
-            offset,
-            ..
-        } = self.origin();
-        format!("{topic}-{partition}-{offset}")
+        self.origin().event_id()
     }
 
     /// The trace that the record is part of, if its headers name one. What is published for the record is part of it too:

@@ -25,6 +25,19 @@ pub struct Origin {
     pub timestamp: i64,
 }
 
+impl Origin {
+    /// What names an event whose producer gave it no name.
+    pub(crate) fn event_id(&self) -> String {
+        let Self {
+            topic,
+            partition,
+            offset,
+            ..
+        } = self;
+        format!("{topic}-{partition}-{offset}")
+    }
+}
+
 /// What the headers of a letter tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
