@@ -20,6 +20,8 @@ pub enum OffsetTarget {
     Offset(i64),
     /// So many records on from where it is, or back if negative; not past the ends.
     ShiftBy(i64),
+    /// Where it is: at the offset that it has committed, or at the end if there is none.
+    Current,
 }
 
 impl fmt::Display for OffsetTarget {
@@ -30,6 +32,7 @@ impl fmt::Display for OffsetTarget {
             Self::Timestamp(timestamp) => write!(f, "the time {timestamp}"),
             Self::Offset(offset) => write!(f, "offset {offset}"),
             Self::ShiftBy(count) => write!(f, "{count:+} records"),
+            Self::Current => f.write_str("the committed offset"),
         }
     }
 }
@@ -40,6 +43,8 @@ pub struct PlannedOffset {
     /// `None` if it has committed nothing.
     pub from: Option<i64>,
     pub to: i64,
+    /// The offset that was asked for, where the partition does not have it and `to` is the nearest.
+    pub clamped: Option<i64>,
 }
 
 impl Admin {
@@ -50,17 +55,29 @@ impl Admin {
         partitions: impl IntoIterator<Item = TopicPartition>,
         target: OffsetTarget,
     ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
+        let targets = partitions.into_iter().map(|partition| (partition, target));
+        self.plan_group_offsets_to(group, targets).await
+    }
+
+    /// The same with a target for each partition.
+    pub async fn plan_group_offsets_to(
+        &self,
+        group: impl Into<ByteString>,
+        targets: impl IntoIterator<Item = (TopicPartition, OffsetTarget)>,
+    ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
         let group = group.into();
-        let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
+        let targets: BTreeMap<TopicPartition, OffsetTarget> = targets.into_iter().collect();
         let committed = self.list_group_offsets([group.clone()]).await.remove(&group);
         let committed = committed.unwrap_or_else(|| Ok(BTreeMap::new()))?;
-        let earliest = self.ends(&partitions, OffsetSpec::Earliest).await;
-        let latest = self.ends(&partitions, OffsetSpec::Latest).await;
-        let by_time = match target {
-            OffsetTarget::Timestamp(timestamp) => self.ends(&partitions, OffsetSpec::Timestamp(timestamp)).await,
-            _ => Results::new(),
-        };
-        let plan = |partition: TopicPartition| {
+        let all = |spec| targets.keys().map(move |partition| (partition.clone(), spec));
+        let earliest = self.ends(all(OffsetSpec::Earliest)).await;
+        let latest = self.ends(all(OffsetSpec::Latest)).await;
+        let times = targets.iter().filter_map(|(partition, target)| match target {
+            OffsetTarget::Timestamp(timestamp) => Some((partition.clone(), OffsetSpec::Timestamp(*timestamp))),
+            _ => None,
+        });
+        let by_time = self.ends(times).await;
+        let plan = |(partition, target): (TopicPartition, OffsetTarget)| {
             let from = committed.get(&partition).map(|committed| committed.offset);
             let place = Place {
                 from,
@@ -68,10 +85,10 @@ impl Admin {
                 earliest: earliest.get(&partition),
                 latest: latest.get(&partition),
             };
-            let to = place.resolve(target, &group, &partition);
-            (partition, to.map(|to| PlannedOffset { from, to }))
+            let planned = place.resolve(target, &group, &partition);
+            (partition, planned)
         };
-        Ok(partitions.into_iter().map(plan).collect())
+        Ok(targets.into_iter().map(plan).collect())
     }
 
     /// Moves a group without members to another place in these partitions, by committing offsets for it. What it has
@@ -82,9 +99,19 @@ impl Admin {
         partitions: impl IntoIterator<Item = TopicPartition>,
         target: OffsetTarget,
     ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
+        let targets = partitions.into_iter().map(|partition| (partition, target));
+        self.reset_group_offsets_to(group, targets).await
+    }
+
+    /// The same with a target for each partition.
+    pub async fn reset_group_offsets_to(
+        &self,
+        group: impl Into<ByteString>,
+        targets: impl IntoIterator<Item = (TopicPartition, OffsetTarget)>,
+    ) -> Result<Results<TopicPartition, PlannedOffset>, AdminError> {
         let group = group.into();
         self.check_is_inactive(&group).await?;
-        let mut planned = self.plan_group_offsets(group.clone(), partitions, target).await?;
+        let mut planned = self.plan_group_offsets_to(group.clone(), targets).await?;
         let offsets = planned.iter().filter_map(|(partition, planned)| {
             let offset = OffsetAndMetadata {
                 offset: planned.as_ref().ok()?.to,
@@ -108,11 +135,16 @@ impl Admin {
         match described {
             Some(Ok(described)) if !described.members.is_empty() => Err(AdminError::invalid(
                 format!("group {group}"),
-                format!(
-                    "it is {} and has {} members, who would commit over it; stop them first",
-                    described.state,
-                    described.members.len()
-                ),
+                match described.members.len() {
+                    1 => format!(
+                        "it is {} and has 1 member, which would commit over it; stop it first",
+                        described.state
+                    ),
+                    count => format!(
+                        "it is {} and has {count} members, which would commit over it; stop them first",
+                        described.state
+                    ),
+                },
             )),
             // Whoever has never committed anything can be given a place to begin.
             Some(Err(error)) if error.code() != Some(milena_wire::errors::ErrorCode::GroupIdNotFound) => Err(error),
@@ -121,8 +153,10 @@ impl Admin {
     }
 
     /// One place of each partition; `None` if there is no such record.
-    async fn ends(&self, partitions: &[TopicPartition], spec: OffsetSpec) -> Results<TopicPartition, Option<i64>> {
-        let asked = partitions.iter().map(|partition| (partition.clone(), spec));
+    async fn ends(
+        &self,
+        asked: impl Iterator<Item = (TopicPartition, OffsetSpec)>,
+    ) -> Results<TopicPartition, Option<i64>> {
         let listed = self.list_offsets(asked).await.into_iter();
         let listed =
             listed.map(|(partition, listed)| (partition, listed.map(|listed| listed.map(|found| found.offset))));
@@ -139,27 +173,39 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn resolve(&self, target: OffsetTarget, group: &str, partition: &TopicPartition) -> Result<i64, AdminError> {
-        let item = || format!("offset of {partition}");
+    fn resolve(
+        &self,
+        target: OffsetTarget,
+        group: &str,
+        partition: &TopicPartition,
+    ) -> Result<PlannedOffset, AdminError> {
         let told = |found: Option<&Result<Option<i64>, AdminError>>| match found {
             Some(found) => found.clone(),
             None => Ok(None),
         };
         let earliest = told(self.earliest)?.unwrap_or(0);
         let latest = told(self.latest)?.unwrap_or(earliest);
-        let within = |offset: i64| offset.min(latest).max(earliest);
-        match target {
-            OffsetTarget::Earliest => Ok(earliest),
-            OffsetTarget::Latest => Ok(latest),
-            OffsetTarget::Timestamp(_) => Ok(told(self.by_time)?.unwrap_or(latest)),
-            OffsetTarget::Offset(offset) => Ok(within(offset)),
+        let wanted = match target {
+            OffsetTarget::Earliest => earliest,
+            OffsetTarget::Latest => latest,
+            OffsetTarget::Timestamp(_) => told(self.by_time)?.unwrap_or(latest),
+            OffsetTarget::Offset(offset) => offset,
+            OffsetTarget::Current => self.from.unwrap_or(latest),
             OffsetTarget::ShiftBy(count) => match self.from {
-                Some(from) => Ok(within(from.saturating_add(count))),
-                None => Err(AdminError::invalid(
-                    item(),
-                    format!("group {group} has committed nothing that could be moved from; name a place instead"),
-                )),
+                Some(from) => from.saturating_add(count),
+                None => {
+                    return Err(AdminError::invalid(
+                        format!("offset of {partition}"),
+                        format!("group {group} has committed nothing that could be moved from; name a place instead"),
+                    ));
+                }
             },
-        }
+        };
+        let to = wanted.min(latest).max(earliest);
+        Ok(PlannedOffset {
+            from: self.from,
+            to,
+            clamped: Some(wanted).filter(|wanted| *wanted != to),
+        })
     }
 }

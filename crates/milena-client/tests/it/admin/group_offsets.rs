@@ -69,24 +69,26 @@ async fn a_group_is_moved_to_wherever_it_is_wanted() {
     let admin = admin(&broker);
     only(admin.delete_records([(letters(0), Some(1))]).await);
     let far = 4_000_000_000_000;
-    for (target, expected) in [
-        (OffsetTarget::Earliest, 1),
-        (OffsetTarget::Latest, 5),
-        (OffsetTarget::Offset(3), 3),
-        (OffsetTarget::ShiftBy(-1), 2),
-        (OffsetTarget::ShiftBy(2), 4),
-        (OffsetTarget::ShiftBy(100), 5),
-        (OffsetTarget::ShiftBy(i64::MIN), 1),
-        (OffsetTarget::Offset(0), 1),
-        (OffsetTarget::Offset(77), 5),
-        (OffsetTarget::Timestamp(0), 1),
-        (OffsetTarget::Timestamp(far), 5),
+    for (target, expected, clamped) in [
+        (OffsetTarget::Earliest, 1, None),
+        (OffsetTarget::Latest, 5, None),
+        (OffsetTarget::Offset(3), 3, None),
+        (OffsetTarget::ShiftBy(-1), 2, None),
+        (OffsetTarget::ShiftBy(2), 4, None),
+        (OffsetTarget::Current, 4, None),
+        (OffsetTarget::ShiftBy(100), 5, Some(104)),
+        (OffsetTarget::ShiftBy(i64::MIN), 1, Some(i64::MIN + 5)),
+        (OffsetTarget::Offset(0), 1, Some(0)),
+        (OffsetTarget::Offset(77), 5, Some(77)),
+        (OffsetTarget::Timestamp(0), 1, None),
+        (OffsetTarget::Timestamp(far), 5, None),
     ] {
         let before = committed(&admin, "readers").await.get(&0).copied();
         let planned = admin.plan_group_offsets("readers", [letters(0)], target).await.unwrap();
         let expected = PlannedOffset {
             from: before,
             to: expected,
+            clamped,
         };
         assert_eq!(only(planned), expected, "{target}");
         assert_eq!(committed(&admin, "readers").await.get(&0).copied(), before);
@@ -124,7 +126,7 @@ async fn a_group_with_members_stays_where_it_is() {
         .reset_group_offsets("readers", [letters(0)], OffsetTarget::Earliest)
         .await
         .unwrap_err();
-    let expected = "group readers: it is Stable and has 1 members, who would commit over it; stop them first";
+    let expected = "group readers: it is Stable and has 1 member, which would commit over it; stop it first";
     assert_eq!(refused.to_string(), expected);
     let refused = only_error(admin.alter_group_offsets("readers", [(letters(0), at(1))]).await);
     assert_eq!(refused.code(), Some(ErrorCode::UnknownMemberId));
