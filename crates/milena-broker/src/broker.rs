@@ -148,6 +148,15 @@ impl Broker {
         self.address
     }
 
+    /// The address that clients are told to connect to, as `host:port`.
+    pub fn advertised(&self) -> String {
+        let (host, port) = (&self.node.host, self.node.port);
+        match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        }
+    }
+
     /// Where its files are.
     pub fn data_dir(&self) -> PathBuf {
         self.node.data_dir.path().to_owned()
