@@ -29,10 +29,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
     let name = arguments.file.display();
     let file = AppFile::read(&arguments.file).with_context(|| format!("in {name}"))?;
     let app = outside::app(&file).with_context(|| format!("in {name}"))?;

@@ -1,10 +1,15 @@
 //! `milena broker`: a broker until a signal ends it.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::ErrorKind,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use milena_broker::{
-    Broker,
+    Broker, DataDirError, StartError,
     config::{RawConfig, parse_arguments, parse_properties, parse_toml},
 };
 
@@ -12,92 +17,139 @@ use crate::signals::Signals;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen; port 0 lets the system choose
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
-    listen: String,
-    /// Where to keep records
+    /// Directory of the records
     #[arg(long, value_name = "DIR", default_value = "milena-data")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    serving: ServingArguments,
+}
+
+/// The options that `milena broker` and `milena up` share.
+#[derive(clap::Args)]
+pub(crate) struct ServingArguments {
+    /// Address to listen on; port 0 lets the system choose
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = address)]
+    listen: String,
+    /// Address that clients are told to connect to, where it is not that of --listen
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    advertise: Option<String>,
     /// What an acknowledgement promises: memory (nothing), os (survives a crash of the process), fsync (and a power cut)
-    #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"])]
+    #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"], hide_possible_values = true)]
     durability: Option<String>,
-    /// Settings under Kafka's names, from a .properties or a .toml file
+    /// Broker settings under Kafka's names, from a .properties or .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting under Kafka's name; may be repeated, and wins over the file
+    /// One broker setting under Kafka's name; may be repeated, wins over the file
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
 }
 
-/// `milena up`: the broker with nothing to decide.
-#[derive(clap::Args)]
-pub(crate) struct UpArguments {
-    /// Where to listen; port 0 lets the system choose
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
-    listen: String,
+fn address(text: &str) -> Result<String, String> {
+    let wrong = |hint: &str| Err(format!("it must be HOST:PORT, as in 127.0.0.1:9092{hint}"));
+    if text.parse::<u16>().is_ok() {
+        return wrong(&format!("; did you mean 127.0.0.1:{text}?"));
+    }
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
+        _ => wrong(""),
+    }
 }
 
-pub(crate) fn up(arguments: UpArguments) -> Result<()> {
-    let data_dir = default_data_dir().context("no place for records: set HOME or XDG_DATA_HOME")?;
-    eprintln!("records are kept in {}", data_dir.display());
-    eprintln!("try: echo hello | kcat -b {} -P -t letters", arguments.listen);
-    eprintln!("and: milena consume -b {} -t letters --exit-at-end", arguments.listen);
-    run(Arguments {
-        listen: arguments.listen,
-        data_dir,
-        durability: None,
-        config: None,
-        settings: vec![],
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    serve(&arguments.serving, &arguments.data_dir, |_| ())
+}
+
+/// Runs a broker until a signal comes. `listening` is called with its address once clients can connect.
+pub(crate) fn serve(arguments: &ServingArguments, data_dir: &Path, listening: impl Fn(&str)) -> Result<()> {
+    let settings = arguments.settings(data_dir)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let broker = Broker::start(settings).await.map_err(explain)?;
+        let address = broker.advertised();
+        // One line that scripts can wait for and read.
+        println!("BOOTSTRAP={address}");
+        listening(&address);
+        signals.received().await;
+        broker.shutdown().await;
+        Ok(())
     })
 }
 
-/// Where programs of a user keep their data.
-fn default_data_dir() -> Option<PathBuf> {
-    let data = std::env::var_os("XDG_DATA_HOME")
-        .filter(|dir| !dir.is_empty())
-        .map(PathBuf::from);
-    let data = data.or_else(|| Some(std::env::home_dir()?.join(".local/share")))?;
-    Some(data.join("milena"))
-}
-
-pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
-    let settings = settings(&arguments)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(settings))
-}
-
-/// Flags, then the file, then `-X`: the later wins.
-fn settings(arguments: &Arguments) -> Result<RawConfig> {
-    let mut settings = RawConfig::new();
-    settings.insert("listeners".to_owned(), format!("PLAINTEXT://{}", arguments.listen));
-    settings.insert("log.dirs".to_owned(), arguments.data_dir.to_string_lossy().into_owned());
-    if let Some(durability) = &arguments.durability {
-        settings.insert("milena.durability".to_owned(), durability.clone());
+impl ServingArguments {
+    /// Flags, then the file, then `-X`: the later wins.
+    fn settings(&self, data_dir: &Path) -> Result<RawConfig> {
+        let mut settings = RawConfig::new();
+        settings.insert("listeners".to_owned(), format!("PLAINTEXT://{}", self.listen));
+        settings.insert("log.dirs".to_owned(), data_dir.to_string_lossy().into_owned());
+        if let Some(address) = &self.advertise {
+            settings.insert("advertised.listeners".to_owned(), format!("PLAINTEXT://{address}"));
+        }
+        if let Some(durability) = &self.durability {
+            settings.insert("milena.durability".to_owned(), durability.clone());
+        }
+        if let Some(file) = &self.config {
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let is_toml = file.extension().is_some_and(|extension| extension == "toml");
+            let read = if is_toml {
+                parse_toml(&text)
+            } else {
+                parse_properties(&text)
+            };
+            settings.extend(read.with_context(|| format!("in {}", file.display()))?);
+        }
+        settings.extend(parse_arguments(&self.settings)?);
+        check_advertised(&settings)?;
+        Ok(settings)
     }
-    if let Some(file) = &arguments.config {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let is_toml = file.extension().is_some_and(|extension| extension == "toml");
-        let read = if is_toml {
-            parse_toml(&text)
-        } else {
-            parse_properties(&text)
-        };
-        settings.extend(read.with_context(|| format!("in {}", file.display()))?);
-    }
-    settings.extend(parse_arguments(&arguments.settings)?);
-    Ok(settings)
 }
 
-async fn serve(settings: RawConfig) -> Result<()> {
-    let mut signals = Signals::new()?;
-    let broker = Broker::start(settings).await?;
-    // One line that scripts can wait for and read.
-    println!("BOOTSTRAP={}", broker.address());
-    signals.received().await;
-    broker.shutdown().await;
+/// A broker that listens on every address cannot know which of them its clients can reach.
+fn check_advertised(settings: &RawConfig) -> Result<()> {
+    if settings.contains_key("advertised.listeners") {
+        return Ok(());
+    }
+    let listener = settings.get("listeners").map_or("", String::as_str);
+    let (_, address) = listener.split_once("://").unwrap_or_default();
+    let (host, port) = address.rsplit_once(':').unwrap_or_default();
+    let host = host.trim_matches(['[', ']']);
+    if host.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) {
+        bail!(
+            "{address} is every address of this machine, and clients must be told one that they can reach: add --advertise \
+             HOST:PORT, such as --advertise 192.168.1.10:{port}"
+        );
+    }
     Ok(())
+}
+
+/// Says what to do about a broker that cannot start.
+fn explain(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => anyhow!(
+            "cannot listen on {address}: the address is already in use; is Milena already up? Stop that one, or choose \
+             another port with --listen HOST:PORT"
+        ),
+        StartError::DataDir(DataDirError::InUse { path }) => anyhow!(
+            "{} is used by another broker; is Milena already up? Stop that one, or choose another directory with --data-dir \
+             DIR",
+            path.display()
+        ),
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for right in ["127.0.0.1:9092", "localhost:0", "[::1]:9092"] {
+            assert_eq!(address(right), Ok(right.to_owned()));
+        }
+        for wrong in ["", "localhost", ":9092", "localhost:", "localhost:99999", "::"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+        assert!(address("43094").is_err_and(|error| error.contains("did you mean 127.0.0.1:43094?")));
+    }
 }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use crate::{
-    cluster::{self, ClusterArguments},
+    connection::{self, ConnectionArguments},
     output::{OutputArguments, Table},
 };
 
@@ -20,7 +20,7 @@ pub(crate) enum Command {
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    cluster: ClusterArguments,
+    connection: ConnectionArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -48,12 +48,12 @@ struct Broker {
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Info(arguments) => cluster::run(info(arguments)),
+        Command::Info(arguments) => connection::run(info(arguments)),
     }
 }
 
 async fn info(arguments: &Arguments) -> Result<()> {
-    let admin = cluster::admin(&arguments.cluster).await?;
+    let admin = arguments.connection.admin().await?;
     let described = admin.describe_cluster().await?;
     let topics = admin.list_topics().await?;
     // A broker that is too old for features has none.

@@ -1,50 +1,93 @@
-//! What all commands that talk to a cluster share: their settings, and the first question.
+//! The connection that all commands which talk to a cluster share: its options, its settings, the first request.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use milena_client::{
     admin::{Admin, AdminError},
-    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ProducerConfig, ServerAddress},
+    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ProducerConfig, ServerAddress, parse_time},
     consumer::{Consumer, PartitionInfo, TopicsError},
     producer::Producer,
 };
-use tracing_subscriber::filter::LevelFilter;
 
-/// How long a broker may be silent before the user hears of it.
+use crate::{log, reach::reach};
+
+/// The variable that names the brokers where no option does.
+const VARIABLE: &str = "MILENA_BOOTSTRAP";
+/// The address of `milena up`.
+const DEFAULT: &str = "localhost:9092";
+/// How long a command tries to reach a broker unless `--wait` says otherwise.
+const WAIT: Duration = Duration::from_secs(5);
+/// A broker that accepted a connection and is silent for so long is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 /// As many topics as a message can name and still be read.
 const TOPICS_SHOWN: usize = 10;
 
 #[derive(clap::Args)]
-pub(crate) struct ClusterArguments {
-    /// Brokers to begin with; several are separated by commas
-    #[arg(short, long, value_name = "HOST:PORT")]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArguments {
+    /// Brokers to begin with, separated by commas [env: MILENA_BOOTSTRAP] [default: localhost:9092]
+    #[arg(short, long = "bootstrap-server", value_name = "HOST:PORT")]
+    #[arg(aliases = ["bootstrap-servers", "bootstrap", "brokers"])]
     bootstrap: Option<String>,
-    /// Settings of the client under Kafka's names, from a .properties or a .toml file
-    #[arg(long, value_name = "FILE")]
+    /// Client settings under Kafka's names, from a .properties or .toml file
+    #[arg(long, alias = "command-config", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting of the client under Kafka's name; may be repeated, and wins over all else
+    /// One client setting under Kafka's name; may be repeated, wins over all else
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// How long to try to reach a broker, as in 500ms, 30s or 2m [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
+    wait: Option<Duration>,
 }
 
-impl ClusterArguments {
-    pub(crate) fn consumer(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<Consumer> {
-        Ok(Consumer::new(ConsumerConfig::resolve(&self.map(defaults, flags)?)?)?)
+impl ConnectionArguments {
+    /// A consumer, once a broker can be reached.
+    pub(crate) async fn consumer(
+        &self,
+        defaults: &[(&str, &str)],
+        flags: &[(&str, &str, Option<&str>)],
+    ) -> Result<Consumer> {
+        let config = ConsumerConfig::resolve(&self.map(defaults, flags)?)?;
+        self.reach(&config.bootstrap_servers, config.default_api_timeout_ms)
+            .await?;
+        Ok(Consumer::new(config)?)
     }
 
-    pub(crate) fn producer(&self) -> Result<Producer> {
-        Ok(Producer::new(ProducerConfig::resolve(&self.map(&[], &[])?)?)?)
+    /// A producer, once a broker can be reached.
+    pub(crate) async fn producer(&self) -> Result<Producer> {
+        let config = ProducerConfig::resolve(&self.map(&[], &[])?)?;
+        self.reach(&config.bootstrap_servers, i32::MAX).await?;
+        Ok(Producer::new(config)?)
     }
 
-    pub(crate) fn admin(&self) -> Result<Admin> {
-        Ok(Admin::new(AdminConfig::resolve(&self.map(&[], &[])?)?)?)
+    /// An admin client whose cluster has answered.
+    pub(crate) async fn admin(&self) -> Result<Admin> {
+        let config = AdminConfig::resolve(&self.map(&[], &[])?)?;
+        let (servers, timeout_ms) = (config.bootstrap_servers.clone(), config.default_api_timeout_ms);
+        self.reach(&servers, timeout_ms).await?;
+        let admin = Admin::new(config)?;
+        match patiently(&servers, timeout_ms, admin.describe_cluster()).await {
+            Ok(_) => Ok(admin),
+            Err(error @ AdminError::TimedOut { .. }) => Err(error).context(no_answer(&servers)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A client that is told to give up sooner gives up here too.
+    async fn reach(&self, servers: &[ServerAddress], timeout_ms: i32) -> Result<()> {
+        let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or_default());
+        reach(servers, self.wait.unwrap_or_else(|| WAIT.min(timeout))).await
     }
 
     /// The settings. Our defaults are weakest, then comes the file, then flags, each with its name, then `-X`.
     fn map(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<ConfigMap> {
         let mut map = ConfigMap::new();
+        let (servers, origin) = match std::env::var(VARIABLE) {
+            Ok(servers) if !servers.trim().is_empty() => (servers, VARIABLE),
+            _ => (DEFAULT.to_owned(), "default"),
+        };
+        map.set_from("bootstrap.servers", servers, Origin::Named(origin.into()));
         for (key, value) in defaults {
             map.set_from(*key, value, Origin::Named("default of this command".into()));
         }
@@ -68,40 +111,38 @@ impl ClusterArguments {
     }
 }
 
-/// Runs a command to its end. What the consumer warns of is for the user.
+/// Runs a command to its end.
 pub(crate) fn run(command: impl Future<Output = Result<()>>) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_max_level(LevelFilter::WARN)
-        .init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(command)
+    let outcome = runtime.block_on(command);
+    // A lookup of a name may still be under way, and nothing waits for it.
+    runtime.shutdown_background();
+    outcome
 }
 
-/// The partitions of a topic that must be there. It is the first question to the cluster, so it tells too if there is none.
+/// The partitions of a topic that must exist.
 pub(crate) async fn partitions(consumer: &mut Consumer, topic: &str) -> Result<Vec<PartitionInfo>> {
     let config = consumer.config();
-    let servers = names(&config.bootstrap_servers);
-    let timeout_ms = config.default_api_timeout_ms;
-    let asked = patiently(&servers, timeout_ms, consumer.partitions_for(topic)).await;
-    match asked {
+    let (servers, timeout_ms) = (config.bootstrap_servers.clone(), config.default_api_timeout_ms);
+    match patiently(&servers, timeout_ms, consumer.partitions_for(topic)).await {
         Ok(partitions) if partitions.is_empty() => bail!("there is no topic {topic:?}; {}", others(consumer).await?),
         Ok(partitions) => Ok(partitions),
-        Err(error @ TopicsError::TimedOut { .. }) => Err(error).context(unreachable(&servers)),
+        Err(error @ TopicsError::TimedOut { .. }) => Err(error).context(no_answer(&servers)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Waits for an answer, and tells the user if that takes long.
-async fn patiently<T>(servers: &str, timeout_ms: i32, asked: impl Future<Output = T>) -> T {
-    let mut asked = std::pin::pin!(asked);
-    match tokio::time::timeout(SILENCE, &mut asked).await {
-        Ok(answer) => answer,
+/// Waits for a response, and tells the user if that takes long.
+async fn patiently<T>(servers: &[ServerAddress], timeout_ms: i32, response: impl Future<Output = T>) -> T {
+    let mut response = std::pin::pin!(response);
+    match tokio::time::timeout(SILENCE, &mut response).await {
+        Ok(response) => response,
         Err(_) => {
-            let seconds = timeout_ms / 1000;
-            eprintln!("milena: no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms)");
-            asked.await
+            let (servers, seconds) = (names(servers), timeout_ms / 1000);
+            log::notice(format_args!(
+                "no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms), Ctrl-C to stop"
+            ));
+            response.await
         }
     }
 }
@@ -111,27 +152,21 @@ fn names(servers: &[ServerAddress]) -> String {
     servers.join(", ")
 }
 
-fn unreachable(servers: &str) -> String {
-    format!("cannot reach {servers}; see that a broker runs there, or give another address with -b")
+fn no_answer(servers: &[ServerAddress]) -> String {
+    let servers = names(servers);
+    format!("{servers} accepts connections and does not answer; see that a Kafka broker runs there")
 }
 
-/// An admin client whose cluster has answered. It is the first question, so it tells too if there is none.
-pub(crate) async fn admin(arguments: &ClusterArguments) -> Result<Admin> {
-    let admin = arguments.admin()?;
-    let config = admin.config();
-    let servers = names(&config.bootstrap_servers);
-    match patiently(&servers, config.default_api_timeout_ms, admin.describe_cluster()).await {
-        Ok(_) => Ok(admin),
-        Err(error @ AdminError::TimedOut { .. }) => Err(error).context(unreachable(&servers)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The topics that there are instead.
-async fn others(consumer: &mut Consumer) -> Result<String> {
+/// The topics that exist instead.
+pub(crate) async fn others(consumer: &mut Consumer) -> Result<String> {
     let topics = consumer.list_topics().await?;
-    let names: Vec<&str> = topics.keys().take(TOPICS_SHOWN).map(|name| &**name).collect();
-    Ok(match topics.len() {
+    let all: Vec<&str> = topics
+        .keys()
+        .map(|name| &**name)
+        .filter(|name| !name.starts_with("__"))
+        .collect();
+    let names = all.get(..TOPICS_SHOWN).unwrap_or(&all);
+    Ok(match all.len() {
         0 => "the cluster has none at all".to_owned(),
         count if count > names.len() => format!("the first of {count} are {}", names.join(", ")),
         _ => format!("there are {}", names.join(", ")),

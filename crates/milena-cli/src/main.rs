@@ -3,91 +3,155 @@
 mod app;
 mod broker;
 mod cluster;
+mod common;
+mod completion;
+mod config;
+mod connection;
 mod consume;
 mod group;
-mod info;
+mod log;
+mod man;
 mod output;
 mod perf;
 mod produce;
 mod protocol;
+mod reach;
 mod signals;
+mod time;
 mod topic;
 mod txn;
+mod up;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+/// All commands fit on a terminal of 24 lines.
+const TEMPLATE: &str = "\
+{about}
+{usage-heading} {usage}
+
+{subcommands}
+
+{options}";
 
 #[derive(Parser)]
 #[command(
     name = "milena",
     version,
-    about = "The reader's side of Apache Kafka",
-    arg_required_else_help = true
+    about = "Apache Kafka's client and broker on one command line",
+    arg_required_else_help = true,
+    help_template = TEMPLATE,
+    disable_help_subcommand = true,
+    max_term_width = 100
 )]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    log: log::LogArguments,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start everything on this machine, on a durable directory of your user
-    Up(broker::UpArguments),
-    /// Run a broker: one node, durable, for Kafka's own clients
+    /// Start a broker for this machine, durable, with nothing to set up
+    Up(up::Arguments),
+    /// Run a broker: one node, durable, for all Kafka clients
     Broker(broker::Arguments),
-    /// Run an application that a file declares, with handlers that are programs or services
+    /// Run an application whose handlers are programs or services
     #[command(after_help = app::HELP)]
     Run(app::Arguments),
-    /// Print the records of a topic, alone or as a member of a group
+    /// Print the records of topics, alone or as a member of a group
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
-    /// Send lines of a file or of standard input as records
+    /// Send lines of a file or of the standard input as records
     #[command(after_help = produce::HELP)]
     Produce(produce::Arguments),
-    /// Look after topics: list, describe, create, delete, add partitions, change settings, delete records, see their skew
-    #[command(subcommand, visible_alias = "topics")]
+    /// List, describe, create, delete, alter and trim topics
+    #[command(subcommand, alias = "topics")]
     Topic(topic::Command),
-    /// Look after groups: list, describe, see members, move to another offset, delete
-    #[command(subcommand, visible_alias = "groups")]
+    /// List, describe, reset and delete consumer groups
+    #[command(subcommand, alias = "groups")]
     Group(group::Command),
-    /// Look at a cluster
+    /// Show what a cluster is made of
     #[command(subcommand)]
-    Cluster(info::Command),
-    /// Look after transactions: list, describe, abort
+    Cluster(cluster::Command),
+    /// Show and alter settings of topics, brokers and groups
+    #[command(subcommand, alias = "configs")]
+    Config(config::Command),
+    /// List, describe and abort transactions
     #[command(subcommand)]
     Txn(txn::Command),
-    /// Measure how fast a cluster can be read and written, and how soon what is written is read
+    /// Measure how fast a cluster is written and read
     #[command(subcommand)]
     Perf(perf::Command),
-    /// Look things up in Kafka's wire protocol, and into files that hold it
+    /// Look up APIs, error codes and the batches of a segment file
     #[command(subcommand)]
     Protocol(protocol::Command),
+    /// Print the completion script of a shell
+    #[command(after_help = completion::HELP)]
+    Completion(completion::Arguments),
+    /// Write the manual pages
+    #[command(after_help = man::HELP)]
+    Man(man::Arguments),
+}
+
+impl Command {
+    /// Servers log their information; commands that a person waits for only warn.
+    fn level(&self) -> LevelFilter {
+        match self {
+            Self::Up(_) | Self::Broker(_) | Self::Run(_) => LevelFilter::INFO,
+            _ => LevelFilter::WARN,
+        }
+    }
+
+    fn run(&self) -> Result<()> {
+        match self {
+            Self::Up(arguments) => up::run(arguments),
+            Self::Broker(arguments) => broker::run(arguments),
+            Self::Run(arguments) => app::run(arguments),
+            Self::Consume(arguments) => consume::run(arguments),
+            Self::Produce(arguments) => produce::run(arguments),
+            Self::Topic(command) => topic::run(command),
+            Self::Group(command) => group::run(command),
+            Self::Cluster(command) => cluster::run(command),
+            Self::Config(command) => config::run(command),
+            Self::Txn(command) => txn::run(command),
+            Self::Perf(command) => perf::run(command),
+            Self::Protocol(command) => protocol::run(command),
+            Self::Completion(arguments) => completion::run(arguments),
+            Self::Man(arguments) => man::run(arguments),
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Up(arguments) => broker::up(arguments),
-        Command::Broker(arguments) => broker::run(arguments),
-        Command::Run(arguments) => app::run(&arguments),
-        Command::Consume(arguments) => consume::run(&arguments),
-        Command::Produce(arguments) => produce::run(&arguments),
-        Command::Topic(command) => topic::run(&command),
-        Command::Group(command) => group::run(&command),
-        Command::Cluster(command) => info::run(&command),
-        Command::Txn(command) => txn::run(&command),
-        Command::Perf(command) => perf::run(&command),
-        Command::Protocol(command) => protocol::run(&command),
-    };
-    match outcome {
+    let Arguments { command, log } = Arguments::parse();
+    match log.init(command.level()).and_then(|()| command.run()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough, as `head` does: not an error.
+        // The reader of our output has seen enough, as `head` does: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("milena: {error:#}");
+            eprintln!("milena: {}", text(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes. A cause that the text before it names already is left out.
+fn text(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut text, cause| {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&cause);
+        }
+        text
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -95,4 +159,24 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
         .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::anyhow!("in use")
+            .context("cannot listen: in use")
+            .context("broker");
+        assert_eq!(text(&error), "broker: cannot listen: in use");
+    }
 }

@@ -8,13 +8,13 @@ use milena_client::consumer::{Consumer, TopicPartition};
 /// Where partitions ended when they were first looked at. What comes later is not waited for, or a busy topic would never
 /// end.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     known: BTreeMap<TopicPartition, i64>,
 }
 
 impl Ends {
     /// Whether all partitions that we have are read to their ends.
-    pub(super) async fn are_reached(&mut self, consumer: &mut Consumer) -> Result<bool> {
+    pub(crate) async fn are_reached(&mut self, consumer: &mut Consumer) -> Result<bool> {
         let assignment = consumer.assignment();
         let new: Vec<_> = assignment
             .iter()

@@ -1,10 +1,14 @@
 //! How a record is printed.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    str::Chars,
+};
 
 use milena_client::consumer::RecordRef;
 
 use super::json;
+use crate::time::TimeFormat;
 
 /// What `-f` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(super) enum Format {
 pub(super) enum Piece {
     Text(Vec<u8>),
     Field(Field),
+    /// The timestamp in a form of one's own.
+    Time(TimeFormat),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Format, String> {
         match character {
             '%' => match characters.next() {
                 Some('%') => push_text(&mut pieces, '%'),
+                Some('T') if characters.as_str().starts_with('{') => pieces.push(time(&mut characters)?),
                 Some(letter) => pieces.push(Piece::Field(field(letter)?)),
                 None => return Err("it ends in a single %; write %% for a percent sign".to_owned()),
             },
@@ -62,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Format, String> {
             character => push_text(&mut pieces, character),
         }
     }
-    let has_fields = pieces.iter().any(|piece| matches!(piece, Piece::Field(_)));
+    let has_fields = pieces.iter().any(|piece| !matches!(piece, Piece::Text(_)));
     if !has_fields {
         return Err(format!(
             "it is neither json nor a text with fields of the record; fields are {}",
@@ -70,6 +77,15 @@ pub(super) fn parse(text: &str) -> Result<Format, String> {
         ));
     }
     Ok(Format::Pieces(pieces))
+}
+
+/// The form between the braces of `%T{…}`.
+fn time(characters: &mut Chars<'_>) -> Result<Piece, String> {
+    let Some((form, rest)) = characters.as_str().trim_start_matches('{').split_once('}') else {
+        return Err("%T{ has no } behind it".to_owned());
+    };
+    *characters = rest.chars();
+    TimeFormat::parse(form).map(Piece::Time)
 }
 
 fn field(letter: char) -> Result<Field, String> {
@@ -84,7 +100,8 @@ fn known_fields() -> String {
     format!("{}, and %% for a percent sign", fields.join(", "))
 }
 
-fn escaped(letter: Option<char>) -> Result<char, String> {
+/// The character that a backslash and this letter stand for.
+pub(crate) fn escaped(letter: Option<char>) -> Result<char, String> {
     match letter {
         Some('n') => Ok('\n'),
         Some('r') => Ok('\r'),
@@ -117,6 +134,8 @@ impl Format {
             match piece {
                 Piece::Text(text) => out.write_all(text)?,
                 Piece::Field(field) => field.write(out, record)?,
+                // The pattern was checked when it was read.
+                Piece::Time(form) => out.write_all(form.write(record.timestamp()).unwrap_or_default().as_bytes())?,
             }
         }
         Ok(())
@@ -175,6 +194,11 @@ mod tests {
         ];
         assert_eq!(parse("%k\\t100%%: ä%s\\\\\\n"), Ok(Format::Pieces(expected)));
         assert_eq!(parse("json"), Ok(Format::Json));
+        let time = Piece::Time(TimeFormat::Pattern("%H:%M".to_owned()));
+        assert_eq!(
+            parse("%T{%H:%M} %s"),
+            Ok(Format::Pieces(vec![time, text(" "), Piece::Field(Field::Value)]))
+        );
     }
 
     #[test]
@@ -184,6 +208,8 @@ mod tests {
             ("%s\\q", "\\q is not known"),
             ("%s %", "single %"),
             ("%s\\", "single \\"),
+            ("%T{%H", "no } behind it"),
+            ("%T{%Q}", "%Q is not a field of a time"),
             ("jsn", "neither json nor"),
             ("", "neither json nor"),
         ] {

@@ -1,9 +1,11 @@
 //! `milena consume`: prints records.
 
+mod closed;
 mod ends;
 mod format;
 mod json;
 mod start;
+mod topics;
 
 use std::{
     collections::BTreeSet,
@@ -11,25 +13,30 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Error, Result, bail};
-use milena_client::consumer::{Consumer, ConsumerRecords, PollError, TopicPartition};
+use anyhow::{Error, Result, bail, ensure};
+use milena_client::consumer::{Consumer, ConsumerRecords, PollError};
 
 use crate::{
-    cluster::{self, ClusterArguments},
+    connection::{self, ConnectionArguments},
     signals::Signals,
 };
-use ends::Ends;
+use closed::stdout_closed;
+pub(crate) use ends::Ends;
 use format::Format;
-use start::Start;
-pub(crate) use start::parse_time;
+pub(crate) use format::escaped;
+use start::{Start, Where};
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena consume -b localhost:9092 -t letters --exit-at-end
-  milena consume -b localhost:9092 -t letters -g readers -n 10 -f json
-  milena consume -b localhost:9092 -t letters --from time:2026-07-01T08:00:00Z -f '%T %k: %s\\n'
+  milena consume letters                       from the start, then what comes
+  milena consume letters words -e              two topics, to their ends
+  milena consume '^orders-.*' -g readers       a pattern, as a member of a group
+  milena consume letters -o -10 -e -o json     the last 10 of each partition
+  milena consume letters -o @-1h -f '%T{iso} %k: %s\\n'
 
-Without -n and --exit-at-end it goes on until Ctrl-C. What a group has been given is committed then.";
+-o takes a place and, as in all other commands, the output format json: both
+may be given. Without -n and -e the command goes on until Ctrl-C; a group then
+commits what was printed. It also ends when the reader of a pipe is gone.";
 
 /// How long to wait before looking again whether all is read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -37,51 +44,86 @@ const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    /// The topic to read
-    #[arg(short, long)]
-    topic: String,
+    /// Topics to read; one that begins with ^ is a regular expression
+    #[arg(value_name = "TOPIC")]
+    names: Vec<String>,
+    /// The same as TOPIC; may be repeated
+    #[arg(short, long = "topic", value_name = "TOPIC")]
+    topics: Vec<String>,
     /// Read as a member of this group, and commit what was printed
     #[arg(short, long)]
     group: Option<String>,
     /// Read only this partition; may be repeated. A group then only keeps the offsets
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER")]
     partition: Vec<i32>,
-    /// Where to begin: earliest, latest, offset:N, time:MILLISECONDS or time:2026-07-01T08:00:00Z (UTC if no zone is
-    /// given). With a group this is for partitions without a committed offset. [default: earliest]
-    #[arg(long, value_name = "WHERE", value_parser = start::parse)]
-    from: Option<Start>,
+    /// Where to begin: start, end, an offset, +N after the start, -N before the end, @TIME as milliseconds, as a date such
+    /// as @2026-07-01T08:00:00Z (UTC if no zone is given) or as an age such as @-1h; or json, the same as -f json. With a
+    /// group the place is for partitions without a committed offset [default: start]
+    #[arg(short, long, visible_alias = "from", value_name = "WHERE", value_parser = start::parse)]
+    #[arg(allow_hyphen_values = true)]
+    offset: Vec<Where>,
     /// End after so many records
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', short_alias = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
-    /// End when everything is printed that was there when the command looked first
-    #[arg(long)]
+    /// End at the end: when all is printed that was there at the start
+    #[arg(short, long)]
     exit_at_end: bool,
-    /// How to print a record: json, or a text with %t topic, %p partition, %o offset, %k key, %s value, %T timestamp,
-    /// %h headers, %K and %S lengths of key and value (-1 for none), %% a percent sign; \n \r \t \0 \\ as usual
-    #[arg(short, long, value_parser = format::parse, default_value = "%s\\n")]
-    format: Format,
+    /// How to print a record: json, or a text with %t topic, %p partition, %o offset, %k key, %s value, %h headers, %K and
+    /// %S lengths of key and value (-1 for none), %T timestamp in milliseconds, %T{s}, %T{iso}, %T{%F %T.%L} in other forms,
+    /// %% a percent sign; \n \r \t \0 \\ as usual [default: %s\n]
+    #[arg(short, long, alias = "output", value_parser = format::parse)]
+    format: Option<Format>,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+impl Arguments {
+    /// The place to begin, if one is named.
+    fn start(&self) -> Result<Option<Start>> {
+        let mut starts = self.offset.iter().filter_map(|place| match place {
+            Where::Start(start) => Some(*start),
+            Where::Json => None,
+        });
+        let start = starts.next();
+        ensure!(starts.next().is_none(), "-o names two places to begin; give one");
+        Ok(start)
+    }
+
+    fn format(&self) -> Result<Format> {
+        let is_json = self.offset.contains(&Where::Json);
+        match &self.format {
+            Some(format) if is_json && *format != Format::Json => bail!("-o json and another -f exclude each other"),
+            Some(format) => Ok(format.clone()),
+            None if is_json => Ok(Format::Json),
+            None => format::parse("%s\\n").map_err(Error::msg),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    cluster::run(consume(arguments))
+    connection::run(consume(arguments))
 }
 
 async fn consume(arguments: &Arguments) -> Result<()> {
-    let mut signals = Signals::new()?;
+    let (start, format) = (arguments.start()?, arguments.format()?);
     let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
     let flags = [("-g", "group.id", arguments.group.as_deref())];
-    let mut consumer = arguments.cluster.consumer(&defaults, &flags)?;
+    let mut consumer = arguments.connection.consumer(&defaults, &flags).await?;
+    let mut signals = Signals::new()?;
     let mut printer = Printer {
         out: BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, stdout().lock()),
-        format: &arguments.format,
+        format: &format,
         left: arguments.records,
         flushes_always: consumer.config().group_id.is_some(),
     };
+    let reading = async {
+        topics::choose(&mut consumer, arguments, start).await?;
+        read(&mut consumer, arguments, &mut printer).await
+    };
     let outcome = tokio::select! {
-        outcome = read(&mut consumer, arguments, &mut printer) => outcome,
+        outcome = reading => outcome,
         () = signals.received() => Ok(()),
+        () = stdout_closed() => Ok(()),
     };
     let outcome = outcome.and_then(|()| Ok(printer.out.flush()?));
     let closed = tokio::select! {
@@ -93,7 +135,6 @@ async fn consume(arguments: &Arguments) -> Result<()> {
 }
 
 async fn read(consumer: &mut Consumer, arguments: &Arguments, printer: &mut Printer<'_>) -> Result<()> {
-    choose_partitions(consumer, arguments).await?;
     let mut ends = Ends::default();
     loop {
         let mut records = consumer.poll(Duration::ZERO).await.map_err(explain)?;
@@ -124,36 +165,6 @@ async fn read(consumer: &mut Consumer, arguments: &Arguments, printer: &mut Prin
     }
 }
 
-async fn choose_partitions(consumer: &mut Consumer, arguments: &Arguments) -> Result<()> {
-    let topic = arguments.topic.as_str();
-    let infos = cluster::partitions(consumer, topic).await?;
-    let by_hand = !arguments.partition.is_empty();
-    if consumer.config().group_id.is_some() && !by_hand {
-        return match arguments.from {
-            Some(start) => Ok(consumer.subscribe_with([topic], start)?),
-            None => Ok(consumer.subscribe([topic])?),
-        };
-    }
-    let mut partitions: BTreeSet<TopicPartition> = infos.into_iter().map(|info| info.partition).collect();
-    if by_hand {
-        let count = partitions.len();
-        partitions.retain(|partition| arguments.partition.contains(&partition.partition));
-        let missing = arguments
-            .partition
-            .iter()
-            .find(|number| !partitions.contains(&TopicPartition::new(topic, **number)));
-        if let Some(number) = missing {
-            bail!("{topic} has no partition {number}; it has {count}, numbered from 0");
-        }
-    }
-    let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
-    consumer.assign(partitions.clone())?;
-    match arguments.from {
-        Some(start) => start.place(consumer, &partitions).await,
-        None => Ok(()),
-    }
-}
-
 /// What was taken and not printed is for the next reader: it must not be committed.
 fn give_back(consumer: &mut Consumer, records: &ConsumerRecords, printed: usize) -> Result<()> {
     let mut given_back = BTreeSet::new();
@@ -174,8 +185,8 @@ fn explain(error: PollError) -> Error {
             offset,
             problem,
         } => anyhow::anyhow!(
-            "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try --partition {} \
-             --from offset:{}",
+            "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try {} -p {} -o {}",
+            partition.topic,
             partition.partition,
             offset + 1
         ),

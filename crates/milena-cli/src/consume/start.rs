@@ -1,70 +1,50 @@
 //! Where reading begins.
 
-use std::str::FromStr as _;
-
 use anyhow::{Result, ensure};
 use milena_client::consumer::{ListenerError, Position, RebalanceConsumer, RebalanceListener, TopicPartition};
-use toml::value::{Date, Datetime, Offset, Time};
+
+use crate::time::parse_instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     Earliest,
     Latest,
     Offset(i64),
+    /// So many offsets after the beginning of each partition.
+    AfterStart(i64),
+    /// So many offsets before the end of each partition.
+    BeforeEnd(i64),
     /// The first record that is not older than so many milliseconds since 1970.
     Time(i64),
 }
 
-pub(super) fn parse(text: &str) -> Result<Start, String> {
-    let start = match text.split_once(':') {
-        None if text == "earliest" => Some(Start::Earliest),
-        None if text == "latest" => Some(Start::Latest),
-        Some(("offset", offset)) => offset.parse().ok().filter(|offset| *offset >= 0).map(Start::Offset),
-        Some(("time", time)) => parse_time(time).map(Start::Time),
-        _ => None,
+/// A value of `-o`: a place, or the output format that the admin commands have under the same letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    Start(Start),
+    Json,
+}
+
+pub(super) fn parse(text: &str) -> Result<Where, String> {
+    let count = |text: &str| text.parse::<i64>().ok().filter(|count| *count >= 0);
+    let start = match text {
+        "json" => return Ok(Where::Json),
+        "start" | "beginning" | "earliest" => Some(Start::Earliest),
+        "end" | "latest" => Some(Start::Latest),
+        _ => match (text.get(..1), text.get(1..).unwrap_or_default(), text.split_once(':')) {
+            (Some("+"), after, _) => count(after).map(Start::AfterStart),
+            (Some("-"), before, _) => count(before).map(Start::BeforeEnd),
+            (Some("@"), time, _) => parse_instant(time).map(Start::Time),
+            (_, _, Some(("offset", offset))) => count(offset).map(Start::Offset),
+            (_, _, Some(("time", time))) => parse_instant(time).map(Start::Time),
+            _ => count(text).map(Start::Offset),
+        },
     };
-    start.ok_or_else(|| {
-        "it must be earliest, latest, offset:N, time:MILLISECONDS or a time such as time:2026-07-01T08:00:00Z"
+    start.map(Where::Start).ok_or_else(|| {
+        "it must be start, end, an offset, +N (after the start), -N (before the end), or a time such as @1700000000000, \
+         @2026-07-01T08:00:00Z or @-1h"
             .to_owned()
     })
-}
-
-/// Milliseconds since 1970, or a time as TOML writes it; in UTC if it names no zone.
-pub(crate) fn parse_time(text: &str) -> Option<i64> {
-    if let Ok(millis) = text.parse() {
-        return Some(millis).filter(|millis| *millis >= 0);
-    }
-    let Datetime {
-        date: Some(date),
-        time,
-        offset,
-    } = Datetime::from_str(text).ok()?
-    else {
-        return None;
-    };
-    let millis_of_day = time.map_or(0, millis_of_day);
-    let offset_minutes = match offset {
-        Some(Offset::Custom { minutes }) => i64::from(minutes),
-        Some(Offset::Z) | None => 0,
-    };
-    let millis = days_since_1970(date) * 86_400_000 + millis_of_day - offset_minutes * 60_000;
-    Some(millis).filter(|millis| *millis >= 0)
-}
-
-fn millis_of_day(time: Time) -> i64 {
-    let seconds = (i64::from(time.hour) * 60 + i64::from(time.minute)) * 60 + i64::from(time.second.unwrap_or(0));
-    seconds * 1000 + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000)
-}
-
-/// In the Gregorian calendar. Years begin with March here, so that the leap day is the last one.
-fn days_since_1970(date: Date) -> i64 {
-    let (month, day) = (i64::from(date.month), i64::from(date.day));
-    let year = i64::from(date.year) - i64::from(month <= 2);
-    let months_since_march = (month + 9) % 12;
-    let day_of_year = (153 * months_since_march + 2) / 5 + day - 1;
-    let leap_days = year / 4 - year / 100 + year / 400;
-    // From 1 March of the year 0 to 1970.
-    year * 365 + leap_days + day_of_year - 719_468
 }
 
 impl Start {
@@ -79,6 +59,20 @@ impl Start {
             Self::Earliest => consumer.seek_to_beginning(&partitions)?,
             Self::Latest => consumer.seek_to_end(&partitions)?,
             Self::Offset(offset) => place_at_offset(consumer, &partitions, offset).await?,
+            Self::AfterStart(count) => {
+                let ends = consumer.end_offsets(&partitions).await?;
+                for (partition, start) in consumer.beginning_offsets(&partitions).await? {
+                    let end = ends.get(&partition).copied().unwrap_or(start);
+                    consumer.seek(&partition, start.saturating_add(count).min(end))?;
+                }
+            }
+            Self::BeforeEnd(count) => {
+                let starts = consumer.beginning_offsets(&partitions).await?;
+                for (partition, end) in consumer.end_offsets(&partitions).await? {
+                    let start = starts.get(&partition).copied().unwrap_or(0);
+                    consumer.seek(&partition, end.saturating_sub(count).max(start))?;
+                }
+            }
             Self::Time(millis) => place_at_time(consumer, &partitions, millis).await?,
         }
         Ok(())
@@ -93,7 +87,7 @@ async fn place_at_offset(consumer: &mut RebalanceConsumer, partitions: &[TopicPa
             ensure!(
                 (*beginning..=*end).contains(&offset),
                 "{partition} has no offset {offset}: it begins at {beginning} and ends before {end}; choose another one, \
-                 or other partitions with --partition"
+                 or other partitions with -p"
             );
         }
         consumer.seek(partition, offset)?;
@@ -137,40 +131,38 @@ mod tests {
 
     #[test]
     fn all_ways_to_begin_are_understood() {
-        assert_eq!(parse("earliest"), Ok(Start::Earliest));
-        assert_eq!(parse("latest"), Ok(Start::Latest));
-        assert_eq!(parse("offset:7"), Ok(Start::Offset(7)));
-        assert_eq!(parse("time:1700000000000"), Ok(Start::Time(1_700_000_000_000)));
+        for (text, start) in [
+            ("start", Start::Earliest),
+            ("beginning", Start::Earliest),
+            ("earliest", Start::Earliest),
+            ("end", Start::Latest),
+            ("latest", Start::Latest),
+            ("7", Start::Offset(7)),
+            ("offset:7", Start::Offset(7)),
+            ("+7", Start::AfterStart(7)),
+            ("-7", Start::BeforeEnd(7)),
+            ("@1700000000000", Start::Time(1_700_000_000_000)),
+            ("@1970-01-02", Start::Time(86_400_000)),
+            ("time:1700000000000", Start::Time(1_700_000_000_000)),
+        ] {
+            assert_eq!(parse(text), Ok(Where::Start(start)), "{text}");
+        }
+        assert_eq!(parse("json"), Ok(Where::Json));
         for wrong in [
             "",
             "first",
             "offset",
             "offset:-1",
-            "offset:x",
+            "+",
+            "-",
+            "--5",
+            "+-5",
+            "@",
+            "@soon",
             "time:",
-            "time:-5",
-            "time:2026-02-30",
             "time:08:00",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn times_are_those_that_date_prints() {
-        // Each as `date -u -d TEXT +%s%3N` tells.
-        for (text, millis) in [
-            ("1970-01-01", 0),
-            ("2000-02-29", 951_782_400_000),
-            ("2000-03-01", 951_868_800_000),
-            ("2023-11-14T22:13:20Z", 1_700_000_000_000),
-            ("2023-11-14 22:13:20.123", 1_700_000_000_123),
-            ("2023-11-15T00:13:20+02:00", 1_700_000_000_000),
-            ("2100-02-28T23:59:59-00:30", 4_107_544_199_000),
-            ("2100-03-01", 4_107_542_400_000),
-        ] {
-            assert_eq!(parse_time(text), Some(millis), "{text}");
-        }
-        assert_eq!(parse_time("1969-12-31"), None);
     }
 }

@@ -9,10 +9,10 @@ use milena_client::{
 };
 use serde::Serialize;
 
-use super::{Common, Groups};
+use super::groups::Groups;
 use crate::{
-    cluster,
-    output::{Table, split},
+    common::Common,
+    output::{Table, counted, split},
 };
 
 #[derive(clap::Args)]
@@ -32,8 +32,10 @@ struct Described {
     assignment_strategy: String,
     coordinator: Coordinator,
     members: usize,
-    /// Over all partitions that have an offset.
-    lag: i64,
+    /// Over all partitions whose lag is known; `None` if it is known of none.
+    lag: Option<i64>,
+    /// The number of partitions whose lag is not known: nothing is committed yet, or there is no leader.
+    lag_unknown: usize,
     partitions: Vec<Partition>,
 }
 
@@ -54,11 +56,17 @@ struct Partition {
     consumer_id: Option<String>,
     host: Option<String>,
     client_id: Option<String>,
+    /// The owner is a static member that has left for a while: its partitions wait for it.
+    absent: bool,
 }
 
+/// The epoch of a static member that has left for a while.
+pub(super) const ABSENT_EPOCH: i32 = -2;
+
 pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
-    let names = arguments.groups.names()?;
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    arguments.groups.check()?;
+    let admin = arguments.common.connection.admin().await?;
+    let names = arguments.groups.names(&admin).await?;
     let (groups, problems) = split(admin.describe_groups(names).await);
     let names: Vec<_> = groups.iter().map(|(name, _)| name.clone()).collect();
     let (committed, unread) = split(admin.list_group_offsets(names).await);
@@ -105,6 +113,7 @@ async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<
             consumer_id: owner.map(|owner| owner.member_id.to_string()),
             host: owner.map(|owner| owner.host.to_string()),
             client_id: owner.map(|owner| owner.client_id.to_string()),
+            absent: owner.is_some_and(|owner| owner.epoch == Some(ABSENT_EPOCH)),
         }
     });
     let partitions: Vec<Partition> = partitions.collect();
@@ -119,9 +128,18 @@ async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<
             port: group.coordinator.port,
         },
         members: group.members.len(),
-        lag: partitions.iter().filter_map(|partition| partition.lag).sum(),
+        lag: total_lag(&partitions),
+        lag_unknown: partitions.iter().filter(|partition| partition.lag.is_none()).count(),
         partitions,
     }
+}
+
+/// `None` if no lag is known.
+fn total_lag(partitions: &[Partition]) -> Option<i64> {
+    partitions
+        .iter()
+        .filter_map(|partition| partition.lag)
+        .reduce(|a, b| a.saturating_add(b))
 }
 
 fn text(group: &Described) -> String {
@@ -130,36 +148,70 @@ fn text(group: &Described) -> String {
         "" => "-",
         name => name,
     };
+    let lag = match (group.lag, group.lag_unknown) {
+        (None, _) => "-".to_owned(),
+        (Some(lag), 0) => lag.to_string(),
+        (Some(lag), unknown) => format!("{lag} ({} unknown)", counted(unknown, "partition")),
+    };
     let summary = format!(
-        "Group: {}  State: {}  Type: {}  Members: {}  Lag: {}  AssignmentStrategy: {strategy}  Coordinator: {host}:{port} \
-         ({id})\n",
-        group.group, group.state, group.group_type, group.members, group.lag
+        "Group: {}  State: {}  Type: {}  Members: {}  Lag: {lag}\nAssignor: {strategy}  Coordinator: {host}:{port} ({id})\n",
+        group.group, group.state, group.group_type, group.members
     );
-    let mut table = Table::new(&[
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-    ]);
     let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let has_owners = group.partitions.iter().any(|partition| partition.consumer_id.is_some());
+    let owner_columns: &[&str] = if has_owners {
+        &["CONSUMER-ID", "HOST", "CLIENT-ID"]
+    } else {
+        &[]
+    };
+    let columns = ["TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"];
+    let mut table = Table::new(&[&columns[..], owner_columns].concat());
     for partition in &group.partitions {
-        table.row([
-            group.group.clone(),
+        let mut cells = vec![
             partition.topic.clone(),
             partition.partition.to_string(),
             number(partition.current_offset),
             number(partition.log_end_offset),
             number(partition.lag),
-            text(&partition.consumer_id),
-            text(&partition.host),
-            text(&partition.client_id),
-        ]);
+        ];
+        if has_owners {
+            let host = match partition.absent {
+                true => "absent".to_owned(),
+                false => text(&partition.host),
+            };
+            cells.extend([text(&partition.consumer_id), host, text(&partition.client_id)]);
+        }
+        table.row(cells);
     }
     summary + &table.write()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(lag: Option<i64>) -> Partition {
+        Partition {
+            topic: "letters".to_owned(),
+            partition: 0,
+            current_offset: None,
+            log_end_offset: Some(3),
+            lag,
+            consumer_id: None,
+            host: None,
+            client_id: None,
+            absent: false,
+        }
+    }
+
+    #[test]
+    fn a_lag_that_is_not_known_is_not_zero() {
+        assert_eq!(total_lag(&[]), None);
+        assert_eq!(total_lag(&[partition(None)]), None);
+        assert_eq!(
+            total_lag(&[partition(None), partition(Some(2)), partition(Some(0))]),
+            Some(2)
+        );
+    }
 }

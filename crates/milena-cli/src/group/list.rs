@@ -4,9 +4,8 @@ use anyhow::{Result, bail};
 use milena_client::admin::{GroupFilter, GroupType};
 use serde::Serialize;
 
-use super::Common;
 use crate::{
-    cluster,
+    common::Common,
     output::{Table, fail_if_any},
 };
 
@@ -45,7 +44,7 @@ pub(super) async fn list(arguments: &Arguments) -> Result<()> {
             _ => bail!("there are no groups of type {name}; it must be classic, consumer, share or streams"),
         });
     }
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let admin = arguments.common.connection.admin().await?;
     let listed = admin.list_groups(filter).await?;
     let groups: Vec<Listed> = listed
         .found

@@ -6,9 +6,9 @@ use anyhow::Result;
 use milena_client::{admin::MemberDescription, consumer::TopicPartition};
 use serde::Serialize;
 
-use super::{Common, Groups};
+use super::{describe::ABSENT_EPOCH, groups::Groups};
 use crate::{
-    cluster,
+    common::Common,
     output::{Table, split},
 };
 
@@ -29,13 +29,16 @@ struct Member {
     client_id: String,
     rack: Option<String>,
     epoch: Option<i32>,
+    /// It is a static member that has left for a while: its partitions wait for it.
+    absent: bool,
     /// The partitions of each topic.
     assignment: BTreeMap<String, Vec<i32>>,
 }
 
 pub(super) async fn members(arguments: &Arguments) -> Result<()> {
-    let names = arguments.groups.names()?;
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    arguments.groups.check()?;
+    let admin = arguments.common.connection.admin().await?;
+    let names = arguments.groups.names(&admin).await?;
     let (groups, problems) = split(admin.describe_groups(names).await);
     let members = groups.into_iter().flat_map(|(name, group)| {
         let members = group.members.into_iter();
@@ -59,6 +62,7 @@ fn member(group: String, member: MemberDescription) -> Member {
         client_id: member.client_id.to_string(),
         rack: member.rack.map(|rack| rack.to_string()),
         epoch: member.epoch,
+        absent: member.epoch == Some(ABSENT_EPOCH),
         assignment,
     }
 }
@@ -83,7 +87,10 @@ fn text(members: &[Member]) -> String {
             member.group.clone(),
             member.consumer_id.clone(),
             member.group_instance_id.clone().unwrap_or_default(),
-            member.host.clone(),
+            match member.absent {
+                true => "absent".to_owned(),
+                false => member.host.clone(),
+            },
             member.client_id.clone(),
             count.to_string(),
             topics.collect::<Vec<_>>().join(", "),

@@ -1,86 +1,57 @@
-//! `milena group`: looks after groups.
+//! `milena group`: looks after consumer groups.
 
+mod delete;
+mod delete_offsets;
 mod describe;
+mod groups;
 mod list;
 mod members;
-mod seek;
+mod reset;
+mod scope;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use clap::Subcommand;
 
-use crate::{
-    cluster::{self, ClusterArguments},
-    output::{OutputArguments, print_outcomes},
-};
+use crate::connection;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List all groups
     #[command(visible_alias = "ls")]
     List(list::Arguments),
-    /// Show how far groups have read, and who reads what
+    /// Show how far groups have read, and which member reads what
     Describe(describe::Arguments),
     /// Show the members of groups and their partitions
     Members(members::Arguments),
-    /// Move a group without members to another place
-    #[command(after_help = seek::HELP)]
-    Seek(seek::Arguments),
+    /// Move groups without members to other offsets; a dry run unless --execute
+    #[command(after_help = reset::HELP)]
+    Reset(reset::Arguments),
+    /// Delete committed offsets of a group
+    #[command(after_help = delete_offsets::HELP)]
+    DeleteOffsets(delete_offsets::Arguments),
     /// Delete groups without members, with their committed offsets
-    Delete(DeleteArguments),
-}
-
-/// What every command here needs.
-#[derive(clap::Args)]
-struct Common {
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    #[command(flatten)]
-    output: OutputArguments,
-}
-
-/// One or more groups.
-#[derive(clap::Args)]
-struct Groups {
-    /// The groups
-    #[arg(value_name = "GROUP")]
-    names: Vec<String>,
-    /// The same as GROUP; may be repeated
-    #[arg(short, long = "group", value_name = "GROUP")]
-    groups: Vec<String>,
-}
-
-impl Groups {
-    fn names(&self) -> Result<Vec<String>> {
-        let names: Vec<String> = self.names.iter().chain(&self.groups).cloned().collect();
-        ensure!(
-            !names.is_empty(),
-            "name a group; `milena group list` shows which there are"
-        );
-        Ok(names)
-    }
+    Delete(delete::Arguments),
+    /// The name of `reset` in rpk
+    #[command(hide = true)]
+    Seek(SeekArguments),
 }
 
 #[derive(clap::Args)]
-pub(crate) struct DeleteArguments {
-    #[command(flatten)]
-    groups: Groups,
-    #[command(flatten)]
-    common: Common,
+pub(crate) struct SeekArguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _rest: Vec<String>,
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::List(arguments) => cluster::run(list::list(arguments)),
-        Command::Describe(arguments) => cluster::run(describe::describe(arguments)),
-        Command::Members(arguments) => cluster::run(members::members(arguments)),
-        Command::Seek(arguments) => cluster::run(seek::seek(arguments)),
-        Command::Delete(arguments) => cluster::run(delete(arguments)),
+        Command::List(arguments) => connection::run(list::list(arguments)),
+        Command::Describe(arguments) => connection::run(describe::describe(arguments)),
+        Command::Members(arguments) => connection::run(members::members(arguments)),
+        Command::Reset(arguments) => connection::run(reset::reset(arguments)),
+        Command::DeleteOffsets(arguments) => connection::run(delete_offsets::delete(arguments)),
+        Command::Delete(arguments) => connection::run(delete::delete(arguments)),
+        Command::Seek(_) => bail!(
+            "the command is `milena group reset GROUP --to WHERE`; it shows what would change, and --execute does it"
+        ),
     }
-}
-
-async fn delete(arguments: &DeleteArguments) -> Result<()> {
-    let names = arguments.groups.names()?;
-    let admin = cluster::admin(&arguments.common.cluster).await?;
-    let deleted = admin.delete_groups(names).await;
-    print_outcomes(&arguments.common.output, deleted, |name, ()| format!("deleted {name}"))
 }

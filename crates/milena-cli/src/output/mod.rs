@@ -9,7 +9,7 @@ use std::io::{Write as _, stdout};
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
-use milena_client::admin::{AdminError, Results};
+use milena_client::admin::Results;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,8 +24,9 @@ pub(crate) enum Format {
 
 #[derive(clap::Args)]
 pub(crate) struct OutputArguments {
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    /// Output as text, json or yaml
+    #[arg(short, short_alias = 'f', long, alias = "format", value_name = "FORMAT")]
+    #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     output: Format,
 }
 
@@ -86,10 +87,23 @@ pub(crate) fn split<K: Ord, V>(results: Results<K, V>) -> (Vec<(K, V)>, Result<(
 }
 
 /// An error with a line for each that there is.
-pub(crate) fn fail_if_any(errors: impl IntoIterator<Item = AdminError>) -> Result<()> {
+pub(crate) fn fail_if_any<E: ToString>(errors: impl IntoIterator<Item = E>) -> Result<()> {
     let lines: Vec<String> = errors.into_iter().map(|error| error.to_string()).collect();
     match lines.is_empty() {
         true => Ok(()),
         false => Err(anyhow!(lines.join("\nmilena: "))),
+    }
+}
+
+/// A number and its noun, as in `1 record` and `2 records`.
+pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    counted_in(count, noun, &format!("{noun}s"))
+}
+
+/// The same with a plural of its own.
+pub(crate) fn counted_in(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    match count.try_into().unwrap_or_default() {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
     }
 }

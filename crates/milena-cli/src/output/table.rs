@@ -15,9 +15,10 @@ impl Table {
     }
 
     /// A row with a cell for each column. An empty cell is shown as a dash.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.columns.len(), "{:?}", self.columns);
-        self.rows.push(cells.into());
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.columns.len(), "{:?}", self.columns);
+        self.rows.push(cells);
     }
 
     pub(crate) fn write(&self) -> String {

@@ -10,48 +10,64 @@ use milena_client::consumer::{Consumer, ConsumerRecords};
 use serde_json::json;
 
 use super::usage;
-use crate::cluster::{self, ClusterArguments};
+use crate::{
+    connection::{self, ConnectionArguments},
+    consume::Ends,
+    log,
+};
 
 pub(super) const HELP: &str = "\
 The line has these figures:
-  records        how many were read: exactly N
+  records        how many were read: exactly N with -n N
   bytes          of their keys and values
-  seconds        from the moment the first records were there to the last one
-  seconds_total  the same from the start of the command, with connecting and joining the group
-  cpu_seconds    that this process used until then, in user and in system mode, all threads
-  wire_bytes     that brokers sent until then, protocol and what was fetched ahead included
+  seconds        from the first records to the last one
+  seconds_total  from the start of the command, with connecting and joining
+  cpu_seconds    of this process until then, all threads, user and system
+  wire_bytes     that brokers sent until then, with what was fetched ahead
   max_rss_bytes  the most memory of this process that was resident at once";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
     /// The topic to read, from its beginning
-    #[arg(short, long)]
-    topic: String,
-    /// How many records to read
+    #[arg(value_name = "TOPIC", required_unless_present = "topic")]
+    name: Option<String>,
+    /// The same as TOPIC
+    #[arg(short, long, conflicts_with = "name")]
+    topic: Option<String>,
+    /// How many records to read; without it all that are there at the start
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    records: u64,
-    /// Read as a member of this group, which should be new; without it all partitions are assigned by hand
+    records: Option<u64>,
+    /// Read as a member of this group, which should be new; without it all partitions are assigned
     #[arg(short, long, value_name = "GROUP")]
     group: Option<String>,
-    /// Give up if no record comes for so long
+    /// With -n, give up if no record comes for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
+    #[command(flatten)]
+    connection: ConnectionArguments,
 }
 
+impl Arguments {
+    fn topic(&self) -> &str {
+        self.name.as_ref().or(self.topic.as_ref()).map_or("", String::as_str)
+    }
+}
+
+/// How long to wait for records before looking whether there are more.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    cluster::run(measure(arguments))
+    connection::run(measure(arguments))
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {
     let start = Instant::now();
     let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
     let flags = [("--group", "group.id", arguments.group.as_deref())];
-    let mut consumer = arguments.cluster.consumer(&defaults, &flags)?;
-    let partitions = cluster::partitions(&mut consumer, &arguments.topic).await?;
+    let mut consumer = arguments.connection.consumer(&defaults, &flags).await?;
+    let partitions = connection::partitions(&mut consumer, arguments.topic()).await?;
     if consumer.config().group_id.is_some() {
-        consumer.subscribe([arguments.topic.as_str()])?;
+        consumer.subscribe([arguments.topic()])?;
     } else {
         consumer.assign(partitions.into_iter().map(|info| info.partition))?;
     }
@@ -79,28 +95,41 @@ struct Read {
 
 async fn read(consumer: &mut Consumer, arguments: &Arguments) -> Result<Read> {
     let timeout = Duration::from_secs(arguments.timeout);
-    let mut seen = Seen::default();
-    let mut first = None;
-    let mut last = Instant::now();
-    while seen.records < arguments.records {
-        let records = consumer.poll(timeout.saturating_sub(last.elapsed())).await?;
-        let now = Instant::now();
-        if records.is_empty() {
-            ensure!(
-                last.elapsed() < timeout,
-                "no record for {} s after {} of {}",
-                arguments.timeout,
-                seen.records,
-                arguments.records
-            );
+    let max = arguments.records.unwrap_or(u64::MAX);
+    let (mut seen, mut ends) = (Seen::default(), Ends::default());
+    let (mut first, mut last) = (None, Instant::now());
+    let mut is_told = false;
+    while seen.records < max {
+        let records = consumer.poll(LOOK_AGAIN.min(timeout)).await?;
+        if !records.is_empty() {
+            let now = Instant::now();
+            first.get_or_insert(now);
+            seen.touch(&records, max);
+            last = Instant::now();
             continue;
         }
-        first.get_or_insert(now);
-        seen.touch(&records, arguments.records);
-        last = now;
+        let is_at_end = ends.are_reached(consumer).await?;
+        let Some(wanted) = arguments.records else {
+            if is_at_end {
+                break;
+            }
+            continue;
+        };
+        let read = seen.records;
+        ensure!(
+            last.elapsed() < timeout,
+            "no record for {} s after {read} of {wanted}",
+            arguments.timeout
+        );
+        if is_at_end && !is_told {
+            is_told = true;
+            log::notice(format_args!(
+                "at the end after {read} of {wanted}; waiting {} s for more (--timeout), Ctrl-C to stop",
+                arguments.timeout
+            ));
+        }
     }
     black_box(&seen);
-    let last = Instant::now();
     Ok(Read {
         records: seen.records,
         bytes: seen.bytes,

@@ -9,40 +9,51 @@ use milena_client::{
 };
 use serde_json::json;
 
-use crate::cluster::{self, ClusterArguments};
+use crate::connection::{self, ConnectionArguments};
 
 pub(super) const HELP: &str = "\
-A record is sent, acknowledged and read, then the next one. The line has, in milliseconds, for `acknowledged` (from sending to
-the acknowledgement) and for `read` (from sending to having read it): p50, p90, p99, p999, max. The topic should have nobody
-else who writes to it. Settings given with -X must be such that both a producer and a consumer have.";
+A record is sent, acknowledged and read, then the next one. The line has, in
+milliseconds, for `acknowledged` (from sending to the acknowledgement) and for
+`read` (from sending to having read it): p50, p90, p99, p999, max. The topic
+should have no other writer. Settings given with -X must be such that both a
+producer and a consumer have.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
     /// The topic to send to; its partition 0 is used
-    #[arg(short, long)]
-    topic: String,
+    #[arg(value_name = "TOPIC", required_unless_present = "topic")]
+    name: Option<String>,
+    /// The same as TOPIC
+    #[arg(short, long, conflicts_with = "name")]
+    topic: Option<String>,
     /// How many records to send
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
     /// How many bytes the value of each has
     #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
     size: usize,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+impl Arguments {
+    fn topic(&self) -> &str {
+        self.name.as_ref().or(self.topic.as_ref()).map_or("", String::as_str)
+    }
 }
 
 /// How long a record may take before the measurement is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    cluster::run(measure(arguments))
+    connection::run(measure(arguments))
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {
-    let producer = arguments.cluster.producer()?;
-    let mut consumer = arguments.cluster.consumer(&[], &[])?;
-    cluster::partitions(&mut consumer, &arguments.topic).await?;
-    let partition = TopicPartition::new(arguments.topic.as_str(), 0);
+    let producer = arguments.connection.producer().await?;
+    let mut consumer = arguments.connection.consumer(&[], &[]).await?;
+    connection::partitions(&mut consumer, arguments.topic()).await?;
+    let partition = TopicPartition::new(arguments.topic(), 0);
     consumer.assign([partition.clone()])?;
     consumer.seek_to_end(std::slice::from_ref(&partition))?;
     consumer.position(&partition).await?;
@@ -50,7 +61,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     let (mut acknowledged, mut read) = (vec![], vec![]);
     for _ in 0..arguments.records {
         let began = Instant::now();
-        let record = ProducerRecord::new(&arguments.topic).partition(0).value(&value);
+        let record = ProducerRecord::new(arguments.topic()).partition(0).value(&value);
         let written = producer.send(record).await?;
         acknowledged.push(began.elapsed());
         read_up_to(&mut consumer, written.offset).await?;

@@ -7,14 +7,14 @@ use milena_client::producer::{Deliveries, ProducerRecord};
 use serde_json::json;
 
 use super::usage;
-use crate::cluster::{self, ClusterArguments};
+use crate::connection::{self, ConnectionArguments};
 
 pub(super) const HELP: &str = "\
 The line has these figures:
   records        how many were acknowledged: exactly N
   bytes          of their values
   seconds        from the first record to the last acknowledgement
-  cpu_seconds    that this process used until then, in user and in system mode, all threads
+  cpu_seconds    of this process until then, all threads, user and system
   max_rss_bytes  the most memory of this process that was resident at once";
 
 /// Deliveries that are not looked at before there are so many.
@@ -22,32 +22,41 @@ const COLLECTED_MAX: u64 = 1_000_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
     /// The topic to send to
-    #[arg(short, long)]
-    topic: String,
+    #[arg(value_name = "TOPIC", required_unless_present = "topic")]
+    name: Option<String>,
+    /// The same as TOPIC
+    #[arg(short, long, conflicts_with = "name")]
+    topic: Option<String>,
     /// How many records to send
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
     /// How many bytes the value of each has
     #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
     size: usize,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+impl Arguments {
+    fn topic(&self) -> &str {
+        self.name.as_ref().or(self.topic.as_ref()).map_or("", String::as_str)
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    cluster::run(measure(arguments))
+    connection::run(measure(arguments))
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {
-    let producer = arguments.cluster.producer()?;
+    let producer = arguments.connection.producer().await?;
     // Bytes that compress as little as letters do.
     let value: Vec<u8> = (0..arguments.size).map(|place| b'a' + (place * 7 % 23) as u8).collect();
     let first = Instant::now();
     let mut deliveries = Deliveries::default();
     let mut written = 0;
     for number in 1..=arguments.records {
-        let record = ProducerRecord::new(&arguments.topic).value(&value);
+        let record = ProducerRecord::new(arguments.topic()).value(&value);
         deliveries.push(producer.enqueue(record).await?);
         if number % COLLECTED_MAX == 0 {
             written += std::mem::take(&mut deliveries).all().await?;

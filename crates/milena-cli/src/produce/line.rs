@@ -57,6 +57,22 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// The key stands before the first separator; a line without one is a value.
+    pub(super) fn of_key_and_value(text: &'a [u8], separator: &[u8]) -> Self {
+        let at = text.windows(separator.len()).position(|window| window == separator);
+        let parts = at.and_then(|at| Some((text.get(..at)?, text.get(at + separator.len()..)?)));
+        let Some((key, value)) = parts else {
+            return Self::of_value(text);
+        };
+        Self {
+            value: Some(Cow::Borrowed(value)),
+            fields: Fields {
+                key: Some(key.to_vec()),
+                ..Fields::default()
+            },
+        }
+    }
+
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let object: Object = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let mut headers = vec![];

@@ -4,48 +4,64 @@ mod line;
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader},
-    path::PathBuf,
+    io::{self, BufRead, BufReader, IsTerminal as _},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 use milena_client::producer::{Deliveries, Header, Producer, ProducerRecord};
 
-use crate::cluster::{self, ClusterArguments};
+use crate::{
+    connection::{self, ConnectionArguments},
+    consume::escaped,
+    log,
+    output::counted,
+};
 use line::Line;
 
 pub(crate) const HELP: &str = "\
 Examples:
-  echo 'Dear Milena,' | milena produce -b localhost:9092 -t letters
-  milena produce -b localhost:9092 -t letters -k vienna -H from=prague letters.txt
-  milena consume -b localhost:9092 -t letters --exit-at-end -f json | milena produce -b localhost:9092 -t copy --json
+  echo 'Dear Milena,' | milena produce letters
+  echo 'vienna:Dear Milena,' | milena produce letters -K:
+  milena produce letters letters.txt -k vienna -H from=prague
+  milena consume letters -e -f json | milena produce copy --json
 
-Each line is the value of a record. With --json each line is an object as `milena consume -f json` prints it: key, value and
-headers (text, or {\"base64\": …}), partition and timestamp; all of them may be left out. Without a value it is a tombstone.
-The command ends when all records are acknowledged.";
+Each line is the value of a record. With --json each line is an object as
+`milena consume -f json` prints it: key, value and headers (text, or
+{\"base64\": …}), partition and timestamp; all of them may be left out. Without a
+value it is a tombstone. The command ends when all records are acknowledged.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    /// The topic to send to
+    /// Topic to send to
+    #[arg(value_name = "TOPIC")]
+    name: Option<String>,
+    /// File to send; without it, or with -, the standard input
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The same as TOPIC; FILE is then the only argument
     #[arg(short, long)]
-    topic: String,
-    /// The key of all records that have none of their own
+    topic: Option<String>,
+    /// Key of all records that have none of their own
     #[arg(short, long)]
     key: Option<String>,
+    /// Each line is KEY, this separator and VALUE; a line without it has no key of its own. \t is a tab
+    #[arg(short = 'K', long, value_name = "SEPARATOR", value_parser = separator, conflicts_with = "json")]
+    key_separator: Option<String>,
+    /// An empty value is none: a tombstone
+    #[arg(short = 'Z', long)]
+    null_if_empty: bool,
     /// A header for all records; may be repeated
     #[arg(short = 'H', long = "header", value_name = "KEY=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The partition of all records that name none; without it the partitioner chooses
+    /// Partition of all records that name none; without it the partitioner chooses
     #[arg(short, long, value_name = "NUMBER")]
     partition: Option<i32>,
     /// Lines are JSON objects
     #[arg(long)]
     json: bool,
-    /// What to send; without it, or with -, standard input
-    #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ConnectionArguments,
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -55,29 +71,66 @@ fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
+fn separator(text: &str) -> Result<String, String> {
+    let mut separator = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        separator.push(match letter {
+            '\\' => escaped(letters.next())?,
+            letter => letter,
+        });
+    }
+    match separator.is_empty() {
+        true => Err("it must be a text between key and value, as in -K:".to_owned()),
+        false => Ok(separator),
+    }
+}
+
+impl Arguments {
+    /// The topic, and the file if it is not the standard input.
+    fn places(&self) -> Result<(&str, Option<&Path>)> {
+        let (topic, file) = match (&self.topic, &self.name, &self.file) {
+            (Some(_), Some(name), Some(_)) => bail!("{name}: -t names the topic already, so only a file can be named"),
+            (Some(topic), file, None) => (topic, file.as_deref().map(Path::new)),
+            (None, Some(topic), file) => (topic, file.as_deref()),
+            (_, None, _) => bail!("name a topic, as in `milena produce letters`"),
+        };
+        Ok((topic, file.filter(|file| file.as_os_str() != "-")))
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    cluster::run(produce(arguments))
+    connection::run(produce(arguments))
 }
 
 async fn produce(arguments: &Arguments) -> Result<()> {
-    let producer = arguments.cluster.producer()?;
-    let source: Box<dyn BufRead> = match &arguments.file {
-        Some(path) if path.as_os_str() != "-" => {
+    let (topic, file) = arguments.places()?;
+    let source: Box<dyn BufRead> = match file {
+        Some(path) => {
             let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
             Box::new(BufReader::new(file))
         }
-        _ => Box::new(io::stdin().lock()),
+        None => Box::new(io::stdin().lock()),
     };
-    let sent = send_lines(&producer, arguments, source).await;
+    let producer = arguments.connection.producer().await?;
+    if file.is_none() && io::stdin().is_terminal() {
+        log::notice("each line becomes a record; Ctrl-D ends");
+    }
+    let sent = send_lines(&producer, arguments, topic, source).await;
     let closed = producer.close().await;
     let sent = sent?;
     closed?;
     let all = sent.all().await?;
-    eprintln!("milena: {all} records written to {}", arguments.topic);
+    log::notice(format_args!("{} written to {topic}", counted(all, "record")));
     Ok(())
 }
 
-async fn send_lines(producer: &Producer, arguments: &Arguments, mut source: impl BufRead) -> Result<Deliveries> {
+async fn send_lines(
+    producer: &Producer,
+    arguments: &Arguments,
+    topic: &str,
+    mut source: impl BufRead,
+) -> Result<Deliveries> {
     let mut deliveries = Deliveries::default();
     let mut text = Vec::new();
     for number in 1_u64.. {
@@ -88,24 +141,25 @@ async fn send_lines(producer: &Producer, arguments: &Arguments, mut source: impl
         if text.last() == Some(&b'\n') {
             text.pop();
         }
-        let line = if arguments.json {
-            match Line::parse(&text) {
+        let line = match (arguments.json, &arguments.key_separator) {
+            (false, None) => Line::of_value(&text),
+            (false, Some(separator)) => Line::of_key_and_value(&text, separator.as_bytes()),
+            (true, _) => match Line::parse(&text) {
                 Ok(line) => line,
                 Err(error) => bail!("line {number} is not what --json needs: {error}; nothing after it was sent"),
-            }
-        } else {
-            Line::of_value(&text)
+            },
         };
         let given = arguments
             .headers
             .iter()
             .map(|(key, value)| Header::new(key, value.as_bytes()));
         let headers: Vec<Header<'_>> = line.headers().chain(given).collect();
+        let is_null = |value: &[u8]| arguments.null_if_empty && value.is_empty();
         let record = ProducerRecord {
-            topic: &arguments.topic,
+            topic,
             partition: line.partition().or(arguments.partition),
             key: line.key().or_else(|| arguments.key.as_deref().map(str::as_bytes)),
-            value: line.value(),
+            value: line.value().filter(|value| !is_null(value)),
             headers: &headers,
             timestamp: line.timestamp(),
         };

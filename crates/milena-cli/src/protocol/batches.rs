@@ -42,7 +42,12 @@ pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Res
     if position < size {
         writeln!(out, "position: {position} size: {} PARTIAL", size - position)?;
     }
-    ensure!(damaged == 0, "{damaged} damaged batches in {}", path.display());
+    ensure!(
+        damaged == 0,
+        "{} in {}",
+        crate::output::counted_in(damaged, "damaged batch", "damaged batches"),
+        path.display()
+    );
     Ok(())
 }
 

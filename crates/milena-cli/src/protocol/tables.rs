@@ -5,14 +5,16 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use milena_wire::{api::ApiKey, errors::ErrorCode, message::VersionRange};
 
+use crate::output::Table;
+
 pub(super) fn apis(out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{:>4}  {:<30} {:>8} {:>8}", "KEY", "API", "CLIENT", "BROKER")?;
+    let mut table = Table::new(&["KEY", "API", "CLIENT", "BROKER"]);
     for key in ApiKey::ALL {
         let client = range(key.client_versions());
         let broker = range(key.broker_versions());
-        writeln!(out, "{:>4}  {:<30} {client:>8} {broker:>8}", key.id(), key.name())?;
+        table.row([key.id().to_string(), key.name().to_owned(), client, broker]);
     }
-    Ok(())
+    Ok(out.write_all(table.write().as_bytes())?)
 }
 
 fn range(versions: Option<VersionRange>) -> String {
@@ -24,12 +26,12 @@ fn range(versions: Option<VersionRange>) -> String {
 }
 
 pub(super) fn errors(out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{:>4}  {:<38} RETRIABLE", "CODE", "NAME")?;
+    let mut table = Table::new(&["CODE", "NAME", "RETRIABLE"]);
     for error in ErrorCode::ALL {
         let retriable = if error.is_retriable() { "yes" } else { "no" };
-        writeln!(out, "{:>4}  {:<38} {retriable}", error.code(), error.name())?;
+        table.row([error.code().to_string(), error.name().to_owned(), retriable.to_owned()]);
     }
-    Ok(())
+    Ok(out.write_all(table.write().as_bytes())?)
 }
 
 pub(super) fn error(out: &mut impl Write, text: &str) -> Result<()> {

@@ -1,18 +1,24 @@
-//! `milena topic create` and `milena topic add-partitions`.
+//! `milena topic create`.
 
-use anyhow::{Result, bail};
-use milena_client::admin::{NewPartitions, NewTopic, Results};
+use anyhow::Result;
+use milena_client::admin::NewTopic;
 
-use super::{Common, Topics, setting};
-use crate::{cluster, output::print_outcomes};
+use super::Topics;
+use crate::{
+    common::Common,
+    config::setting,
+    output::{counted, print_outcomes},
+};
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena topic create -b localhost:9092 letters -p 6
-  milena topic create -b localhost:9092 letters words -p 6 -r 3 -c retention.ms=86400000 -c cleanup.policy=compact
-  milena topic create -b localhost:9092 letters --assignment 1:2,2:3        two partitions, two replicas each
+  milena topic create letters -p 6
+  milena topic create letters words -p 6 -r 3 -c retention.ms=86400000
+  milena topic create letters --assignment 1:2,2:3     two partitions, two
+                                                       replicas each
 
-Without -p and -r the brokers' defaults count (num.partitions, default.replication.factor).";
+Without -p and -r the brokers' defaults count (num.partitions,
+default.replication.factor).";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -70,70 +76,31 @@ pub(super) async fn create(arguments: &Arguments) -> Result<()> {
         configs.fold(topic, |topic, (name, value)| topic.config(name.clone(), value.clone()))
     });
     let topics: Vec<NewTopic> = topics.collect();
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let admin = arguments.common.connection.admin().await?;
     let created = match arguments.dry_run {
         true => admin.validate_topics(topics).await,
         false => admin.create_topics(topics).await,
     };
     let done = if arguments.dry_run { "could create" } else { "created" };
+    let replicas = match arguments.replicas {
+        Some(asked) => replicas(asked, admin.describe_cluster().await?.brokers.len()),
+        None => String::new(),
+    };
     print_outcomes(&arguments.common.output, created, |name, topic| {
-        match topic.partitions {
-            Some(1) => format!("{done} {name} with 1 partition"),
-            Some(count) => format!("{done} {name} with {count} partitions"),
-            None => format!("{done} {name}"),
-        }
+        let partitions = topic
+            .partitions
+            .map(|count| format!(" with {}", counted(count, "partition")));
+        format!("{done} {name}{}{replicas}", partitions.unwrap_or_default())
     })
 }
 
-#[derive(clap::Args)]
-pub(crate) struct AddArguments {
-    #[command(flatten)]
-    topics: Topics,
-    /// How many partitions to add
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "total")]
-    num: Option<i32>,
-    /// How many partitions there are to be in all
-    #[arg(long, visible_alias = "partitions", value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
-    total: Option<i32>,
-    /// Only ask whether they could be added
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    common: Common,
-}
-
-pub(super) async fn add_partitions(arguments: &AddArguments) -> Result<()> {
-    let names = arguments.topics.names()?;
-    if arguments.num.is_none() && arguments.total.is_none() {
-        bail!("say how many partitions to add (--num N), or how many there are to be in all (--total N)");
+/// The replication factor, where a cluster takes more than it has brokers for, as Milena's does.
+fn replicas(asked: i16, brokers: usize) -> String {
+    match (usize::try_from(asked).is_ok_and(|asked| asked > brokers), brokers) {
+        (false, _) => String::new(),
+        (true, 1) => "; replication factor 1, the cluster has one broker".to_owned(),
+        (true, brokers) => format!("; replication factor {brokers}, the cluster has {brokers} brokers"),
     }
-    let admin = cluster::admin(&arguments.common.cluster).await?;
-    let described = admin.describe_topics(names).await;
-    let mut results = Results::new();
-    let mut wanted = vec![];
-    for (name, described) in described {
-        match described {
-            Ok(topic) => {
-                let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
-                let added = arguments.num.map(|added| count.saturating_add(added));
-                let total = added.or(arguments.total).unwrap_or(count);
-                wanted.push((name, NewPartitions::increase_to(total)));
-            }
-            Err(error) => drop(results.insert(name, Err(error))),
-        }
-    }
-    results.extend(match arguments.dry_run {
-        true => admin.validate_partitions(wanted.clone()).await,
-        false => admin.create_partitions(wanted.clone()).await,
-    });
-    let verb = if arguments.dry_run { "could have" } else { "has" };
-    print_outcomes(&arguments.common.output, results, |name, ()| {
-        let total = wanted
-            .iter()
-            .find(|(wanted, _)| wanted == name)
-            .map(|(_, new)| new.total());
-        format!("{name} {verb} {} partitions", total.unwrap_or_default())
-    })
 }
 
 #[cfg(test)]

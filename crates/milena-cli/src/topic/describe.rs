@@ -9,9 +9,9 @@ use milena_client::{
 };
 use serde::Serialize;
 
-use super::{Common, Topics};
+use super::Topics;
 use crate::{
-    cluster,
+    common::Common,
     output::{Table, split},
 };
 
@@ -47,7 +47,7 @@ struct Partition {
 
 pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     let names = arguments.topics.names()?;
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let admin = arguments.common.connection.admin().await?;
     let (described, problems) = split(admin.describe_topics(names).await);
     let topics: Vec<TopicDescription> = described.into_iter().map(|(_, topic)| topic).collect();
     let partitions: Vec<TopicPartition> = topics

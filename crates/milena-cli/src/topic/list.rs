@@ -3,16 +3,15 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Common;
-use crate::{cluster, output::Table};
+use crate::{common::Common, output::Table};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    common: Common,
     /// Show Kafka's own topics too, such as __consumer_offsets
     #[arg(short, long)]
     internal: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Serialize)]
@@ -25,7 +24,7 @@ struct Listed {
 }
 
 pub(super) async fn list(arguments: &Arguments) -> Result<()> {
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let admin = arguments.common.connection.admin().await?;
     let topics = admin.list_topics().await?.into_iter();
     let topics = topics.filter(|(_, topic)| arguments.internal || !topic.internal);
     let topics: Vec<Listed> = topics

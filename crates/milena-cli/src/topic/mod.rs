@@ -1,7 +1,9 @@
 //! `milena topic`: looks after topics.
 
-mod alter;
+mod add_partitions;
+mod alter_config;
 mod create;
+mod delete;
 mod describe;
 mod list;
 mod skew;
@@ -10,10 +12,7 @@ mod trim;
 use anyhow::{Result, ensure};
 use clap::Subcommand;
 
-use crate::{
-    cluster::{self, ClusterArguments},
-    output::{OutputArguments, print_outcomes},
-};
+use crate::connection;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -26,27 +25,18 @@ pub(crate) enum Command {
     #[command(after_help = create::HELP)]
     Create(create::Arguments),
     /// Delete topics, with all of their records
-    Delete(DeleteArguments),
+    Delete(delete::Arguments),
     /// Add partitions to a topic; records that are there stay where they are
-    AddPartitions(create::AddArguments),
+    AddPartitions(add_partitions::Arguments),
     /// Change settings of topics; those that are not named stay as they are
-    #[command(after_help = alter::HELP)]
-    AlterConfig(alter::Arguments),
+    #[command(after_help = alter_config::HELP)]
+    AlterConfig(alter_config::Arguments),
     /// Delete the oldest records of a topic, up to an offset or a time
     #[command(after_help = trim::HELP)]
     Trim(trim::Arguments),
     /// Show how unevenly records, bytes and keys lie in the partitions of a topic
     #[command(after_help = skew::HELP)]
     Skew(skew::Arguments),
-}
-
-/// What every command here needs.
-#[derive(clap::Args)]
-struct Common {
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    #[command(flatten)]
-    output: OutputArguments,
 }
 
 /// One or more topics.
@@ -71,38 +61,15 @@ impl Topics {
     }
 }
 
-#[derive(clap::Args)]
-pub(crate) struct DeleteArguments {
-    #[command(flatten)]
-    topics: Topics,
-    #[command(flatten)]
-    common: Common,
-}
-
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::List(arguments) => cluster::run(list::list(arguments)),
-        Command::Describe(arguments) => cluster::run(describe::describe(arguments)),
-        Command::Create(arguments) => cluster::run(create::create(arguments)),
-        Command::Delete(arguments) => cluster::run(delete(arguments)),
-        Command::AddPartitions(arguments) => cluster::run(create::add_partitions(arguments)),
-        Command::AlterConfig(arguments) => cluster::run(alter::alter(arguments)),
-        Command::Trim(arguments) => cluster::run(trim::trim(arguments)),
-        Command::Skew(arguments) => cluster::run(skew::show_skew(arguments)),
-    }
-}
-
-async fn delete(arguments: &DeleteArguments) -> Result<()> {
-    let names = arguments.topics.names()?;
-    let admin = cluster::admin(&arguments.common.cluster).await?;
-    let deleted = admin.delete_topics(names).await;
-    print_outcomes(&arguments.common.output, deleted, |name, ()| format!("deleted {name}"))
-}
-
-/// Takes `KEY=VALUE` apart.
-fn setting(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("it must be KEY=VALUE, as in retention.ms=86400000".to_owned()),
+        Command::List(arguments) => connection::run(list::list(arguments)),
+        Command::Describe(arguments) => connection::run(describe::describe(arguments)),
+        Command::Create(arguments) => connection::run(create::create(arguments)),
+        Command::Delete(arguments) => connection::run(delete::delete(arguments)),
+        Command::AddPartitions(arguments) => connection::run(add_partitions::add(arguments)),
+        Command::AlterConfig(arguments) => connection::run(alter_config::alter(arguments)),
+        Command::Trim(arguments) => connection::run(trim::trim(arguments)),
+        Command::Skew(arguments) => connection::run(skew::show_skew(arguments)),
     }
 }

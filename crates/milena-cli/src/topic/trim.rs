@@ -1,24 +1,27 @@
 //! `milena topic trim`.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use milena_client::{
-    admin::{Admin, AdminError, OffsetSpec, Results},
+    admin::{Admin, AdminError, ErrorCode, OffsetSpec, Results},
     consumer::TopicPartition,
 };
 use serde::Serialize;
 
-use super::{Common, Topics};
+use super::Topics;
 use crate::{
-    cluster,
-    consume::parse_time,
-    output::{Table, split},
+    common::Common,
+    output::{Table, fail_if_any, split},
+    time::parse_instant,
 };
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena topic trim -b localhost:9092 letters --before offset:1000 --partition 0
-  milena topic trim -b localhost:9092 letters --before time:2026-07-01T08:00:00Z
-  milena topic trim -b localhost:9092 letters --before latest                       everything
+  milena topic trim letters --before offset:1000 -p 0
+  milena topic trim letters --before time:2026-07-01T08:00:00Z
+  milena topic trim letters --before time:-7d
+  milena topic trim letters --before latest             everything
 
 What is deleted cannot be brought back.";
 
@@ -26,12 +29,12 @@ What is deleted cannot be brought back.";
 pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
-    /// Delete what is before this: offset:N, time:MILLISECONDS, time:2026-07-01T08:00:00Z (UTC if no zone is given), or
-    /// latest, which is everything
+    /// Delete what is before this: offset:N, time:MILLISECONDS, time:2026-07-01T08:00:00Z (UTC if no zone is given), time:-7d,
+    /// or latest, which is everything
     #[arg(long, value_name = "WHERE", value_parser = before)]
     before: Before,
     /// Only in this partition; may be repeated
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER")]
     partition: Vec<i32>,
     /// Only show where each partition would begin
     #[arg(long)]
@@ -51,7 +54,7 @@ fn before(text: &str) -> Result<Before, String> {
     let before = match text.split_once(':') {
         None if text == "latest" => Some(Before::Latest),
         Some(("offset", offset)) => offset.parse().ok().filter(|offset| *offset >= 0).map(Before::Offset),
-        Some(("time", time)) => parse_time(time).map(Before::Time),
+        Some(("time", time)) => parse_instant(time).map(Before::Time),
         _ => None,
     };
     before.ok_or_else(|| {
@@ -68,14 +71,14 @@ struct Trimmed {
 }
 
 pub(super) async fn trim(arguments: &Arguments) -> Result<()> {
-    let admin = cluster::admin(&arguments.common.cluster).await?;
+    let admin = arguments.common.connection.admin().await?;
     let partitions = choose_partitions(&admin, arguments).await?;
     let (wanted, unknown) = split(find(&admin, partitions, arguments.before).await);
     let (begins, failed) = if arguments.dry_run {
         (wanted, Ok(()))
     } else {
         let wanted = wanted.into_iter().map(|(partition, offset)| (partition, Some(offset)));
-        split(admin.delete_records(wanted).await)
+        split_refused(admin.delete_records(wanted).await)
     };
     let trimmed: Vec<Trimmed> = begins
         .into_iter()
@@ -97,6 +100,26 @@ pub(super) async fn trim(arguments: &Arguments) -> Result<()> {
         table.write()
     })?;
     unknown.and(failed)
+}
+
+/// As [`split`]; a topic that cannot be trimmed at all is named once, with the reason.
+fn split_refused(results: Results<TopicPartition, i64>) -> (Vec<(TopicPartition, i64)>, Result<()>) {
+    let is_refused = |result: &Result<i64, AdminError>| {
+        result
+            .as_ref()
+            .is_err_and(|error| error.code() == Some(ErrorCode::PolicyViolation))
+    };
+    let (refused, rest): (Results<_, _>, Results<_, _>) =
+        results.into_iter().partition(|(_, result)| is_refused(result));
+    let topics: BTreeSet<String> = refused
+        .into_keys()
+        .map(|partition| partition.topic.to_string())
+        .collect();
+    let (trimmed, problems) = split(rest);
+    let reasons = topics
+        .into_iter()
+        .map(|topic| format!("{topic} is compacted; only a topic with cleanup.policy=delete can be trimmed"));
+    (trimmed, fail_if_any(reasons).and(problems))
 }
 
 async fn choose_partitions(admin: &Admin, arguments: &Arguments) -> Result<Vec<TopicPartition>> {

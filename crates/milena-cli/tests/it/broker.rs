@@ -1,8 +1,11 @@
 //! Starting and stopping `milena broker`.
 
+use std::{fs::File, net::TcpListener, process::Command};
+
 use crate::{
     client::batch,
     process::{Process, command},
+    run::milena,
 };
 
 #[test]
@@ -29,7 +32,10 @@ fn a_second_broker_says_who_holds_the_directory() {
     let second = command(dir.path(), &[]).output().unwrap();
     assert!(!second.status.success());
     let message = String::from_utf8(second.stderr).unwrap();
-    assert!(message.contains("is used by another broker"), "{message}");
+    assert!(
+        message.contains("is used by another broker; is Milena already up?"),
+        "{message}"
+    );
     broker.kill();
 }
 
@@ -54,4 +60,85 @@ fn a_wrong_setting_is_named() {
         message.contains("num.partition") && message.contains("num.partitions"),
         "{message}"
     );
+}
+
+/// What `milena up` says when it cannot start.
+fn up_fails(arguments: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command.arg("up").args(arguments).env("XDG_DATA_HOME", dir.path());
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!message.contains("try:"), "no hint before it listens: {message}");
+    message
+}
+
+#[test]
+fn up_says_what_to_do_where_it_cannot_listen() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let message = up_fails(&["--listen", &address]);
+    assert!(message.contains("is Milena already up?"), "{message}");
+    assert_eq!(message.matches("in use").count(), 1, "{message}");
+    let message = up_fails(&["--listen", "0.0.0.0:43094"]);
+    assert!(message.contains("add --advertise HOST:PORT"), "{message}");
+    let message = up_fails(&["--listen", "43094"]);
+    assert!(
+        message.contains("--listen") && message.contains("did you mean 127.0.0.1:43094?"),
+        "{message}"
+    );
+    let message = up_fails(&["--listen", "127.0.0.1:0", "-X", "num.partition=3"]);
+    assert!(message.contains("num.partitions"), "{message}");
+}
+
+#[test]
+fn up_takes_a_directory_settings_and_an_address_for_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--advertise",
+            "localhost:43210",
+            "--data-dir",
+        ])
+        .arg(dir.path().join("data"))
+        .stderr(File::create(&log).unwrap());
+    let broker = Process::spawn(&mut command);
+    assert_eq!(broker.address, "localhost:43210");
+    assert!(broker.terminate().success());
+    assert!(dir.path().join("data").is_dir());
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("try: echo hello | milena produce -b localhost:43210 letters"),
+        "{log}"
+    );
+
+    let config = dir.path().join("broker.properties");
+    std::fs::write(&config, "num.partitions=5\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command
+        .args([
+            "up",
+            "-q",
+            "--listen",
+            "127.0.0.1:0",
+            "-X",
+            "log.retention.ms=7000",
+            "--config",
+        ])
+        .arg(&config)
+        .arg("--data-dir")
+        .arg(dir.path().join("data"));
+    let broker = Process::spawn(&mut command);
+    let described = milena(&["config", "describe", "broker", "1", "-b", &broker.address]);
+    let described = String::from_utf8(described.stdout).unwrap();
+    for setting in [["num.partitions", "5"], ["log.retention.ms", "7000"]] {
+        let is_set = |line: &str| line.split_whitespace().skip(2).take(2).eq(setting);
+        assert!(described.lines().any(is_set), "{described}");
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Read as _},
-    net::TcpListener,
     ops::RangeInclusive,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
@@ -116,6 +115,74 @@ fn reading_begins_where_one_says() {
 }
 
 #[test]
+fn places_are_those_of_kcat_and_rpk() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    for (place, expected) in [
+        ("start", &["a", "b", "c", "x"][..]),
+        ("beginning", &["a", "b", "c", "x"]),
+        ("end", &[]),
+        ("1", &["b", "c"]),
+        ("+1", &["b", "c"]),
+        ("-1", &["c", "x"]),
+        ("-2", &["b", "c", "x"]),
+        ("@0", &["a", "b", "c", "x"]),
+        ("@-1h", &[]),
+    ] {
+        assert_eq!(lines(&broker, &["-e", "-o", place]), expected, "{place}");
+    }
+    assert_eq!(output(&broker, &["-e", "-p", "1"]), "x\n");
+}
+
+#[test]
+fn json_is_json_under_both_letters() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let json = output(&broker, &["-e", "-p", "1", "-f", "json"]);
+    assert!(json.starts_with("{\"topic\":\"letters\""), "{json}");
+    assert_eq!(output(&broker, &["-e", "-p", "1", "-o", "json"]), json);
+    assert_eq!(output(&broker, &["-e", "-p", "1", "-o", "start", "-o", "json"]), json);
+    let listed = milena(&["topic", "list", "-b", &broker.address, "-f", "json"]);
+    assert!(listed.stdout.starts_with(b"["), "{listed:?}");
+}
+
+#[test]
+fn several_topics_and_patterns_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let mut client = broker.client();
+    client.create_topic("words", 1, &[]);
+    client.produce("words", 0, batch(&["w"]));
+    let read = |arguments: &[&str]| {
+        let output = milena(&[&["consume", "-b", &broker.address, "-e"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let all = ["a", "b", "c", "w", "x"];
+    assert_eq!(read(&["words"]), ["w"]);
+    assert_eq!(read(&["letters", "words"]), all);
+    assert_eq!(read(&["letters", "-t", "words"]), all);
+    assert_eq!(read(&["^wo.*"]), ["w"]);
+    assert_eq!(read(&["^wo.*", "letters"]), all);
+    assert_eq!(read(&["^.*", "-g", "readers"]), all);
+    assert_eq!(read(&["^wo.*", "letters", "-g", "others"]), all);
+    assert!(fails(&["consume", "-b", &broker.address]).contains("name a topic"));
+}
+
+#[test]
+fn it_ends_when_its_reader_is_gone_without_another_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let (child, mut lines) = start(&broker, &[]);
+    assert_ne!(next_line(&mut lines), "");
+    drop(lines);
+    wait_quietly(child);
+}
+
+#[test]
 fn json_has_all_of_a_record() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_one(dir.path(), b"\"k\"", Some(&[0, 0xff]));
@@ -144,6 +211,8 @@ fn a_format_names_the_fields_of_a_record() {
     let broker = broker_with_one(dir.path(), b"key", None);
     let printed = output(&broker, &["-n", "1", "-f", "%t %p %o\\t%k/%K %s/%S %T 100%%\\n"]);
     assert_eq!(printed, "letters 0 0\tkey/3 /-1 1700000000123 100%\n");
+    let times = output(&broker, &["-n", "1", "-f", "%T{s} %T{iso} %T{%d.%m.%Y %H:%M:%S.%L}"]);
+    assert_eq!(times, "1700000000 2023-11-14T22:13:20.123Z 14.11.2023 22:13:20.123");
     let output = milena(&consume(&broker, &["-n", "1", "-f", "%h;"]));
     // Bytes come out as they are.
     assert_eq!(output.stdout, b"from=Prague,raw=\xff\xfe,none=NULL;");
@@ -302,7 +371,13 @@ fn what_is_wrong_is_named() {
             &["-g", "g", "--from", "offset:3"],
             "letters-1 has no offset 3: it begins at 0 and ends before 1",
         ),
-        (&["--from", "yesterday"], "it must be earliest, latest, offset:N"),
+        (
+            &["--from", "yesterday"],
+            "it must be start, end, an offset, +N (after the start)",
+        ),
+        (&["-o", "start", "-o", "end"], "-o names two places to begin"),
+        (&["-o", "json", "-f", "%s"], "-o json and another -f exclude each other"),
+        (&["-t", "^lettrs"], "no topic matches ^lettrs; there are letters"),
         (&["-f", "%s %z"], "%z is not known; known are %t topic"),
         (
             &["-X", "max.poll.recods=1"],
@@ -320,30 +395,6 @@ fn what_is_wrong_is_named() {
         let message = fails(&[&command[..], topic, arguments].concat());
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
-}
-
-#[test]
-fn without_a_broker_it_ends_and_says_where_it_looked() {
-    // Whoever has had the port does not listen any more.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
-    let command = [
-        "consume",
-        "-b",
-        &address,
-        "-t",
-        "letters",
-        "-X",
-        "default.api.timeout.ms=300",
-    ];
-    let message = fails(&command);
-    for part in [address.as_str(), "refused", "-b", "default.api.timeout.ms"] {
-        assert!(message.contains(part), "{message}");
-    }
-    assert!(fails(&["consume", "-t", "letters"]).contains("bootstrap.servers is missing"));
 }
 
 #[test]

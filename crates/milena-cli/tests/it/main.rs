@@ -9,10 +9,14 @@ mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
+mod connection;
 mod consume;
 mod crash;
+mod help;
+mod logging;
 mod perf;
 mod process;
 mod produce;
+mod readme;
 mod run;
 mod skew;

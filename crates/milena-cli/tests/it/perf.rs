@@ -52,6 +52,18 @@ fn a_topic_that_is_too_short_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_letters(dir.path());
     let command = ["perf", "consume", "-b", &broker.address, "-t", "letters"];
-    let message = fails(&[&command[..], &["-n", "5", "--timeout", "1"]].concat());
-    assert_eq!(message, "milena: no record for 1 s after 4 of 5\n");
+    let message = fails(&[&command[..], &["-n", "5", "--timeout", "3"]].concat());
+    let expected = "milena: at the end after 4 of 5; waiting 3 s for more (--timeout), Ctrl-C to stop\n\
+                    milena: no record for 3 s after 4 of 5\n";
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn without_a_number_it_reads_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let output = milena(&["perf", "consume", "-b", &broker.address, "letters"]);
+    assert!(output.status.success(), "{output:?}");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["records"], 4);
 }

@@ -34,7 +34,8 @@ impl Process {
         )
     }
 
-    fn spawn(command: &mut Command) -> Self {
+    /// Starts a command that prints where its broker serves.
+    pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())

@@ -60,13 +60,57 @@ fn lines_become_records() {
     );
     let file = dir.path().join("lines.txt");
     std::fs::write(&file, "without an end").unwrap();
-    assert!(produce(&broker, &[file.to_str().unwrap()], "").status.success());
+    let one = produce(&broker, &[file.to_str().unwrap()], "");
+    assert_eq!(
+        String::from_utf8_lossy(&one.stderr),
+        "milena: 1 record written to letters\n"
+    );
     let headers = json!([{"key": "from", "value": "prague"}]);
     let mut expected: Vec<Value> = ["Dear Milena,", "", "yours, F"]
         .map(|value| json!(["vienna", value, headers]))
         .to_vec();
     expected.push(json!([null, "without an end", []]));
     assert_eq!(records(&broker), expected);
+}
+
+#[test]
+fn keys_stand_before_a_separator() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    broker.client().create_topic("letters", 1, &[]);
+    let output = produce(&broker, &["-K:", "-Z", "-q"], "vienna:Dear: Milena\nno key\ngone:\n");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(
+        produce(&broker, &["-K", "\\t->"], "prague\t->Dear Franz\n")
+            .status
+            .success()
+    );
+    let expected = [
+        json!(["vienna", "Dear: Milena", []]),
+        json!([null, "no key", []]),
+        json!(["gone", null, []]),
+        json!(["prague", "Dear Franz", []]),
+    ];
+    assert_eq!(records(&broker), expected);
+}
+
+#[test]
+fn the_topic_may_be_the_first_argument() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(&dir.path().join("data"), &[]);
+    broker.client().create_topic("letters", 1, &[]);
+    let file = dir.path().join("lines.txt");
+    std::fs::write(&file, "a\nb\n").unwrap();
+    let sent = milena(&["produce", "-b", &broker.address, "letters", file.to_str().unwrap()]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert_eq!(records(&broker).len(), 2);
+    let nameless = milena(&["produce", "-b", &broker.address]);
+    assert!(
+        String::from_utf8_lossy(&nameless.stderr).contains("name a topic"),
+        "{nameless:?}"
+    );
+    let twice = milena(&["produce", "-b", &broker.address, "-t", "letters", "letters", "file"]);
+    assert!(!twice.status.success(), "{twice:?}");
 }
 
 #[test]

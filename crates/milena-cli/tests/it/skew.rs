@@ -69,12 +69,13 @@ fn people_see_a_table() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_orders(dir.path());
     let expected = "\
-TOPIC  PARTITION RECORDS RECORDS% BYTES BYTES% WITHOUT-KEY TOP-KEYS
-orders 0         6       75.0     65    74.7   1           a 66.7%, b 16.7%
-orders 1         0       0.0      0     0.0    0
-orders 2         2       25.0     22    25.3   0           c 100.0%
+TOPIC   PARTITION  RECORDS  RECORDS%  BYTES  BYTES%  WITHOUT-KEY  TOP-KEYS
+orders  0          6        75.0      65     74.7    1            a 66.7%, b 16.7%
+orders  1          0        0.0       0      0.0     0            -
+orders  2          2        25.0      22     25.3    0            c 100.0%
 
-8 records, 87 bytes. The fullest partition has 2.25 times the mean in records, 2.24 times in bytes.
+8 records, 87 bytes.
+The fullest partition has 2.25 times the mean in records, 2.24 times in bytes.
 ";
     assert_eq!(skew(&broker, &[]), expected);
     let one = skew(&broker, &["--top", "1"]);

@@ -1,93 +1,65 @@
-//! `milena group seek`.
+//! `milena group reset`.
 
-use std::collections::BTreeSet;
+mod file;
+mod target;
 
-use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail, ensure};
 use milena_client::{
     admin::{Admin, OffsetTarget},
     consumer::TopicPartition,
 };
 use serde::Serialize;
 
-use super::Common;
-use crate::{
-    cluster,
-    consume::parse_time,
-    output::{Table, split},
+use super::{
+    groups::Groups,
+    scope::{self, Scope},
 };
+use crate::{
+    common::Common,
+    log,
+    output::{Table, counted, split},
+};
+use target::{Target, TargetArguments};
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena group seek -b localhost:9092 readers --to earliest                        all that it has committed
-  milena group seek -b localhost:9092 readers --to time:2026-07-01T08:00:00Z -t letters
-  milena group seek -b localhost:9092 readers --to shift:-100 -t letters:0,1 --dry-run
+  milena group reset readers --to earliest              shows what would change
+  milena group reset readers --to earliest --execute    does it
+  milena group reset readers --to ago:1h -t letters --execute
+  milena group reset readers --to shift:-100 -t letters:0,1 --execute
+  milena group reset readers --to current --export > offsets.csv
+  milena group reset readers --from-file offsets.csv --execute
 
-The group must have no members: they would commit over it. What it has read comes again, or what lies between is never
-read; --dry-run shows from where to where it would go.";
+The group must have no members: they would commit over it. After a reset, the
+records in between are read again, or never.";
 
 #[derive(clap::Args)]
+#[command(override_usage = "milena group reset [OPTIONS] --to <WHERE> [GROUP]...")]
 pub(crate) struct Arguments {
-    /// The group
-    #[arg(value_name = "GROUP")]
-    name: Option<String>,
-    /// The same as GROUP
-    #[arg(short, long, value_name = "GROUP", conflicts_with = "name")]
-    group: Option<String>,
-    /// Where to: earliest, latest, offset:N, time:MILLISECONDS, time:2026-07-01T08:00:00Z (UTC if no zone is given), or
-    /// shift:N for so many records on, back if N is negative
-    #[arg(long, value_name = "WHERE", value_parser = target)]
-    to: OffsetTarget,
+    #[command(flatten)]
+    groups: Groups,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Only this topic, or these partitions of it, as in letters:0,1; may be repeated. Without it, all that the group has
     /// committed
-    #[arg(short, long, value_name = "TOPIC[:NUMBERS]", value_parser = scope)]
+    #[arg(short, long, value_name = "TOPIC[:NUMBERS]", value_parser = scope::parse)]
     topic: Vec<Scope>,
-    /// Only show from where to where the group would go
+    /// All topics that the group has committed offsets of: the default
+    #[arg(long, conflicts_with = "topic")]
+    all_topics: bool,
+    /// Commit the new offsets; without it they are only shown
+    #[arg(long, conflicts_with = "dry_run")]
+    execute: bool,
+    /// Only show the new offsets: the default
     #[arg(long)]
     dry_run: bool,
+    /// Print the new offsets as CSV, for --from-file
+    #[arg(long, conflicts_with = "output")]
+    export: bool,
     #[command(flatten)]
     common: Common,
-}
-
-/// A topic, or some of its partitions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Scope {
-    topic: String,
-    /// All if there are none.
-    partitions: Vec<i32>,
-}
-
-fn target(text: &str) -> Result<OffsetTarget, String> {
-    let target = match text.split_once(':') {
-        None if text == "earliest" => Some(OffsetTarget::Earliest),
-        None if text == "latest" => Some(OffsetTarget::Latest),
-        Some(("offset", offset)) => offset
-            .parse()
-            .ok()
-            .filter(|offset| *offset >= 0)
-            .map(OffsetTarget::Offset),
-        Some(("time", time)) => parse_time(time).map(OffsetTarget::Timestamp),
-        Some(("shift", count)) => count.parse().ok().map(OffsetTarget::ShiftBy),
-        _ => None,
-    };
-    target.ok_or_else(|| {
-        "it must be earliest, latest, offset:N, time:MILLISECONDS, a time such as time:2026-07-01T08:00:00Z, or shift:N"
-            .to_owned()
-    })
-}
-
-fn scope(text: &str) -> Result<Scope, String> {
-    let Some((topic, numbers)) = text.split_once(':') else {
-        return Ok(Scope {
-            topic: text.to_owned(),
-            partitions: vec![],
-        });
-    };
-    let numbers: Option<Vec<i32>> = numbers.split(',').map(|number| number.trim().parse().ok()).collect();
-    let partitions = numbers.ok_or("it must be a topic, or a topic and its partitions, as in letters:0,1")?;
-    Ok(Scope {
-        topic: topic.to_owned(),
-        partitions,
-    })
 }
 
 #[derive(Serialize)]
@@ -97,76 +69,143 @@ struct Moved {
     partition: i32,
     old_offset: Option<i64>,
     new_offset: i64,
+    /// The offset that was asked for, where the partition does not have it.
+    clamped_from: Option<i64>,
 }
 
-pub(super) async fn seek(arguments: &Arguments) -> Result<()> {
-    let group = arguments.name.as_ref().or(arguments.group.as_ref());
-    ensure!(
-        group.is_some(),
-        "name a group; `milena group list` shows which there are"
-    );
-    let group = group.cloned().unwrap_or_default();
-    let admin = cluster::admin(&arguments.common.cluster).await?;
-    let partitions = choose_partitions(&admin, &group, &arguments.topic).await?;
-    let moved = match arguments.dry_run {
-        true => {
-            admin
-                .plan_group_offsets(group.as_str(), partitions, arguments.to)
-                .await?
-        }
-        false => {
-            admin
-                .reset_group_offsets(group.as_str(), partitions, arguments.to)
-                .await?
-        }
-    };
-    let (moved, problems) = split(moved);
-    let moved: Vec<Moved> = moved
-        .into_iter()
-        .map(|(partition, planned)| Moved {
+/// The new place of each partition.
+type Targets = BTreeMap<TopicPartition, OffsetTarget>;
+
+pub(super) async fn reset(arguments: &Arguments) -> Result<()> {
+    let target = arguments.target.target()?;
+    if !matches!(target, Target::File(_)) {
+        arguments.groups.check()?;
+    }
+    let admin = arguments.common.connection.admin().await?;
+    let targets = targets(&admin, arguments, target).await?;
+    let (mut moved, mut outcome) = (vec![], Ok(()));
+    for (group, targets) in targets {
+        let planned = match arguments.execute {
+            true => admin.reset_group_offsets_to(group.as_str(), targets).await?,
+            false => admin.plan_group_offsets_to(group.as_str(), targets).await?,
+        };
+        let (planned, problems) = split(planned);
+        outcome = outcome.and(problems);
+        moved.extend(planned.into_iter().map(|(partition, planned)| Moved {
             group: group.clone(),
             topic: partition.topic.to_string(),
             partition: partition.partition,
             old_offset: planned.from,
             new_offset: planned.to,
-        })
-        .collect();
-    arguments.common.output.print(&moved, || text(&moved))?;
-    problems
+            clamped_from: planned.clamped,
+        }));
+    }
+    print(arguments, &moved)?;
+    outcome
 }
 
-/// The partitions that are named, or all that the group has committed something for.
-async fn choose_partitions(admin: &Admin, group: &str, scopes: &[Scope]) -> Result<BTreeSet<TopicPartition>> {
-    if scopes.is_empty() {
-        let (committed, problems) = split(admin.list_group_offsets([group]).await);
-        problems?;
-        let committed = committed.into_iter().flat_map(|(_, offsets)| offsets.into_keys());
-        let committed: BTreeSet<TopicPartition> = committed.collect();
-        ensure!(
-            !committed.is_empty(),
-            "group {group} has committed nothing that could be moved; name a topic with -t to give it a place to begin"
-        );
-        return Ok(committed);
-    }
-    let names: BTreeSet<&str> = scopes.iter().map(|scope| scope.topic.as_str()).collect();
-    let (described, problems) = split(admin.describe_topics(names).await);
-    problems?;
-    let mut partitions = BTreeSet::new();
-    for (name, topic) in described {
-        for scope in scopes.iter().filter(|scope| *scope.topic == *name) {
-            let all = topic.partitions.iter().map(|info| info.partition.partition);
-            let wanted: Vec<i32> = match scope.partitions.is_empty() {
-                true => all.collect(),
-                false => scope.partitions.clone(),
+/// The new places of each group. All groups are checked before the first is moved.
+async fn targets(admin: &Admin, arguments: &Arguments, target: Target<'_>) -> Result<BTreeMap<String, Targets>> {
+    let names = arguments.groups.names(admin).await?;
+    let mut targets = BTreeMap::new();
+    match target {
+        Target::Place(place) => {
+            for name in names {
+                check_is_inactive(admin, &name).await?;
+                // Among all groups, one without offsets has nothing that could be moved.
+                if arguments.groups.are_all()
+                    && arguments.topic.is_empty()
+                    && scope::committed(admin, &name).await?.is_empty()
+                {
+                    continue;
+                }
+                let partitions = scope::partitions(admin, &name, &arguments.topic).await?.into_iter();
+                targets.insert(name, partitions.map(|partition| (partition, place)).collect());
+            }
+        }
+        Target::File(path) => {
+            let only = match names.as_slice() {
+                [name] => Some(name.as_str()),
+                _ => None,
             };
-            partitions.extend(
-                wanted
-                    .into_iter()
-                    .map(|number| TopicPartition::new(name.clone(), number)),
+            let in_scope = |partition: &TopicPartition| {
+                arguments.topic.is_empty() || arguments.topic.iter().any(|scope| scope.contains(partition))
+            };
+            let of_groups = file::read(path, only)?.into_iter();
+            for (name, offsets) in of_groups.filter(|(name, _)| !arguments.groups.are_named() || names.contains(name)) {
+                check_is_inactive(admin, &name).await?;
+                let offsets = offsets.into_iter().filter(|(partition, _)| in_scope(partition));
+                let places: Targets = offsets
+                    .map(|(partition, offset)| (partition, OffsetTarget::Offset(offset)))
+                    .collect();
+                targets.insert(name, places);
+            }
+            ensure!(
+                targets.values().any(|places| !places.is_empty()),
+                "{} has no offset of what is named",
+                path.display()
             );
         }
     }
-    Ok(partitions)
+    Ok(targets)
+}
+
+/// Members would commit over the new offsets, and hold the old ones until then.
+async fn check_is_inactive(admin: &Admin, group: &str) -> Result<()> {
+    // A group that is not there can be given a place to begin.
+    let Some(Ok(described)) = admin.describe_groups([group]).await.remove(group) else {
+        return Ok(());
+    };
+    let members = described.members;
+    if members.is_empty() {
+        return Ok(());
+    }
+    let shown = members.iter().take(10).map(|member| {
+        let name = member.instance_id.as_ref().unwrap_or(&member.client_id);
+        format!("{name} at {}", member.host.trim_start_matches('/'))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let rest = match members.len() {
+        0..=10 => "",
+        _ => ", …",
+    };
+    bail!(
+        "group {group} is {} with {} ({shown}{rest}), which would commit over it; stop the group first",
+        described.state,
+        counted(members.len(), "member")
+    )
+}
+
+fn print(arguments: &Arguments, moved: &[Moved]) -> Result<()> {
+    for one in moved {
+        if let Some(wanted) = one.clamped_from {
+            let side = match wanted > one.new_offset {
+                true => "beyond the end",
+                false => "before the start",
+            };
+            let (group, topic, partition, offset) = (&one.group, &one.topic, one.partition, one.new_offset);
+            log::notice(format_args!(
+                "{group}, {topic}-{partition}: {wanted} is {side}; {offset} instead"
+            ));
+        }
+    }
+    if arguments.export {
+        let is_one = moved
+            .iter()
+            .all(|one| moved.first().is_some_and(|first| first.group == one.group));
+        let line = |one: &Moved| {
+            let group = (!is_one).then_some(one.group.as_str());
+            file::line(group, &one.topic, one.partition, one.new_offset)
+        };
+        let lines: String = moved.iter().map(line).collect();
+        std::io::Write::write_all(&mut std::io::stdout().lock(), lines.as_bytes())?;
+    } else {
+        arguments.common.output.print(&moved, || text(moved))?;
+    }
+    if !arguments.execute && !arguments.export {
+        log::notice("dry run, nothing has changed; add --execute to commit these offsets");
+    }
+    Ok(())
 }
 
 fn text(moved: &[Moved]) -> String {
@@ -181,35 +220,4 @@ fn text(moved: &[Moved]) -> String {
         ]);
     }
     table.write()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_places_are_understood() {
-        assert_eq!(target("earliest"), Ok(OffsetTarget::Earliest));
-        assert_eq!(target("latest"), Ok(OffsetTarget::Latest));
-        assert_eq!(target("offset:7"), Ok(OffsetTarget::Offset(7)));
-        assert_eq!(target("time:1970-01-02"), Ok(OffsetTarget::Timestamp(86_400_000)));
-        assert_eq!(target("shift:-5"), Ok(OffsetTarget::ShiftBy(-5)));
-        assert_eq!(target("shift:+5"), Ok(OffsetTarget::ShiftBy(5)));
-        for wrong in ["", "first", "offset:-1", "shift:", "shift:x", "time:soon"] {
-            assert!(target(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn partitions_stand_behind_the_topic() {
-        let scoped = |topic: &str, partitions: &[i32]| Scope {
-            topic: topic.to_owned(),
-            partitions: partitions.to_vec(),
-        };
-        assert_eq!(scope("letters"), Ok(scoped("letters", &[])));
-        assert_eq!(scope("letters:0,2"), Ok(scoped("letters", &[0, 2])));
-        for wrong in ["letters:", "letters:a", "letters:1,"] {
-            assert!(scope(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -11,30 +11,28 @@ use milena_client::{
     producer::partition::skew::Skew,
 };
 
-use crate::{
-    cluster::{self, ClusterArguments},
-    output::OutputArguments,
-    signals::Signals,
-};
+use crate::{common::Common, connection, signals::Signals};
 use range::Range;
 
 pub(super) const HELP: &str = "\
 Examples:
-  milena topic skew -b localhost:9092 -t orders
-  milena topic skew -b localhost:9092 -t orders --since 1h --top 10
-  milena topic skew -b localhost:9092 -t orders --last 100000 -o json
+  milena topic skew orders
+  milena topic skew orders --since 1h --top 10
+  milena topic skew orders --last 100000 -o json
 
-Records are read to where the topic ended when the command began. Bytes are those of keys, values and headers, before
-compression. Counts of keys are exact in partitions with few of them; else the least and the most that they can be are told.
-Ctrl-C ends reading and shows what was read so far.";
+Records are read to where the topic ended when the command began. Bytes are those
+of keys, values and headers, before compression. Counts of keys are exact in
+partitions with few of them; else the least and the most that they can be are
+shown. Ctrl-C ends reading and shows what was read so far.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    cluster: ClusterArguments,
     /// The topic to look at
-    #[arg(short, long)]
-    topic: String,
+    #[arg(value_name = "TOPIC", required_unless_present = "topic")]
+    name: Option<String>,
+    /// The same as TOPIC
+    #[arg(short, long, conflicts_with = "name")]
+    topic: Option<String>,
     /// Look only at the newest records: go as far back in time, in all partitions, as is needed for so many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "since")]
     last: Option<u64>,
@@ -45,16 +43,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: u16,
     #[command(flatten)]
-    output: OutputArguments,
+    common: Common,
+}
+
+impl Arguments {
+    fn topic(&self) -> &str {
+        self.name.as_ref().or(self.topic.as_ref()).map_or("", String::as_str)
+    }
 }
 
 /// How long to wait for records before looking again whether all is read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn show_skew(arguments: &Arguments) -> Result<()> {
-    let mut signals = Signals::new()?;
     let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
-    let mut consumer = arguments.cluster.consumer(&defaults, &[])?;
+    let mut consumer = arguments.common.connection.consumer(&defaults, &[]).await?;
+    let mut signals = Signals::new()?;
     let mut reading = Reading::default();
     let outcome = tokio::select! {
         outcome = reading.read(&mut consumer, arguments) => outcome.map(|()| true),
@@ -66,10 +70,11 @@ pub(super) async fn show_skew(arguments: &Arguments) -> Result<()> {
         bail!("interrupted before anything was read");
     };
     let report = skew.report();
-    let document = show::document(&arguments.topic, &report, is_complete);
+    let document = show::document(arguments.topic(), &report, is_complete);
     arguments
+        .common
         .output
-        .print(&document, || show::table(&arguments.topic, &report, is_complete))?;
+        .print(&document, || show::table(arguments.topic(), &report, is_complete))?;
     Ok(closed?)
 }
 
@@ -83,7 +88,7 @@ struct Reading {
 
 impl Reading {
     async fn read(&mut self, consumer: &mut Consumer, arguments: &Arguments) -> Result<()> {
-        let infos = cluster::partitions(consumer, &arguments.topic).await?;
+        let infos = connection::partitions(consumer, arguments.topic()).await?;
         let partitions: Vec<TopicPartition> = infos.into_iter().map(|info| info.partition).collect();
         let range = Range::find(consumer, &partitions, arguments.last, arguments.since).await?;
         let last = partitions

@@ -6,6 +6,8 @@ use milena_app::json::Text;
 use milena_client::producer::partition::skew::{KeyCount, PartitionSkew, SkewReport};
 use serde::Serialize;
 
+use crate::output::{Table, counted};
+
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     topic: &'a str,
@@ -77,19 +79,12 @@ const COLUMNS: [&str; 8] = [
 ];
 
 pub(super) fn table(topic: &str, report: &SkewReport, complete: bool) -> String {
-    let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(report.partitions.iter().map(|partition| row(topic, partition)));
-    let widths: [usize; 8] = std::array::from_fn(|column| {
-        let widths = rows.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or_default()
-    });
-    let mut text = String::new();
-    for row in rows {
-        let cells = std::iter::zip(row, widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join(" ");
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}", line.trim_end());
+    let mut table = Table::new(&COLUMNS);
+    for partition in &report.partitions {
+        table.row(row(topic, partition));
     }
+    let mut text = table.write();
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "\n{}", summary(report));
     if !complete {
         let _ = writeln!(text, "Reading was interrupted: this is what was read until then.");
@@ -130,13 +125,15 @@ fn shown_key(count: &KeyCount, records: u64) -> String {
 fn summary(report: &SkewReport) -> String {
     let (Some(records), Some(bytes)) = (report.record_ratio, report.byte_ratio) else {
         return format!(
-            "{} records, {} bytes: there is nothing to compare.",
-            report.records, report.bytes
+            "{}, {}: there is nothing to compare.",
+            counted(report.records, "record"),
+            counted(report.bytes, "byte")
         );
     };
     format!(
-        "{} records, {} bytes. The fullest partition has {records:.2} times the mean in records, {bytes:.2} times in bytes.",
-        report.records, report.bytes
+        "{}, {}.\nThe fullest partition has {records:.2} times the mean in records, {bytes:.2} times in bytes.",
+        counted(report.records, "record"),
+        counted(report.bytes, "byte")
     )
 }
 

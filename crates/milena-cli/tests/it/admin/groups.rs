@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{cells, fails, json, prints};
 use crate::{client::batch, process::Process, run::milena};
 
-fn broker_with_letters(dir: &std::path::Path) -> Process {
+pub(super) fn broker_with_letters(dir: &std::path::Path) -> Process {
     let broker = Process::start(dir, &[]);
     let mut client = broker.client();
     client.create_topic("letters", 2, &[]);
@@ -20,7 +20,7 @@ fn broker_with_letters(dir: &std::path::Path) -> Process {
 }
 
 /// Lets a group read everything and go.
-fn read_all(broker: &Process, group: &str) {
+pub(super) fn read_all(broker: &Process, group: &str) {
     let output = milena(&[
         "consume",
         "-b",
@@ -40,6 +40,10 @@ struct Member(Child);
 
 impl Member {
     fn start(broker: &Process, group: &str) -> Self {
+        Self::start_with(broker, group, &[])
+    }
+
+    fn start_with(broker: &Process, group: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_milena"))
             .args([
                 "consume",
@@ -52,6 +56,7 @@ impl Member {
                 "-X",
                 "client.id=reader",
             ])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -73,7 +78,7 @@ impl Drop for Member {
 }
 
 /// Current offsets by partition.
-fn offsets(broker: &Process, group: &str) -> Vec<Value> {
+pub(super) fn offsets(broker: &Process, group: &str) -> Vec<Value> {
     let described = json(broker, &["group", "describe", group]);
     let partitions = described[0]["partitions"].as_array().unwrap();
     partitions
@@ -83,7 +88,7 @@ fn offsets(broker: &Process, group: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_group_is_listed_described_moved_and_deleted() {
+fn a_group_is_listed_described_and_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_letters(dir.path());
     read_all(&broker, "readers");
@@ -104,32 +109,12 @@ fn a_group_is_listed_described_moved_and_deleted() {
     let described = prints(&broker, &["group", "describe", "readers"]);
     let lines = cells(&described);
     assert_eq!(lines[0][..4], ["Group:", "readers", "State:", "Empty"], "{described}");
-    let columns = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID";
-    assert_eq!(lines[1], columns.split(' ').collect::<Vec<_>>());
-    assert_eq!(lines[2], ["readers", "letters", "0", "3", "3", "0", "-", "-", "-"]);
-    assert_eq!(lines[3], ["readers", "letters", "1", "1", "1", "0", "-", "-", "-"]);
-
-    let seek = |arguments: &[&str]| prints(&broker, &[&["group", "seek", "readers"], arguments].concat());
-    let tried = seek(&["--to", "shift:-1", "--dry-run"]);
-    assert_eq!(
-        cells(&tried)[1..],
-        [
-            ["readers", "letters", "0", "3", "2"],
-            ["readers", "letters", "1", "1", "0"]
-        ]
-    );
-    assert_eq!(offsets(&broker, "readers"), [3, 1]);
-    seek(&["--to", "earliest", "-t", "letters:0"]);
-    assert_eq!(offsets(&broker, "readers"), [0, 1]);
-    seek(&["--to", "offset:2", "-t", "letters"]);
-    assert_eq!(offsets(&broker, "readers"), [2, 1]);
-    seek(&["--to", "time:1970-01-01"]);
-    assert_eq!(offsets(&broker, "readers"), [0, 0]);
-    let new = prints(
-        &broker,
-        &["group", "seek", "-g", "others", "--to", "latest", "-t", "letters"],
-    );
-    assert_eq!(cells(&new)[1], ["others", "letters", "0", "-", "3"]);
+    assert_eq!(lines[0][8..], ["Lag:", "0"], "{described}");
+    let columns = "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG";
+    assert_eq!(lines[2], columns.split(' ').collect::<Vec<_>>());
+    assert_eq!(lines[3], ["letters", "0", "3", "3", "0"]);
+    assert_eq!(lines[4], ["letters", "1", "1", "1", "0"]);
+    assert!(described.lines().all(|line| line.len() <= 80), "{described}");
 
     assert_eq!(prints(&broker, &["group", "delete", "readers"]), "deleted readers\n");
     let gone = fails(&broker, &["group", "describe", "readers"]);
@@ -137,7 +122,7 @@ fn a_group_is_listed_described_moved_and_deleted() {
         gone.starts_with("milena: group readers: GROUP_ID_NOT_FOUND (69)"),
         "{gone}"
     );
-    let nothing = fails(&broker, &["group", "seek", "readers", "--to", "latest"]);
+    let nothing = fails(&broker, &["group", "reset", "readers", "--to", "latest"]);
     assert!(nothing.contains("name a topic with -t"), "{nothing}");
 }
 
@@ -162,17 +147,98 @@ fn a_group_with_members_shows_them_and_stays_where_it_is() {
         (&described[0]["members"], &described[0]["partitions"][0]["client_id"]),
         (&json!(1), &json!("reader"))
     );
-    let refused = fails(
-        &broker,
-        &["group", "seek", "readers", "--to", "earliest", "-t", "letters"],
-    );
-    assert!(
-        refused.contains("has 1 members, who would commit over it; stop them first"),
-        "{refused}"
-    );
+    // With and without --execute, and also where nothing is committed yet.
+    for arguments in [
+        &["--to", "earliest", "-t", "letters"][..],
+        &["--to", "earliest", "--execute"],
+    ] {
+        let refused = fails(&broker, &[&["group", "reset", "readers"], arguments].concat());
+        assert!(
+            refused.starts_with("milena: group readers is Stable with 1 member (reader at ")
+                && refused.contains("stop the group first"),
+            "{refused}"
+        );
+    }
+    let columns = "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID";
+    let described = prints(&broker, &["group", "describe", "readers"]);
+    assert_eq!(cells(&described)[2], columns.split(' ').collect::<Vec<_>>());
     let refused = fails(&broker, &["group", "delete", "readers"]);
     assert!(
         refused.starts_with("milena: group readers: NON_EMPTY_GROUP (68)"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_lag_that_is_not_known_yet_is_a_dash() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    // It commits nothing, so that no lag can be known.
+    let _member = Member::start_with(&broker, "readers", &["-X", "enable.auto.commit=false"]);
+    let described = prints(&broker, &["group", "describe", "readers"]);
+    assert_eq!(cells(&described)[0][8..], ["Lag:", "-"], "{described}");
+    let described = json(&broker, &["group", "describe", "readers"]);
+    assert_eq!(
+        (&described[0]["lag"], &described[0]["lag_unknown"]),
+        (&json!(null), &json!(2))
+    );
+}
+
+#[test]
+fn a_static_member_that_has_left_is_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    let output = milena(&[
+        "consume",
+        "-b",
+        &broker.address,
+        "letters",
+        "-g",
+        "readers",
+        "-n",
+        "4",
+        "-X",
+        "group.protocol=consumer",
+        "-X",
+        "group.instance.id=desk",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let described = json(&broker, &["group", "describe", "readers"]);
+    assert_eq!(described[0]["partitions"][0]["absent"], true, "{described}");
+    let members = prints(&broker, &["group", "members", "readers"]);
+    assert_eq!(cells(&members)[1][2..4], ["desk", "absent"], "{members}");
+}
+
+#[test]
+fn all_groups_can_be_named_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    read_all(&broker, "a");
+    read_all(&broker, "b");
+    let described = json(&broker, &["group", "describe", "--all-groups"]);
+    assert_eq!(
+        (&described[0]["group"], &described[1]["group"]),
+        (&json!("a"), &json!("b"))
+    );
+    let deleted = prints(&broker, &["group", "delete", "--all-groups"]);
+    assert_eq!(deleted, "deleted a\ndeleted b\n");
+    assert_eq!(
+        fails(&broker, &["group", "describe"]),
+        "milena: name a group, or --all-groups; `milena group list` shows which there are\n"
+    );
+}
+
+#[test]
+fn committed_offsets_are_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_letters(dir.path());
+    read_all(&broker, "readers");
+    let delete = ["group", "delete-offsets", "readers", "-t"];
+    assert_eq!(
+        prints(&broker, &[&delete[..], &["letters:0"]].concat()),
+        "deleted the offset of letters-0\n"
+    );
+    assert_eq!(offsets(&broker, "readers"), [1]);
+    let nothing = fails(&broker, &[&delete[..], &["letters:0"]].concat());
+    assert!(nothing.contains("has committed no offset there"), "{nothing}");
 }

@@ -1,7 +1,9 @@
-//! `milena topic`, `group`, `cluster` and `txn`.
+//! `milena topic`, `group`, `cluster`, `config` and `txn`.
 
 mod clusters;
+mod configs;
 mod groups;
+mod reset;
 mod topics;
 mod transactions;
 

@@ -1,7 +1,5 @@
 //! `milena topic`.
 
-use std::net::TcpListener;
-
 use serde_json::json;
 
 use super::{cells, fails, json, prints};
@@ -184,19 +182,28 @@ fn what_fails_is_named_and_the_rest_is_done() {
 }
 
 #[test]
-fn without_a_broker_the_address_is_named() {
-    // Whoever has had the port does not listen any more.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
-    let complaint = run::fails(&["topic", "list", "-b", &address, "-X", "default.api.timeout.ms=300"]);
-    let begins = format!("milena: cannot reach {address}; see that a broker runs there");
-    assert!(
-        complaint.starts_with(&begins) && complaint.contains("refused"),
-        "{complaint}"
+fn a_topic_that_cannot_be_trimmed_says_why_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 3, &[("cleanup.policy", "compact")]);
+    let told = fails(&broker, &["topic", "trim", "letters", "--before", "latest"]);
+    assert_eq!(
+        told,
+        "milena: letters is compacted; only a topic with cleanup.policy=delete can be trimmed\n"
     );
+}
+
+#[test]
+fn a_replication_factor_that_is_not_what_was_asked_for_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(dir.path(), &[]);
+    assert_eq!(
+        prints(&broker, &["topic", "create", "letters", "-p", "1", "-r", "3"]),
+        "created letters with 1 partition; replication factor 1, the cluster has one broker\n"
+    );
+    let one = prints(&broker, &["topic", "create", "words", "-p", "2", "-r", "1"]);
+    assert_eq!(one, "created words with 2 partitions\n");
 }
 
 #[test]

@@ -46,10 +46,7 @@ fn transactions_are_listed_described_and_aborted() {
     open_transaction(&broker, "payments");
     let listed = prints(&broker, &["txn", "list"]);
     let lines = cells(&listed);
-    assert_eq!(
-        lines[0],
-        ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
-    );
+    assert_eq!(lines[0], ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]);
     assert_eq!((lines[1][0], lines[1][1], lines[1][3]), ("payments", "1", "Ongoing"));
     assert_eq!(json(&broker, &["txn", "list", "--pattern", "wages"]), json!([]));
     let described = json(&broker, &["txn", "describe", "payments"]);

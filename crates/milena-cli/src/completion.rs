@@ -1,0 +1,25 @@
+//! `milena completion`: the script that lets a shell complete commands and options.
+
+use std::io::stdout;
+
+use anyhow::Result;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+pub(crate) const HELP: &str = "\
+Examples:
+  source <(milena completion bash)                in ~/.bashrc
+  milena completion zsh > ~/.zfunc/_milena        a directory of $fpath
+  milena completion fish > ~/.config/fish/completions/milena.fish";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut script = vec![];
+    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "milena", &mut script);
+    Ok(std::io::Write::write_all(&mut stdout().lock(), &script)?)
+}

@@ -1,0 +1,98 @@
+//! Offsets in a CSV file, as Kafka's own tool reads and writes them.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result, bail, ensure};
+use milena_client::consumer::TopicPartition;
+
+/// The offsets of each group.
+pub(super) type Offsets = BTreeMap<String, BTreeMap<TopicPartition, i64>>;
+
+/// Reads a file. Lines without a group are for `group`, which must be the only one that is named.
+pub(super) fn read(path: &Path, group: Option<&str>) -> Result<Offsets> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text, group).with_context(|| format!("in {}", path.display()))
+}
+
+fn parse(text: &str, group: Option<&str>) -> Result<Offsets> {
+    let mut offsets = Offsets::new();
+    let lines = text.lines().enumerate();
+    for (place, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+        let number = place + 1;
+        let cells: Vec<&str> = line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
+        let (group, topic, partition, offset) = match (cells.as_slice(), group) {
+            ([topic, partition, offset], Some(group)) => (group, *topic, *partition, *offset),
+            ([group, topic, partition, offset], _) => (*group, *topic, *partition, *offset),
+            ([_, _, _], None) => bail!("line {number} names no group; name one group on the command line"),
+            _ => bail!("line {number} is not TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET"),
+        };
+        let partition: i32 = partition
+            .parse()
+            .ok()
+            .filter(|partition| *partition >= 0)
+            .with_context(|| format!("line {number}: {partition:?} is not the number of a partition"))?;
+        let offset: i64 = offset
+            .parse()
+            .ok()
+            .filter(|offset| *offset >= 0)
+            .with_context(|| format!("line {number}: {offset:?} is not an offset"))?;
+        let partition = TopicPartition::new(topic, partition);
+        let earlier = offsets
+            .entry(group.to_owned())
+            .or_default()
+            .insert(partition.clone(), offset);
+        ensure!(
+            earlier.is_none(),
+            "line {number} names {partition} of group {group} again"
+        );
+    }
+    ensure!(!offsets.is_empty(), "it has no lines");
+    Ok(offsets)
+}
+
+/// One line of the file; without a group if all lines are of one.
+pub(super) fn line(group: Option<&str>, topic: &str, partition: i32, offset: i64) -> String {
+    match group {
+        Some(group) => format!("{group},{topic},{partition},{offset}\n"),
+        None => format!("{topic},{partition},{offset}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_may_name_their_group() {
+        let offsets = parse("letters,0,7\n\"letters\",1,8\n", Some("readers")).unwrap();
+        let expected = [
+            (TopicPartition::new("letters", 0), 7),
+            (TopicPartition::new("letters", 1), 8),
+        ];
+        assert_eq!(offsets, [("readers".to_owned(), expected.into())].into());
+        let offsets = parse("a,letters,0,7\n\nb,letters,0,8\n", None).unwrap();
+        assert_eq!(offsets.keys().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_is_named() {
+        for (text, named) in [
+            ("letters,0\n", "line 1 is not TOPIC,PARTITION,OFFSET"),
+            (
+                "letters,0,1\nletters,x,1\n",
+                "line 2: \"x\" is not the number of a partition",
+            ),
+            ("letters,0,-1\n", "line 1: \"-1\" is not an offset"),
+            (
+                "letters,0,1\nletters,0,2\n",
+                "line 2 names letters-0 of group readers again",
+            ),
+            ("\n", "it has no lines"),
+        ] {
+            let error = parse(text, Some("readers")).unwrap_err().to_string();
+            assert!(error.contains(named), "{text}: {error}");
+        }
+        let error = parse("letters,0,1\n", None).unwrap_err().to_string();
+        assert!(error.contains("names no group"), "{error}");
+    }
+}

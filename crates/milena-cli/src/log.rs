@@ -1,0 +1,112 @@
+//! The log lines of every command: how many, in which form, and always on the standard error.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::{Context as _, Result};
+use clap::{ArgAction, ValueEnum};
+use tracing_subscriber::{
+    EnvFilter, Layer as _, Registry, filter::LevelFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+/// Whether `-q` was given, so that progress notices are left out too.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Logging")]
+pub(crate) struct LogArguments {
+    /// Log more: -v, -vv; RUST_LOG chooses by module
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Log errors only, and print no notices
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Form of log lines on the standard error
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true
+    )]
+    #[arg(help = "Log lines as text or json")]
+    log_format: Format,
+}
+
+impl LogArguments {
+    /// Starts logging. `default` is the level of a command without `-v`, `-q` and `RUST_LOG`.
+    pub(crate) fn init(&self, default: LevelFilter) -> Result<()> {
+        QUIET.store(self.quiet, Ordering::Relaxed);
+        let filter = self.filter(default)?;
+        let lines = fmt::layer().with_writer(io::stderr);
+        let lines: Box<dyn tracing_subscriber::Layer<Registry> + Send + Sync> = match self.log_format {
+            Format::Text => lines.with_target(false).with_filter(filter).boxed(),
+            Format::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        };
+        Ok(tracing_subscriber::registry().with(lines).try_init()?)
+    }
+
+    /// `-v` and `-q` win over `RUST_LOG`: they were typed for this one command.
+    fn filter(&self, default: LevelFilter) -> Result<EnvFilter> {
+        let directives = std::env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
+        if let Some(directives) = directives.filter(|_| self.verbose == 0 && !self.quiet) {
+            return EnvFilter::try_new(&directives)
+                .with_context(|| format!("RUST_LOG={directives} is not a filter such as info or milena_client=debug"));
+        }
+        Ok(EnvFilter::default().add_directive(self.level(default).into()))
+    }
+
+    fn level(&self, default: LevelFilter) -> LevelFilter {
+        const LEVELS: [LevelFilter; 5] = [
+            LevelFilter::ERROR,
+            LevelFilter::WARN,
+            LevelFilter::INFO,
+            LevelFilter::DEBUG,
+            LevelFilter::TRACE,
+        ];
+        if self.quiet {
+            return LevelFilter::ERROR;
+        }
+        let place = LEVELS.iter().position(|level| *level == default).unwrap_or_default();
+        let place = place.saturating_add(usize::from(self.verbose));
+        LEVELS.get(place).copied().unwrap_or(LevelFilter::TRACE)
+    }
+}
+
+/// Tells the user how a command gets on, unless `-q` was given.
+pub(crate) fn notice(text: impl std::fmt::Display) {
+    if !QUIET.load(Ordering::Relaxed) {
+        eprintln!("milena: {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_counts_from_the_default_of_the_command() {
+        let level = |verbose, quiet, default| {
+            LogArguments {
+                verbose,
+                quiet,
+                log_format: Format::Text,
+            }
+            .level(default)
+        };
+        assert_eq!(level(0, false, LevelFilter::WARN), LevelFilter::WARN);
+        assert_eq!(level(1, false, LevelFilter::WARN), LevelFilter::INFO);
+        assert_eq!(level(2, false, LevelFilter::WARN), LevelFilter::DEBUG);
+        assert_eq!(level(1, false, LevelFilter::INFO), LevelFilter::DEBUG);
+        assert_eq!(level(9, false, LevelFilter::INFO), LevelFilter::TRACE);
+        assert_eq!(level(0, true, LevelFilter::INFO), LevelFilter::ERROR);
+    }
+}

@@ -1,0 +1,28 @@
+//! `milena man`: a manual page for each command.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
+
+use crate::log;
+
+pub(crate) const HELP: &str = "\
+Example:
+  milena man ~/.local/share/man/man1 && man milena-topic-create";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directory of the pages; it is made if there is none
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let dir = &arguments.dir;
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let command = crate::Arguments::command().disable_help_subcommand(true);
+    clap_mangen::generate_to(command, dir).with_context(|| format!("cannot write to {}", dir.display()))?;
+    log::notice(format_args!("pages written to {}", dir.display()));
+    Ok(())
+}
