@@ -8,7 +8,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{ArgAction, ValueEnum};
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, filter::LevelFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 /// Whether `-q` was given, so that progress notices are left out too.
@@ -45,23 +48,24 @@ impl LogArguments {
     /// Starts logging. `default` is the level of a command without `-v`, `-q` and `RUST_LOG`.
     pub(crate) fn init(&self, default: LevelFilter) -> Result<()> {
         QUIET.store(self.quiet, Ordering::Relaxed);
-        let filter = self.filter(default)?;
+        let filtered = tracing_subscriber::registry().with(self.filter(default)?);
         let lines = fmt::layer().with_writer(io::stderr);
-        let lines: Box<dyn tracing_subscriber::Layer<Registry> + Send + Sync> = match self.log_format {
-            Format::Text => lines.with_target(false).with_filter(filter).boxed(),
-            Format::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
-        };
-        Ok(tracing_subscriber::registry().with(lines).try_init()?)
+        match self.log_format {
+            Format::Text => filtered.with(lines.with_target(false)).try_init()?,
+            Format::Json => filtered.with(lines.json().flatten_event(true)).try_init()?,
+        }
+        Ok(())
     }
 
     /// `-v` and `-q` win over `RUST_LOG`: they were typed for this one command.
-    fn filter(&self, default: LevelFilter) -> Result<EnvFilter> {
+    fn filter(&self, default: LevelFilter) -> Result<Targets> {
         let directives = std::env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
-        if let Some(directives) = directives.filter(|_| self.verbose == 0 && !self.quiet) {
-            return EnvFilter::try_new(&directives)
-                .with_context(|| format!("RUST_LOG={directives} is not a filter such as info or milena_client=debug"));
+        match directives.filter(|_| self.verbose == 0 && !self.quiet) {
+            Some(directives) => directives.parse().with_context(|| {
+                format!("RUST_LOG={directives} is not a filter such as info or warn,milena_client=debug")
+            }),
+            None => Ok(Targets::new().with_default(self.level(default))),
         }
-        Ok(EnvFilter::default().add_directive(self.level(default).into()))
     }
 
     fn level(&self, default: LevelFilter) -> LevelFilter {

@@ -11,7 +11,7 @@ pub(super) enum Start {
     Latest,
     Offset(i64),
     /// So many offsets after the beginning of each partition.
-    AfterStart(i64),
+    FromBeginning(i64),
     /// So many offsets before the end of each partition.
     BeforeEnd(i64),
     /// The first record that is not older than so many milliseconds since 1970.
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Where, String> {
         "start" | "beginning" | "earliest" => Some(Start::Earliest),
         "end" | "latest" => Some(Start::Latest),
         _ => match (text.get(..1), text.get(1..).unwrap_or_default(), text.split_once(':')) {
-            (Some("+"), after, _) => count(after).map(Start::AfterStart),
+            (Some("+"), after, _) => count(after).map(Start::FromBeginning),
             (Some("-"), before, _) => count(before).map(Start::BeforeEnd),
             (Some("@"), time, _) => parse_instant(time).map(Start::Time),
             (_, _, Some(("offset", offset))) => count(offset).map(Start::Offset),
@@ -59,7 +59,7 @@ impl Start {
             Self::Earliest => consumer.seek_to_beginning(&partitions)?,
             Self::Latest => consumer.seek_to_end(&partitions)?,
             Self::Offset(offset) => place_at_offset(consumer, &partitions, offset).await?,
-            Self::AfterStart(count) => {
+            Self::FromBeginning(count) => {
                 let ends = consumer.end_offsets(&partitions).await?;
                 for (partition, start) in consumer.beginning_offsets(&partitions).await? {
                     let end = ends.get(&partition).copied().unwrap_or(start);
@@ -139,7 +139,7 @@ mod tests {
             ("latest", Start::Latest),
             ("7", Start::Offset(7)),
             ("offset:7", Start::Offset(7)),
-            ("+7", Start::AfterStart(7)),
+            ("+7", Start::FromBeginning(7)),
             ("-7", Start::BeforeEnd(7)),
             ("@1700000000000", Start::Time(1_700_000_000_000)),
             ("@1970-01-02", Start::Time(86_400_000)),

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result};
 use milena_client::admin::OffsetTarget;
 
 use crate::time::{now_ms, parse_duration, parse_instant};
@@ -57,17 +57,20 @@ impl TargetArguments {
             return Ok(Target::File(file));
         }
         let flag = |given: bool, target| given.then_some(target);
-        let place = self
-            .to
-            .or(flag(self.to_earliest, OffsetTarget::Earliest))
-            .or(flag(self.to_latest, OffsetTarget::Latest))
-            .or(flag(self.to_current, OffsetTarget::Current))
-            .or(self.to_offset.map(OffsetTarget::Offset))
-            .or(self.to_datetime.map(OffsetTarget::Timestamp))
-            .or(self.by_duration.and_then(ago))
-            .or(self.shift_by.map(OffsetTarget::ShiftBy));
-        ensure!(place.is_some(), "say where to: --to WHERE or --from-file FILE");
-        Ok(Target::Place(place.unwrap_or(OffsetTarget::Current)))
+        let places = [
+            self.to,
+            flag(self.to_earliest, OffsetTarget::Earliest),
+            flag(self.to_latest, OffsetTarget::Latest),
+            flag(self.to_current, OffsetTarget::Current),
+            self.to_offset.map(OffsetTarget::Offset),
+            self.to_datetime.map(OffsetTarget::Timestamp),
+            self.by_duration.and_then(ago),
+            self.shift_by.map(OffsetTarget::ShiftBy),
+        ];
+        let place = places.into_iter().flatten().next();
+        place
+            .map(Target::Place)
+            .context("say where to: --to WHERE or --from-file FILE")
     }
 }
 
