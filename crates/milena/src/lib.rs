@@ -98,6 +98,7 @@ pub use milena_client::{
         self, Deliveries, Delivery, OutgoingRecord, Producer, ProducerInterceptor, ProducerRecord, RecordMetadata,
         SendError, Transaction,
     },
+    reachability,
 };
 
 /// What most programs need, for `use milena::prelude::*`.
