@@ -12,6 +12,8 @@ use milena_client::{
         SubscribeError, TopicPartition,
     },
 };
+use regex::Regex;
+
 use milena_machines::fetch::{FetchFrom, Fetchable, Positions, ResetPolicy, ResetTo, Verdict};
 
 use super::{
@@ -43,11 +45,23 @@ pub(super) struct State {
     pub(super) closed: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Subscription {
     None,
     Topics(BTreeSet<String>),
+    /// It matches whole names.
+    Pattern(Regex),
     Manual,
+}
+
+impl Subscription {
+    fn has(&self, topic: &str) -> bool {
+        match self {
+            Self::Topics(topics) => topics.contains(topic),
+            Self::Pattern(regex) => regex.is_match(topic),
+            Self::None | Self::Manual => false,
+        }
+    }
 }
 
 /// What the script has for one poll.
@@ -110,7 +124,7 @@ impl State {
         if topics.iter().any(|topic| topic.trim().is_empty()) {
             return Err(SubscribeError::EmptyTopic);
         }
-        if self.subscription == Subscription::Manual {
+        if matches!(self.subscription, Subscription::Manual | Subscription::Pattern(_)) {
             return Err(SubscribeError::Exclusive);
         }
         if self.config.group_id.is_none() {
@@ -127,6 +141,28 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        let regex = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| SubscribeError::BadPattern {
+            pattern: pattern.to_owned(),
+            reason: error.to_string(),
+        })?;
+        if matches!(self.subscription, Subscription::Manual | Subscription::Topics(_)) {
+            return Err(SubscribeError::Exclusive);
+        }
+        if self.config.group_id.is_none() {
+            return Err(SubscribeError::NoGroup);
+        }
+        self.calls.push(Call::SubscribePattern(pattern.to_owned()));
+        self.subscription = Subscription::Pattern(regex);
+        Ok(())
+    }
+
+    /// The topics of the mock that are subscribed to.
+    pub(super) fn matched_topics(&self) -> BTreeSet<String> {
+        let topics = self.logs.keys().map(|partition| partition.topic.to_string());
+        topics.filter(|topic| self.subscription.has(topic)).collect()
+    }
+
     pub(super) fn assign(&mut self, partitions: BTreeSet<TopicPartition>) -> Result<(), SubscribeError> {
         for TopicPartition { topic, partition } in &partitions {
             if topic.trim().is_empty() {
@@ -137,7 +173,7 @@ impl State {
                 return Err(SubscribeError::NegativePartition { topic, partition });
             }
         }
-        if matches!(self.subscription, Subscription::Topics(_)) {
+        if matches!(self.subscription, Subscription::Topics(_) | Subscription::Pattern(_)) {
             return Err(SubscribeError::Exclusive);
         }
         self.calls.push(Call::Assign(partitions.clone()));
@@ -152,7 +188,7 @@ impl State {
 
     /// What a poll begins with.
     pub(super) fn begin_poll(&mut self) -> Result<(), PollError> {
-        if self.subscription == Subscription::None {
+        if matches!(self.subscription, Subscription::None) {
             return Err(PollError::NotSubscribed);
         }
         if self.now >= self.commit_due {
@@ -170,11 +206,15 @@ impl State {
 
     /// The group has decided who has what.
     pub(super) fn rebalance(&mut self, target: BTreeSet<TopicPartition>, eagerly: bool) {
-        let Subscription::Topics(topics) = &self.subscription else {
+        if matches!(self.subscription, Subscription::None | Subscription::Manual) {
             panic!("there is nothing to rebalance: the consumer has not subscribed to topics");
-        };
-        if let Some(other) = target.iter().find(|partition| !topics.contains(&*partition.topic)) {
-            panic!("{other} cannot be assigned: the consumer has subscribed to {topics:?}");
+        }
+        let other = target.iter().find(|partition| !self.subscription.has(&partition.topic));
+        if let Some(other) = other {
+            panic!(
+                "{other} cannot be assigned: the consumer has subscribed to {:?}",
+                self.subscription
+            );
         }
         let owned: BTreeSet<TopicPartition> = self.positions.assignment().cloned().collect();
         let stays = |partition: &&TopicPartition| !eagerly && target.contains(*partition);
@@ -201,7 +241,7 @@ impl State {
     /// The consumer leaves the group, if it is in one.
     pub(super) fn revoke_all(&mut self) {
         let gone: Vec<TopicPartition> = self.positions.assignment().cloned().collect();
-        if matches!(self.subscription, Subscription::Topics(_)) && !gone.is_empty() {
+        if matches!(self.subscription, Subscription::Topics(_) | Subscription::Pattern(_)) && !gone.is_empty() {
             self.events.push_back(Event::Revoked(gone));
         }
     }
