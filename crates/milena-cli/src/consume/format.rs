@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use milena_client::consumer::RecordRef;
+use milena_client::consumer::{RecordRef, deserialize::RecordField};
 
-use super::json;
+use super::{decode::Decoding, json};
 
 /// What `-f` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,15 +108,15 @@ fn push_text(pieces: &mut Vec<Piece>, character: char) {
 }
 
 impl Format {
-    pub(super) fn write(&self, out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut impl Write, record: &RecordRef<'_>, decoding: Decoding) -> io::Result<()> {
         let pieces = match self {
-            Self::Json => return json::write(out, record),
+            Self::Json => return json::write(out, record, decoding),
             Self::Pieces(pieces) => pieces,
         };
         for piece in pieces {
             match piece {
                 Piece::Text(text) => out.write_all(text)?,
-                Piece::Field(field) => field.write(out, record)?,
+                Piece::Field(field) => field.write(out, record, decoding)?,
             }
         }
         Ok(())
@@ -124,14 +124,13 @@ impl Format {
 }
 
 impl Field {
-    /// Bytes go out as they are: what they mean is the reader's affair.
-    fn write(self, out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {
+    fn write(self, out: &mut impl Write, record: &RecordRef<'_>, decoding: Decoding) -> io::Result<()> {
         match self {
             Self::Topic => out.write_all(record.topic().as_bytes()),
             Self::Partition => write!(out, "{}", record.partition()),
             Self::Offset => write!(out, "{}", record.offset()),
-            Self::Key => out.write_all(record.key().unwrap_or_default()),
-            Self::Value => out.write_all(record.value().unwrap_or_default()),
+            Self::Key => decoding.write(out, record, RecordField::Key),
+            Self::Value => decoding.write(out, record, RecordField::Value),
             Self::Timestamp => write!(out, "{}", record.timestamp()),
             Self::Headers => write_headers(out, record),
             Self::KeyLength => write_length(out, record.key()),

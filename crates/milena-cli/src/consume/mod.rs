@@ -1,5 +1,6 @@
 //! `milena consume`: prints records.
 
+mod decode;
 mod ends;
 mod format;
 mod json;
@@ -18,6 +19,7 @@ use crate::{
     cluster::{self, ClusterArguments},
     signals::Signals,
 };
+use decode::Decoding;
 use ends::Ends;
 use format::Format;
 use start::Start;
@@ -76,6 +78,7 @@ async fn consume(arguments: &Arguments) -> Result<()> {
     let mut printer = Printer {
         out: BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, stdout().lock()),
         format: &arguments.format,
+        decoding: Decoding::new(consumer.config()),
         left: arguments.records,
         flushes_always: consumer.config().group_id.is_some(),
     };
@@ -186,6 +189,7 @@ fn explain(error: PollError) -> Error {
 struct Printer<'a> {
     out: BufWriter<StdoutLock<'static>>,
     format: &'a Format,
+    decoding: Decoding,
     /// How many may still be printed.
     left: Option<u64>,
     /// What may be committed soon must be out.
@@ -200,7 +204,7 @@ impl Printer<'_> {
             .map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let count = records.len().min(left);
         for record in records.iter().take(count) {
-            self.format.write(&mut self.out, &record)?;
+            self.format.write(&mut self.out, &record, self.decoding)?;
         }
         if self.flushes_always {
             self.out.flush()?;
