@@ -5,6 +5,7 @@
 
 mod aborted;
 mod api;
+pub mod assignor;
 mod buffer;
 mod close;
 mod commit;
@@ -32,6 +33,8 @@ mod typed;
 mod wakeup;
 
 pub use api::{ConsumerApi, Offsets, RebalanceApi};
+#[doc(no_inline)]
+pub use assignor::Assignor;
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
 pub use error::{

@@ -4,6 +4,7 @@
 
 mod admin;
 mod admin_config;
+mod assignors;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
