@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     time::Duration,
 };
 
@@ -60,6 +61,16 @@ impl Subscription {
             Self::Topics(topics) => topics.contains(topic),
             Self::Pattern(regex) => regex.is_match(topic),
             Self::None | Self::Manual => false,
+        }
+    }
+}
+
+impl fmt::Display for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topics(topics) => write!(f, "{topics:?}"),
+            Self::Pattern(regex) => write!(f, "the pattern {regex}"),
+            Self::None | Self::Manual => f.write_str("no topics"),
         }
     }
 }
@@ -212,7 +223,7 @@ impl State {
         let other = target.iter().find(|partition| !self.subscription.has(&partition.topic));
         if let Some(other) = other {
             panic!(
-                "{other} cannot be assigned: the consumer has subscribed to {:?}",
+                "{other} cannot be assigned: the consumer has subscribed to {}",
                 self.subscription
             );
         }
