@@ -66,7 +66,7 @@ impl Settings {
     }
 }
 
-/// What the runtime decides itself, or the types of handlers do.
+/// Settings that the runtime decides itself, or that the types of handlers decide.
 const OURS: [&str; 4] = [
     "group.id",
     "enable.auto.commit",

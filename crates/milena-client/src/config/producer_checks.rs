@@ -164,15 +164,23 @@ fn check_partitioner_parameters(settings: &mut Resolver) {
             contradict(settings, given, named.clone(), rule);
         }
     }
-    let needed = match class {
-        PartitionerName::Entity => "milena.partitioner.field",
-        PartitionerName::Region => "milena.partitioner.regions",
-        PartitionerName::Composite => "milena.partitioner.fields",
+    let (key, hint) = match class {
+        PartitionerName::Entity => (
+            "milena.partitioner.field",
+            "as in header:customer for partitioner.class=entity",
+        ),
+        PartitionerName::Region => (
+            "milena.partitioner.regions",
+            "as in eu=0-3,us=4-11 for partitioner.class=region",
+        ),
+        PartitionerName::Composite => (
+            "milena.partitioner.fields",
+            "as in header:country,key[0] for partitioner.class=composite",
+        ),
         _ => return,
     };
-    if settings.given(needed).is_none() && !settings.is_broken(needed) {
-        let rule = "this partitioner needs that parameter; set it";
-        contradict(settings, named, unset(needed), rule);
+    if settings.given(key).is_none() && !settings.is_broken(key) {
+        settings.offend(ConfigError::Missing { key, hint });
     }
 }
 

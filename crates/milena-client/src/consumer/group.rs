@@ -97,10 +97,10 @@ struct Committing {
     offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
 }
 
-/// What follows when a commit is over.
+/// The receiver of the result of a commit.
 #[derive(Debug)]
 enum Done {
-    /// An automatic one: nobody waits.
+    /// An automatic commit, whose result has no receiver.
     Unwaited,
     Once(oneshot::Sender<CommitResults>),
     /// It may be tried again.

@@ -55,6 +55,7 @@ pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
+pub use subscription::TopicPattern;
 pub use topics::{Node, PartitionInfo};
 pub use typed::TypedRecord;
 pub use wakeup::WakeupHandle;

@@ -47,7 +47,7 @@ impl MemberNotices {
         }
     }
 
-    /// A commit succeeded, whoever made it.
+    /// A commit succeeded: a synchronous, asynchronous or automatic one.
     pub(super) fn handle_committed(&self, now_ms: i64) {
         let Some(recovery) = self.commits().handle_success(now_ms, &()) else {
             return;

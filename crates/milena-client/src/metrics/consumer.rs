@@ -216,7 +216,7 @@ impl ConsumerMetrics {
         self.polled_until_ms = Some(now_ms);
     }
 
-    /// A commit failed, whoever made it.
+    /// A commit failed: a synchronous, asynchronous or automatic one.
     pub(crate) fn commit_failed(&mut self) {
         self.commits_failed += 1;
     }

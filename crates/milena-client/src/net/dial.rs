@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -40,6 +40,8 @@ pub(super) async fn dial(
             reason: format!("its name cannot be looked up: {}", failure.reason),
             ..failure
         })?;
+    // An address that stands for itself need not be named twice.
+    let is_address = endpoint.host.parse::<IpAddr>().is_ok();
     let mut reasons = Vec::new();
     let mut cause = FailureCause::NameUnknown;
     for address in addresses {
@@ -51,7 +53,10 @@ pub(super) async fn dial(
             Ok(stream) => return Ok(Transport::Plain(stream)),
             Err(failure) => {
                 cause = failure.cause;
-                reasons.push(format!("{}: {}", address.ip(), failure.reason));
+                reasons.push(match is_address {
+                    true => failure.reason,
+                    false => format!("{}: {}", address.ip(), failure.reason),
+                });
             }
         }
     }

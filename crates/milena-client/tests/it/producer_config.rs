@@ -291,6 +291,10 @@ fn partitioners_have_parameters() {
            region=first-last, as in eu=0-3,us=4-11,us=20",
         ],
     );
+    check_errors(
+        &[("partitioner.class", "region")],
+        &["milena.partitioner.regions is missing; set it as in eu=0-3,us=4-11 for partitioner.class=region"],
+    );
     for settings in [
         &[("partitioner.class", "region")][..],
         &[("partitioner.class", "entity")],

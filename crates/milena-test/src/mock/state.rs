@@ -10,10 +10,9 @@ use milena_client::{
     config::{AutoOffsetReset, ConsumerConfig},
     consumer::{
         CommitError, ConsumerRecords, ErrorCode, OffsetAndMetadata, OffsetError, Offsets, PollError, Position,
-        SubscribeError, TopicPartition,
+        SubscribeError, TopicPartition, TopicPattern,
     },
 };
-use regex::Regex;
 
 use milena_machines::fetch::{FetchFrom, Fetchable, Positions, ResetPolicy, ResetTo, Verdict};
 
@@ -51,7 +50,7 @@ pub(super) enum Subscription {
     None,
     Topics(BTreeSet<String>),
     /// It matches whole names.
-    Pattern(Regex),
+    Pattern(TopicPattern),
     Manual,
 }
 
@@ -59,7 +58,7 @@ impl Subscription {
     fn has(&self, topic: &str) -> bool {
         match self {
             Self::Topics(topics) => topics.contains(topic),
-            Self::Pattern(regex) => regex.is_match(topic),
+            Self::Pattern(pattern) => pattern.matches(topic),
             Self::None | Self::Manual => false,
         }
     }
@@ -69,7 +68,7 @@ impl fmt::Display for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Topics(topics) => write!(f, "{topics:?}"),
-            Self::Pattern(regex) => write!(f, "the pattern {regex}"),
+            Self::Pattern(pattern) => write!(f, "{pattern:?}"),
             Self::None | Self::Manual => f.write_str("no topics"),
         }
     }
@@ -153,10 +152,7 @@ impl State {
     }
 
     pub(super) fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
-        let regex = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| SubscribeError::BadPattern {
-            pattern: pattern.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let matcher = TopicPattern::new(pattern)?;
         if matches!(self.subscription, Subscription::Manual | Subscription::Topics(_)) {
             return Err(SubscribeError::Exclusive);
         }
@@ -164,7 +160,7 @@ impl State {
             return Err(SubscribeError::NoGroup);
         }
         self.calls.push(Call::SubscribePattern(pattern.to_owned()));
-        self.subscription = Subscription::Pattern(regex);
+        self.subscription = Subscription::Pattern(matcher);
         Ok(())
     }
 

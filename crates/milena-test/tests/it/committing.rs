@@ -210,8 +210,8 @@ async fn nothing_waits_for_ever_for_a_dead_broker() {
     }
 }
 
-fn offset(offset: i64) -> milena_client::consumer::OffsetAndMetadata {
-    milena_client::consumer::OffsetAndMetadata {
+fn offset(offset: i64) -> OffsetAndMetadata {
+    OffsetAndMetadata {
         offset,
         leader_epoch: None,
         metadata: Default::default(),
