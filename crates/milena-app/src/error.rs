@@ -42,7 +42,7 @@ pub enum StartError {
         "exactly-once delivery needs App::instance: the same name when this instance starts again, another one for each"
     )]
     NoInstance,
-    #[error("{key} is decided by the runtime: take it out of the settings of the clients")]
+    #[error("{key} is decided by the runtime or by the types of handlers; take it out of the settings of the clients")]
     OurSetting { key: &'static str },
     #[error(transparent)]
     Policy(#[from] app::ConfigError),

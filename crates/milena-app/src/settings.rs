@@ -66,8 +66,13 @@ impl Settings {
     }
 }
 
-/// What the runtime decides itself.
-const OURS: [&str; 2] = ["group.id", "enable.auto.commit"];
+/// Settings that the runtime decides itself, or that the types of handlers decide.
+const OURS: [&str; 4] = [
+    "group.id",
+    "enable.auto.commit",
+    "key.deserializer",
+    "value.deserializer",
+];
 
 /// Bounds of the whole application.
 #[derive(Debug, Clone)]

@@ -31,4 +31,6 @@ pub mod metrics;
     reason = "made for all clients; the producer and the admin client need the rest"
 )]
 mod net;
+mod outages;
 pub mod producer;
+pub mod reachability;

@@ -75,6 +75,7 @@
 //! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
 //! - [`RebalanceListener`] hears when partitions come and go.
 //! - [`deserialize`] makes values of bytes.
+//! - [`assignor`] is for groups that share their partitions by rules of their own.
 //! - [`Producer`] has `send`, which waits for the acknowledgement, `enqueue`, which does not, and transactions;
 //!   [`producer::partition`] chooses partitions.
 //! - [`Admin`] looks after topics, groups, settings, transactions and more.
@@ -98,6 +99,7 @@ pub use milena_client::{
         self, Deliveries, Delivery, OutgoingRecord, Producer, ProducerInterceptor, ProducerRecord, RecordMetadata,
         SendError, Transaction,
     },
+    reachability,
 };
 
 /// What most programs need, for `use milena::prelude::*`.

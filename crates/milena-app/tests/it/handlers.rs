@@ -229,8 +229,11 @@ async fn what_is_missing_is_found_at_the_start() {
         .on("orders", nothing, |policy| policy)
         .on("orders", nothing, |policy| policy);
     assert!(matches!(twice.start().await, Err(StartError::TwoHandlers { .. })));
-    let error = app(&broker)
-        .consumer("enable.auto.commit", true)
-        .on("orders", nothing, |policy| policy);
-    assert!(matches!(error.start().await, Err(StartError::OurSetting { .. })));
+    for (key, value) in [("enable.auto.commit", "true"), ("value.deserializer", "i64")] {
+        let error = app(&broker).consumer(key, value).on("orders", nothing, |policy| policy);
+        assert!(
+            matches!(error.start().await, Err(StartError::OurSetting { .. })),
+            "{key}"
+        );
+    }
 }

@@ -5,9 +5,9 @@ use std::{
     str::Chars,
 };
 
-use milena_client::consumer::RecordRef;
+use milena_client::consumer::{RecordRef, deserialize::RecordField};
 
-use super::json;
+use super::{decode::Decoding, json};
 use crate::time::TimeFormat;
 
 /// What `-f` says.
@@ -125,15 +125,15 @@ fn push_text(pieces: &mut Vec<Piece>, character: char) {
 }
 
 impl Format {
-    pub(super) fn write(&self, out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut impl Write, record: &RecordRef<'_>, decoding: Decoding) -> io::Result<()> {
         let pieces = match self {
-            Self::Json => return json::write(out, record),
+            Self::Json => return json::write(out, record, decoding),
             Self::Pieces(pieces) => pieces,
         };
         for piece in pieces {
             match piece {
                 Piece::Text(text) => out.write_all(text)?,
-                Piece::Field(field) => field.write(out, record)?,
+                Piece::Field(field) => field.write(out, record, decoding)?,
                 // The pattern was checked when it was read.
                 Piece::Time(form) => out.write_all(form.write(record.timestamp()).unwrap_or_default().as_bytes())?,
             }
@@ -143,14 +143,13 @@ impl Format {
 }
 
 impl Field {
-    /// Bytes go out as they are: what they mean is the reader's affair.
-    fn write(self, out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {
+    fn write(self, out: &mut impl Write, record: &RecordRef<'_>, decoding: Decoding) -> io::Result<()> {
         match self {
             Self::Topic => out.write_all(record.topic().as_bytes()),
             Self::Partition => write!(out, "{}", record.partition()),
             Self::Offset => write!(out, "{}", record.offset()),
-            Self::Key => out.write_all(record.key().unwrap_or_default()),
-            Self::Value => out.write_all(record.value().unwrap_or_default()),
+            Self::Key => decoding.write(out, record, RecordField::Key),
+            Self::Value => decoding.write(out, record, RecordField::Value),
             Self::Timestamp => write!(out, "{}", record.timestamp()),
             Self::Headers => write_headers(out, record),
             Self::KeyLength => write_length(out, record.key()),

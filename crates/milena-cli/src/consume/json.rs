@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 
 use milena_app::json::Text;
-use milena_client::consumer::{RecordRef, TimestampType};
+use milena_client::consumer::{RecordRef, TimestampType, deserialize::RecordField};
 use serde::Serialize;
+
+use super::decode::{Decoded, Decoding};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -13,8 +15,8 @@ struct Line<'a> {
     offset: i64,
     timestamp: Option<i64>,
     timestamp_type: Option<&'static str>,
-    key: Option<Text<'a>>,
-    value: Option<Text<'a>>,
+    key: Option<Decoded<'a>>,
+    value: Option<Decoded<'a>>,
     /// A list: names may repeat, and their order counts.
     headers: Vec<Header<'a>>,
 }
@@ -25,7 +27,7 @@ struct Header<'a> {
     value: Option<Text<'a>>,
 }
 
-pub(super) fn write(out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<()> {
+pub(super) fn write(out: &mut impl Write, record: &RecordRef<'_>, decoding: Decoding) -> io::Result<()> {
     let line = Line {
         topic: record.topic(),
         partition: record.partition(),
@@ -36,8 +38,8 @@ pub(super) fn write(out: &mut impl Write, record: &RecordRef<'_>) -> io::Result<
             TimestampType::CreateTime => Some("CreateTime"),
             TimestampType::LogAppendTime => Some("LogAppendTime"),
         },
-        key: record.key().map(Text),
-        value: record.value().map(Text),
+        key: decoding.to_json(record, RecordField::Key)?,
+        value: decoding.to_json(record, RecordField::Value)?,
         headers: record
             .headers()
             .map(|header| Header {

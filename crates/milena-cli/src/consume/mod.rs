@@ -1,6 +1,7 @@
 //! `milena consume`: prints records.
 
 mod closed;
+mod decode;
 mod ends;
 mod format;
 mod json;
@@ -21,6 +22,7 @@ use crate::{
     signals::Signals,
 };
 use closed::stdout_closed;
+use decode::Decoding;
 pub(crate) use ends::Ends;
 use format::Format;
 pub(crate) use format::escaped;
@@ -113,6 +115,7 @@ async fn consume(arguments: &Arguments) -> Result<()> {
     let mut printer = Printer {
         out: BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, stdout().lock()),
         format: &format,
+        decoding: Decoding::new(consumer.config()),
         left: arguments.records,
         flushes_always: consumer.config().group_id.is_some(),
     };
@@ -197,6 +200,7 @@ fn explain(error: PollError) -> Error {
 struct Printer<'a> {
     out: BufWriter<StdoutLock<'static>>,
     format: &'a Format,
+    decoding: Decoding,
     /// How many may still be printed.
     left: Option<u64>,
     /// What may be committed soon must be out.
@@ -211,7 +215,7 @@ impl Printer<'_> {
             .map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let count = records.len().min(left);
         for record in records.iter().take(count) {
-            self.format.write(&mut self.out, &record)?;
+            self.format.write(&mut self.out, &record, self.decoding)?;
         }
         if self.flushes_always {
             self.out.flush()?;

@@ -206,6 +206,25 @@ fn json_has_all_of_a_record() {
 }
 
 #[test]
+fn deserializers_say_what_values_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with_one(dir.path(), b"\0\0\0\x2a", Some(&7_i64.to_be_bytes()));
+    let long = "value.deserializer=org.apache.kafka.common.serialization.LongDeserializer";
+    let typed = ["-n", "1", "-X", long, "-X", "key.deserializer=i32"];
+    assert_eq!(output(&broker, &[&typed[..], &["-f", "%k=%s\\n"]].concat()), "42=7\n");
+    let line = output(&broker, &[&typed[..], &["-f", "json"]].concat());
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&line["key"], &line["value"]), (&json!(42), &json!(7)));
+    let wrong = milena(&consume(&broker, &["-n", "1", "-X", "value.deserializer=uuid"]));
+    assert!(!wrong.status.success());
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(
+        said.contains("the value of letters-0 at offset 0 cannot be read"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_format_names_the_fields_of_a_record() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_one(dir.path(), b"key", None);

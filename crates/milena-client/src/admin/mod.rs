@@ -55,7 +55,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytestring::ByteString;
 use milena_machines::TopicPartition;
 
-use crate::{config::AdminConfig, io::Io, metadata::Metadata, net::Connections};
+use crate::{
+    config::AdminConfig,
+    io::Io,
+    metadata::Metadata,
+    net::Connections,
+    reachability::{self, ConnectError, UnreachableBroker},
+};
 
 /// A result for each item.
 pub type Results<K, V> = BTreeMap<K, Result<V, AdminError>>;
@@ -142,6 +148,17 @@ impl Admin {
 
     pub fn config(&self) -> &AdminConfig {
         &self.inner.config
+    }
+
+    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
+    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
+    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+        reachability::connect(&self.inner.metadata, within).await
+    }
+
+    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
+        self.inner.connections.unreachable()
     }
 
     /// Ends all calls of this client and of its clones, and closes their connections. Dropping the last clone does the

@@ -29,6 +29,29 @@ impl ConsumerConfigBuilder {
         self
     }
 
+    /// Positions are committed once a second, whether or not the records have been handled:
+    /// `enable.auto.commit=true`, `auto.commit.interval.ms=1000`.
+    ///
+    /// A poll commits the records of the polls before it. A program that hands records to other tasks loses those that
+    /// were not handled yet when it crashes, and a program that handles them before it polls again repeats up to a second
+    /// of them. To repeat none at all, commit right after `poll` and before handling, as `App::at_most_once` does.
+    pub fn at_most_once(self) -> Self {
+        self.enable_auto_commit(true).set("auto.commit.interval.ms", 1000)
+    }
+
+    /// The program commits what it has handled: `enable.auto.commit=false`.
+    pub fn at_least_once(self) -> Self {
+        self.enable_auto_commit(false)
+    }
+
+    /// Offsets are committed in the producer's transactions, and records of aborted ones are not handed out:
+    /// `enable.auto.commit=false`, `isolation.level=read_committed`. The settings alone are not exactly once: outcomes and
+    /// offsets must be written in one transaction, as [`ExactlyOnce`](crate::exactly_once::ExactlyOnce) does.
+    pub fn exactly_once(self) -> Self {
+        self.enable_auto_commit(false)
+            .isolation_level(IsolationLevel::ReadCommitted)
+    }
+
     /// `group.id`
     pub fn group_id(self, group_id: impl fmt::Display) -> Self {
         self.set("group.id", group_id)

@@ -56,7 +56,7 @@ pub struct ConsumerConfig {
     pub exclude_internal_topics: bool,
     /// `allow.auto.create.topics`
     pub allow_auto_create_topics: bool,
-    /// `key.deserializer`, for those who ask for what the configuration says.
+    /// `key.deserializer`: for [`decode`](crate::consumer::RebalanceConsumer::decode).
     pub key_deserializer: DeserializerName,
     /// `value.deserializer`
     pub value_deserializer: DeserializerName,

@@ -63,10 +63,12 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("A switch of Kafka Streams.");
     "isolation.level" String = "read_uncommitted", medium, allowed(ISOLATION_LEVELS),
         about("Whether records of open and aborted transactions are handed out (read_uncommitted) or not \
-               (read_committed).");
+               (read_committed). read_committed alone is not exactly once: a record is handled again after a crash \
+               before its offset is committed, unless its outcome and its offset are written in one transaction.");
     "key.deserializer" Class = "bytes", high, allowed(Deserializer), kafka_demands_one(BYTES_BY_DEFAULT),
         about("What keys are: string, bytes, i16, i32, i64, f32, f64, bool, uuid, json or void. Kafka's classes of \
-               these are understood.");
+               these are understood. Consumer::decode and milena consume read records by it; methods that name a type \
+               do not.");
     "max.partition.fetch.bytes" Int = "1048576", high, at_least(0), alias(&[same("fetch.message.max.bytes")]),
         about("How many bytes of one partition a broker may answer with; the first batch may be larger.");
     "max.poll.interval.ms" Int = "300000", medium, at_least(1),
@@ -106,7 +108,7 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
                Kafka's classes of these. The group takes one that all members have.");
     "receive.buffer.bytes" Int = "-1", medium, at_least(-1), alias(&[zero_is_minus_one("socket.receive.buffer.bytes")]),
         kafka_has("65536", "a fixed window of 64 KB slows down every connection that is not local"),
-        about("The size of a socket's receive buffer; -1 lets the system adapt it.");
+        about("The size of a socket's receive buffer; -1, the default, lets the system adapt it.");
     "reconnect.backoff.max.ms" Long = "1000", at_least(0),
         about("The longest pause between two attempts to connect. Without it, reconnect.backoff.ms is the only pause.");
     "reconnect.backoff.ms" Long = "50", at_least(0),
@@ -123,7 +125,7 @@ pub(super) const CONSUMER_CONFIGS: &[Definition] = definitions! {
         about("Java classes that implement security.");
     "send.buffer.bytes" Int = "-1", medium, at_least(-1), alias(&[zero_is_minus_one("socket.send.buffer.bytes")]),
         kafka_has("131072", "the system knows the way to the broker better; as for receive.buffer.bytes"),
-        about("The size of a socket's send buffer; -1 lets the system adapt it.");
+        about("The size of a socket's send buffer; -1, the default, lets the system adapt it.");
     "session.timeout.ms" Int = "45000", high, at_least(1),
         about("After how long without a heartbeat the broker takes a classic member for dead.");
     "share.acknowledgement.mode" String = "implicit", medium, allowed(ACKNOWLEDGEMENT_MODES), default_only(NO_SHARE),

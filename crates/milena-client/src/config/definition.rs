@@ -59,6 +59,14 @@ pub enum Allowed {
     Deserializer,
     /// The name or the Java class of a partitioner.
     Partitioner,
+    /// A part of a record, for partitioners.
+    PartitionerField,
+    /// Several of them.
+    PartitionerFields,
+    /// Regions and their partitions.
+    Regions,
+    /// One ASCII character.
+    Separator,
     /// What Kafka takes for the name of a topic or of a static member.
     ResourceName,
 }
@@ -154,8 +162,15 @@ impl fmt::Display for Allowed {
             ),
             Self::Partitioner => f.write_str(
                 "one of consistent, consistent_random, fnv1a, fnv1a_random, murmur2, murmur2_random, random, \
-                 round_robin, or Kafka's RoundRobinPartitioner; another partitioner is given in code",
+                 round_robin, entity, tenant, region, composite, time_bucket, hot_keys, or Kafka's \
+                 RoundRobinPartitioner; another partitioner is given in code",
             ),
+            Self::PartitionerField => f.write_str("key, key[0], key[1] and so on, or header:NAME"),
+            Self::PartitionerFields => {
+                f.write_str("a list of key, key[0], key[1] and so on, or header:NAME, as in header:country,key[0]")
+            }
+            Self::Regions => f.write_str("a list of region=partition or region=first-last, as in eu=0-3,us=4-11,us=20"),
+            Self::Separator => f.write_str("one ASCII character"),
             Self::ResourceName => {
                 f.write_str("1 to 249 ASCII letters, digits, dots, underscores and dashes, and neither . nor ..")
             }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use milena_wire::compression::{Codec, Compression};
 
 use super::{
-    Acks, ClientKind, ConfigErrors, ConfigMap, MetadataRecovery, Note, PartitionerName, ProducerConfigBuilder,
-    RecordsIo, ServerAddress, Setting, consumer::read_buffer, producer_checks, resolve::Resolver,
+    Acks, ClientKind, ConfigErrors, ConfigMap, MetadataRecovery, Note, PartitionerName, PartitionerParameters,
+    ProducerConfigBuilder, RecordsIo, ServerAddress, Setting, consumer::read_buffer, producer_checks,
+    resolve::Resolver,
 };
 
 /// The configuration of a producer, checked: every field has Kafka's name, type and default, but for what
@@ -61,6 +62,8 @@ pub struct ProducerConfig {
 
     /// `partitioner.class`
     pub partitioner: PartitionerName,
+    /// `milena.partitioner.*`: what `partitioner.class` does not use is never set.
+    pub partitioner_parameters: PartitionerParameters,
     /// `partitioner.ignore.keys`: only with the built-in partitioner.
     pub partitioner_ignore_keys: bool,
     /// `partitioner.adaptive.partitioning.enable`
@@ -157,6 +160,7 @@ impl ProducerConfig {
             compression: read_compression(settings),
 
             partitioner: settings.read("partitioner.class"),
+            partitioner_parameters: PartitionerParameters::read(settings),
             partitioner_ignore_keys: settings.read("partitioner.ignore.keys"),
             partitioner_adaptive_partitioning_enable: settings.read("partitioner.adaptive.partitioning.enable"),
             partitioner_availability_timeout_ms: Some(settings.read("partitioner.availability.timeout.ms"))

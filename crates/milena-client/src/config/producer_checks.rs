@@ -1,7 +1,7 @@
 //! What must hold between several keys of the producer.
 
 use super::{
-    Acks, ConfigError, PartitionerName, Setting,
+    Acks, ClientKind, ConfigError, PartitionerName, Setting,
     checks::{check_pauses, check_servers, unset},
     resolve::Resolver,
 };
@@ -14,6 +14,7 @@ pub(super) fn check(settings: &mut Resolver) {
     check_idempotence(settings);
     check_delivery(settings);
     check_partitioner(settings);
+    check_partitioner_parameters(settings);
     check_pauses(settings);
 }
 
@@ -126,6 +127,60 @@ fn check_partitioner(settings: &mut Resolver) {
             partitioner,
             "only Kafka's own partitioner can be told to ignore keys; take one of the two out",
         );
+    }
+}
+
+/// Each parameter, and the partitioners that use it.
+const PARTITIONER_PARAMETERS: [(&str, &[PartitionerName]); 7] = {
+    use PartitionerName::{Composite, Entity, HotKeys, Region, Tenant, TimeBucket};
+    [
+        ("milena.partitioner.bucket.ms", &[TimeBucket]),
+        ("milena.partitioner.field", &[Entity, Region]),
+        ("milena.partitioner.fields", &[Composite]),
+        ("milena.partitioner.hot.records.per.minute", &[HotKeys]),
+        ("milena.partitioner.regions", &[Region]),
+        ("milena.partitioner.separator", &[Tenant, Composite, Entity, Region]),
+        ("milena.partitioner.spread", &[Tenant, TimeBucket, HotKeys]),
+    ]
+};
+
+/// A parameter that its partitioner does not use is refused, and so is a partitioner without one that it needs.
+fn check_partitioner_parameters(settings: &mut Resolver) {
+    if settings.is_broken("partitioner.class") {
+        return;
+    }
+    let class: PartitionerName = settings.read("partitioner.class");
+    let named = settings.setting("partitioner.class").cloned();
+    let named = named.unwrap_or_else(|| unset("partitioner.class"));
+    for (key, users) in PARTITIONER_PARAMETERS {
+        // What asks for the default asks for nothing.
+        let default = ClientKind::Producer
+            .definitions()
+            .find(|definition| definition.name == key);
+        let default = default.and_then(|definition| definition.default);
+        let is_unused = |given: &&Setting| !users.contains(&class) && Some(given.value.as_str()) != default;
+        if let Some(given) = settings.given(key).filter(is_unused).cloned() {
+            let rule = "this partitioner has no such parameter; take it out, or name the partitioner that has it";
+            contradict(settings, given, named.clone(), rule);
+        }
+    }
+    let (key, hint) = match class {
+        PartitionerName::Entity => (
+            "milena.partitioner.field",
+            "as in header:customer for partitioner.class=entity",
+        ),
+        PartitionerName::Region => (
+            "milena.partitioner.regions",
+            "as in eu=0-3,us=4-11 for partitioner.class=region",
+        ),
+        PartitionerName::Composite => (
+            "milena.partitioner.fields",
+            "as in header:country,key[0] for partitioner.class=composite",
+        ),
+        _ => return,
+    };
+    if settings.given(key).is_none() && !settings.is_broken(key) {
+        settings.offend(ConfigError::Missing { key, hint });
     }
 }
 

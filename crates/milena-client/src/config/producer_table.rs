@@ -2,7 +2,10 @@
 //! say otherwise; `tests/it/producer_config_facts.rs` compares.
 
 use super::{
-    Allowed::{Addresses, Between, BetweenOr, NotEmpty, OneOf, Partitioner},
+    Allowed::{
+        Addresses, Between, BetweenOr, NotEmpty, OneOf, Partitioner, PartitionerField, PartitionerFields, Regions,
+        Separator,
+    },
     ConfigType, Definition,
     consumer_table::{
         DNS_LOOKUPS, INTERCEPTORS_IN_CODE, NO_CLASSES, NO_REVERSE_LOOKUP, NO_SECURITY, ONE_LEVEL, RECORDING_LEVELS,
@@ -52,7 +55,8 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
     "interceptor.classes" List = "", default_only(INTERCEPTORS_IN_CODE),
         about("Java classes that see records and acknowledgements.");
     "key.serializer" Class = "bytes", high, default_or(BYTES, SERIALIZED_IN_CODE), kafka_demands_one(SENT_AS_GIVEN),
-        about("How keys become bytes.");
+        about("How keys become bytes: they are given as bytes or text, which bytes, string and Kafka's classes of these \
+               leave as they are. Others are refused.");
     "linger.ms" Long = "5", medium, at_least(0), alias(&[same("queue.buffering.max.ms")]),
         about("How long a batch that is not full waits for more records.");
     "max.block.ms" Long = "60000", medium, at_least(0),
@@ -83,6 +87,26 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
                the application does. runtime: on the tokio runtime on which the client was made, which must stay; \
                single records come and go sooner and cost less, but wait while that runtime is kept busy. Heartbeats \
                stay on the thread.");
+    "milena.partitioner.bucket.ms" Long = "3600000", at_least(1),
+        about("With partitioner.class=time_bucket: how long a stretch of time is whose records share a partition.");
+    "milena.partitioner.field" String, allowed(PartitionerField),
+        about("With partitioner.class=entity or region: the part of a record that decides. key; key[0], key[1] and so on \
+               for a part of the key between separators; or header:NAME. entity needs it; region looks at header:region \
+               without it.");
+    "milena.partitioner.fields" List, allowed(PartitionerFields),
+        about("With partitioner.class=composite, which needs it: the parts of a record that decide together, as in \
+               header:country,key[0].");
+    "milena.partitioner.hot.records.per.minute" Long = "10000", at_least(1),
+        about("With partitioner.class=hot_keys: a key with more records than this in a minute is spread over several \
+               partitions, without order.");
+    "milena.partitioner.regions" List, allowed(Regions),
+        about("With partitioner.class=region, which needs it: the partitions of each region, as in eu=0-3,us=4-11,us=20. \
+               Records of other regions go to partitions that no region has.");
+    "milena.partitioner.separator" String = ":", allowed(Separator),
+        about("With partitioner.class=tenant or composite, and for key[0]: the character between the parts of a key.");
+    "milena.partitioner.spread" Int, at_least(1),
+        about("With partitioner.class=tenant, time_bucket or hot_keys: over how many partitions a tenant, a stretch of \
+               time or a hot key is spread. Without it 1, and 4 for hot keys.");
     "partitioner.adaptive.partitioning.enable" Boolean = "true",
         about("Whether records without a key go less often where more batches wait.");
     "partitioner.availability.timeout.ms" Long = "0", at_least(0),
@@ -91,12 +115,13 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
     "partitioner.class" Class, medium, allowed(Partitioner), alias(&[same("partitioner")]),
         about("Who chooses the partition of a record that names none; without it, Kafka's own. librdkafka's consistent, \
                consistent_random, fnv1a, fnv1a_random, murmur2, murmur2_random and random, round_robin, or Kafka's \
-               RoundRobinPartitioner. Others are given in code.");
+               RoundRobinPartitioner; or entity, tenant, region, composite, time_bucket or hot_keys, whose parameters are \
+               the keys milena.partitioner.*. Others are given in code.");
     "partitioner.ignore.keys" Boolean = "false", medium,
         about("Whether Kafka's own partitioner treats all records as if they had no key.");
     "receive.buffer.bytes" Int = "-1", medium, at_least(-1), alias(&[zero_is_minus_one("socket.receive.buffer.bytes")]),
         kafka_has("32768", "a fixed window of 32 KB slows down every connection that is not local"),
-        about("The size of a socket's receive buffer; -1 lets the system adapt it.");
+        about("The size of a socket's receive buffer; -1, the default, lets the system adapt it.");
     "reconnect.backoff.max.ms" Long = "1000", at_least(0),
         about("The longest pause between two attempts to connect. Without it, reconnect.backoff.ms is the only pause.");
     "reconnect.backoff.ms" Long = "50", at_least(0),
@@ -115,7 +140,7 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
         about("Java classes that implement security.");
     "send.buffer.bytes" Int = "-1", medium, at_least(-1), alias(&[zero_is_minus_one("socket.send.buffer.bytes")]),
         kafka_has("131072", "the system knows the way to the broker better; as for receive.buffer.bytes"),
-        about("The size of a socket's send buffer; -1 lets the system adapt it.");
+        about("The size of a socket's send buffer; -1, the default, lets the system adapt it.");
     "socket.connection.setup.timeout.max.ms" Long = "30000", medium, at_least(0),
         about("The longest time to wait for a connection, after several attempts.");
     "socket.connection.setup.timeout.ms" Long = "10000", medium, at_least(0),
@@ -128,7 +153,7 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
         about("The name of a producer that has transactions: the same in every run, and of no other producer at the same \
                time.");
     "value.serializer" Class = "bytes", high, default_or(BYTES, SERIALIZED_IN_CODE), kafka_demands_one(SENT_AS_GIVEN),
-        about("How values become bytes.");
+        about("How values become bytes; as for key.serializer.");
 };
 
 /// Serializers that leave bytes and text as they are.
@@ -144,5 +169,5 @@ const NO_JMX: &str = "there is no JMX and Java classes cannot be loaded; metrics
 const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers; they are read from the producer";
 const NO_TWO_PHASES: &str = "two-phase commit with other systems is not supported";
 const SENT_AS_GIVEN: &str = "records are sent as the bytes or the text that they are given as";
-const SERIALIZED_IN_CODE: &str =
-    "records are sent as the bytes that they are given as; make bytes of them before they are sent";
+const SERIALIZED_IN_CODE: &str = "records are sent as the bytes that they are given as; make bytes of them before they are sent, and leave this out or \
+     name bytes, string, or Kafka's ByteArraySerializer, ByteBufferSerializer, BytesSerializer or StringSerializer";

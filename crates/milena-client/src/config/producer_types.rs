@@ -47,6 +47,18 @@ pub enum PartitionerName {
     Random,
     /// One partition after the other, whatever the key.
     RoundRobin,
+    /// A part of the record, such as a header: `milena.partitioner.field`.
+    Entity,
+    /// The tenant in keys like `tenant:entity`.
+    Tenant,
+    /// Partitions that are set apart for each region: `milena.partitioner.regions`.
+    Region,
+    /// Several parts of the record together: `milena.partitioner.fields`.
+    Composite,
+    /// The record's time: `milena.partitioner.bucket.ms`.
+    TimeBucket,
+    /// Kafka's own, but keys with too many records are spread: `milena.partitioner.hot.records.per.minute`.
+    HotKeys,
 }
 
 impl Acks {
@@ -82,6 +94,12 @@ impl PartitionerName {
             "murmur2_random" => Some(Self::Murmur2Random),
             "random" => Some(Self::Random),
             "round_robin" | "RoundRobinPartitioner" => Some(Self::RoundRobin),
+            "entity" => Some(Self::Entity),
+            "tenant" => Some(Self::Tenant),
+            "region" => Some(Self::Region),
+            "composite" => Some(Self::Composite),
+            "time_bucket" => Some(Self::TimeBucket),
+            "hot_keys" => Some(Self::HotKeys),
             _ => None,
         }
     }
@@ -110,6 +128,12 @@ impl fmt::Display for PartitionerName {
             Self::Murmur2Random => "murmur2_random",
             Self::Random => "random",
             Self::RoundRobin => "round_robin",
+            Self::Entity => "entity",
+            Self::Tenant => "tenant",
+            Self::Region => "region",
+            Self::Composite => "composite",
+            Self::TimeBucket => "time_bucket",
+            Self::HotKeys => "hot_keys",
         })
     }
 }

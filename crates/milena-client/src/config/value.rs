@@ -2,8 +2,9 @@
 
 use super::{
     Acks, Allowed, AssignorName, AutoOffsetReset, ConfigType, Definition, DeserializerName, IsolationLevel,
-    MetadataRecovery, PartitionerName, Profile, RecordsIo, ServerAddress, Support,
+    MetadataRecovery, PartitionerName, Profile, RecordsIo, RegionPartitions, ServerAddress, Support,
 };
+use crate::producer::partition::Field;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ConfigValue {
@@ -124,6 +125,10 @@ fn is_allowed(value: &ConfigValue, allowed: Allowed) -> bool {
         (Allowed::ResetPolicy, value) => AutoOffsetReset::from_config_value(value).is_some(),
         (Allowed::Assignors, value) => Vec::<AssignorName>::from_config_value(value).is_some(),
         (Allowed::Deserializer, value) => DeserializerName::from_config_value(value).is_some(),
+        (Allowed::PartitionerField, value) => Field::from_config_value(value).is_some(),
+        (Allowed::PartitionerFields, value) => Vec::<Field>::from_config_value(value).is_some(),
+        (Allowed::Regions, value) => Vec::<RegionPartitions>::from_config_value(value).is_some(),
+        (Allowed::Separator, ConfigValue::Text(text)) => matches!(text.as_bytes(), [byte] if byte.is_ascii()),
         (Allowed::Partitioner, value) => PartitionerName::from_config_value(value).is_some(),
         _ => false,
     }
@@ -178,6 +183,7 @@ from_text!(
     Acks,
     AutoOffsetReset,
     DeserializerName,
+    Field,
     IsolationLevel,
     MetadataRecovery,
     PartitionerName,
@@ -201,4 +207,4 @@ macro_rules! from_list {
         }
     )*};
 }
-from_list!(AssignorName, ServerAddress);
+from_list!(AssignorName, Field, RegionPartitions, ServerAddress);

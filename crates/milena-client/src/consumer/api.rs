@@ -84,6 +84,12 @@ pub trait ConsumerApi: Send + DerefMut<Target = Self::Rebalancing> {
         topics: impl IntoIterator<Item = T>,
         listener: impl RebalanceListener<Self::Rebalancing> + 'static,
     ) -> Result<(), SubscribeError>;
+    fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError>;
+    fn subscribe_pattern_with(
+        &mut self,
+        pattern: &str,
+        listener: impl RebalanceListener<Self::Rebalancing> + 'static,
+    ) -> Result<(), SubscribeError>;
     fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), SubscribeError>;
     fn subscription(&self) -> BTreeSet<String>;
     fn unsubscribe(&mut self) -> impl Future<Output = Result<(), PollError>> + Send;
@@ -194,6 +200,18 @@ impl ConsumerApi for Consumer {
         listener: impl RebalanceListener + 'static,
     ) -> Result<(), SubscribeError> {
         self.subscribe_with(topics, listener)
+    }
+
+    fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        self.subscribe_pattern(pattern)
+    }
+
+    fn subscribe_pattern_with(
+        &mut self,
+        pattern: &str,
+        listener: impl RebalanceListener + 'static,
+    ) -> Result<(), SubscribeError> {
+        self.subscribe_pattern_with(pattern, listener)
     }
 
     fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), SubscribeError> {

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -16,6 +17,7 @@ use super::{
     api::Offsets,
     error::CommitError,
     group::{CommitResults, committable},
+    notices::MemberNotices,
     parts::RebalanceConsumer,
 };
 use crate::io;
@@ -57,7 +59,8 @@ impl RebalanceConsumer {
     /// Commits the position of every partition without waiting. It is sent once, in the order of the calls, and never
     /// again, so that an old commit cannot overwrite a newer one.
     ///
-    /// What comes back is a future of the result. It need not be awaited: the commit goes its way without it.
+    /// Returns a future of the result. It need not be awaited: the commit goes its way without it, and its failure is
+    /// logged (`event = "commit_failed"`) and counted (`failed-commit-total`).
     pub fn commit_async(&mut self) -> Result<CommitFuture, CommitError> {
         let offsets = committable(self.shared.core().consumed_of(None));
         self.commit_offsets_async(offsets)
@@ -66,6 +69,26 @@ impl RebalanceConsumer {
     /// Commits these offsets without waiting.
     pub fn commit_offsets_async(&mut self, offsets: Offsets) -> Result<CommitFuture, CommitError> {
         self.start_commit(offsets, CommitMode::Async)
+    }
+
+    /// Commits the position of every partition without waiting, and again after `retry.backoff.ms` while that may help, up
+    /// to `default.api.timeout.ms`. It is tried again only as long as no newer commit was made, so that an old one never
+    /// moves the group back. The future of one that was overtaken has the result of its last attempt.
+    pub fn commit_async_retrying(&mut self) -> Result<CommitFuture, CommitError> {
+        let mut core = self.shared.core();
+        let offsets = committable(core.consumed_of(None));
+        if core.closed {
+            return Err(CommitError::Closed);
+        }
+        let now_ms = io::now_ms();
+        let deadline_ms = now_ms.saturating_add(i64::from(self.shared.config.default_api_timeout_ms));
+        let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
+        let outcome = Outcome::UnderWay {
+            results: group.commit_retried(offsets, deadline_ms),
+            notices: Arc::clone(&group.notices),
+        };
+        self.shared.drive_locked(&mut core, now_ms);
+        Ok(CommitFuture { outcome })
     }
 
     pub(super) fn start_commit(&mut self, offsets: Offsets, mode: CommitMode) -> Result<CommitFuture, CommitError> {
@@ -81,11 +104,12 @@ impl RebalanceConsumer {
             return Err(CommitError::Closed);
         }
         let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
-        let results = group.commit(offsets, mode);
+        let outcome = Outcome::UnderWay {
+            results: group.commit(offsets, mode),
+            notices: Arc::clone(&group.notices),
+        };
         self.shared.drive_locked(&mut core, io::now_ms());
-        Ok(CommitFuture {
-            outcome: Outcome::UnderWay(results),
-        })
+        Ok(CommitFuture { outcome })
     }
 }
 
@@ -97,7 +121,10 @@ pub struct CommitFuture {
 
 #[derive(Debug)]
 enum Outcome {
-    UnderWay(oneshot::Receiver<CommitResults>),
+    UnderWay {
+        results: oneshot::Receiver<CommitResults>,
+        notices: Arc<MemberNotices>,
+    },
     /// `None` once it has been told.
     Known(Option<Result<(), CommitError>>),
 }
@@ -117,19 +144,32 @@ impl Future for CommitFuture {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let results = match &mut self.outcome {
             Outcome::Known(result) => return Poll::Ready(result.take().unwrap_or(Err(CommitError::Closed))),
-            Outcome::UnderWay(results) => results,
+            Outcome::UnderWay { results, .. } => results,
         };
-        Pin::new(results).poll(context).map(|results| {
-            let results = results.map_err(|_| CommitError::Closed)?;
-            let failed: BTreeMap<_, _> = results
-                .into_iter()
-                .filter_map(|(partition, result)| Some((partition, result.err()?)))
-                .collect();
-            if failed.is_empty() {
-                Ok(())
-            } else {
-                Err(CommitError::Partitions(failed))
-            }
+        let results = std::task::ready!(Pin::new(results).poll(context));
+        self.outcome = Outcome::Known(None);
+        let results = results.map_err(|_| CommitError::Closed)?;
+        let failed: BTreeMap<_, _> = results
+            .into_iter()
+            .filter_map(|(partition, result)| Some((partition, result.err()?)))
+            .collect();
+        Poll::Ready(if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(CommitError::Partitions(failed))
         })
+    }
+}
+
+/// A result that came and was not looked at.
+impl Drop for CommitFuture {
+    fn drop(&mut self) {
+        if let Outcome::UnderWay { results, notices } = &mut self.outcome {
+            // One that comes later finds this closed.
+            results.close();
+            if let Ok(results) = results.try_recv() {
+                notices.handle_unobserved(io::now_ms(), &results);
+            }
+        }
     }
 }

@@ -19,7 +19,10 @@ use milena_wire::{errors::ErrorCode, message::Request};
 use tokio::sync::oneshot;
 
 use super::{
+    api::Offsets,
+    commit_retry::{CommitRetries, RetriedCommit},
     error::GroupError,
+    notices::{MemberNotices, first_error},
     shared::{Core, Shared},
     subscription::Subscription,
 };
@@ -50,7 +53,9 @@ pub(crate) struct Group {
     pub(crate) tells_commits: bool,
     /// What was committed and has not been told yet.
     pub(crate) committed: Vec<BTreeMap<TopicPartition, OffsetAndMetadata>>,
+    pub(crate) notices: Arc<MemberNotices>,
     committing: BTreeMap<CommitId, Committing>,
+    retries: CommitRetries,
     fetching: BTreeMap<FetchId, Fetching>,
 }
 
@@ -87,9 +92,19 @@ impl AutoCommit {
 /// A commit that is under way.
 #[derive(Debug)]
 struct Committing {
-    done: Option<oneshot::Sender<CommitResults>>,
+    done: Done,
     /// Kept only if somebody wants to hear of it.
     offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
+}
+
+/// The receiver of the result of a commit.
+#[derive(Debug)]
+enum Done {
+    /// An automatic commit, whose result has no receiver.
+    Unwaited,
+    Once(oneshot::Sender<CommitResults>),
+    /// It may be tried again.
+    Retried(RetriedCommit),
 }
 
 /// Who waits for committed offsets.
@@ -105,6 +120,7 @@ impl Group {
         offsets: OffsetCalls,
         coordinator: Coordinator,
         auto_commit: Option<AutoCommit>,
+        notices: Arc<MemberNotices>,
     ) -> Self {
         Self {
             member,
@@ -116,13 +132,19 @@ impl Group {
             auto_commit,
             tells_commits: false,
             committed: vec![],
+            notices,
             committing: BTreeMap::new(),
+            retries: CommitRetries::default(),
             fetching: BTreeMap::new(),
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<i64> {
-        let deadlines = [self.member.poll_timeout(), self.offsets.poll_timeout()];
+        let deadlines = [
+            self.member.poll_timeout(),
+            self.offsets.poll_timeout(),
+            self.retries.poll_timeout(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -132,15 +154,35 @@ impl Group {
         mode: CommitMode,
     ) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
-        self.start_commit(offsets, mode, Some(done));
+        self.retries.handle_new();
+        self.start_commit(offsets, mode, Done::Once(done));
         results
+    }
+
+    /// Commits asynchronously, and again until `deadline_ms` as long as no newer commit begins.
+    pub(crate) fn commit_retried(&mut self, offsets: Offsets, deadline_ms: i64) -> oneshot::Receiver<CommitResults> {
+        let (done, results) = oneshot::channel();
+        let commit = RetriedCommit {
+            sequence: self.retries.handle_new(),
+            deadline_ms,
+            offsets: offsets.clone(),
+            done,
+        };
+        self.start_commit(offsets, CommitMode::Async, Done::Retried(commit));
+        results
+    }
+
+    fn retry_commit(&mut self, now_ms: i64) {
+        if let Some(commit) = self.retries.poll_commit(now_ms) {
+            self.start_commit(commit.offsets.clone(), CommitMode::Async, Done::Retried(commit));
+        }
     }
 
     fn start_commit(
         &mut self,
         offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
         mode: CommitMode,
-        done: Option<oneshot::Sender<CommitResults>>,
+        done: Done,
     ) -> CommitId {
         let kept = self.tells_commits.then(|| offsets.clone());
         let id = self.offsets.commit(offsets, mode);
@@ -167,7 +209,13 @@ impl Shared {
             group.member.handle_poll(now_ms);
         }
         group.member.handle_timeout(now_ms);
+        if let Some(polled_ms) = group.member.take_poll_expired() {
+            core.metrics.poll_expired();
+            let max_ms = self.config.max_poll_interval_ms;
+            group.notices.handle_poll_expired(max_ms, now_ms - polled_ms);
+        }
         group.offsets.handle_timeout(now_ms);
+        group.retry_commit(now_ms);
         self.send_group_calls(group, &mut core.metrics, now_ms);
         if group.event.is_none() {
             group.event = group.member.poll_event();
@@ -262,15 +310,13 @@ impl Shared {
             && auto_commit.under_way == Some(id)
         {
             auto_commit.under_way = None;
-            let error = results.values().find_map(|result| result.as_ref().err());
-            match error {
-                Some(OffsetError::Retriable(cause)) => {
-                    tracing::debug!(%cause, "automatic commit failed; it is tried again");
-                    auto_commit.due_ms = now_ms + self.config.retry_backoff_ms;
-                }
-                Some(error) => tracing::warn!(%error, "automatic commit failed"),
-                None => {}
+            if let Some(OffsetError::Retriable(_)) = first_error(&results) {
+                auto_commit.due_ms = now_ms + self.config.retry_backoff_ms;
             }
+        }
+        match first_error(&results) {
+            Some(_) => core.metrics.commit_failed(),
+            None => group.notices.handle_committed(now_ms),
         }
         let Some(Committing { done, offsets }) = group.committing.remove(&id) else {
             return;
@@ -281,9 +327,17 @@ impl Shared {
                 .committed
                 .extend(Some(offsets).filter(|offsets| !offsets.is_empty()));
         }
-        if let Some(done) = done {
-            // Whoever asked may have gone.
-            let _ = done.send(results);
+        let unobserved = match done {
+            Done::Unwaited => return group.notices.handle_auto_commit(now_ms, &results),
+            Done::Once(done) => done.send(results),
+            Done::Retried(commit) => {
+                let backoff_ms = self.config.retry_backoff_ms;
+                let over = group.retries.handle_results(now_ms, backoff_ms, commit, results);
+                over.map_or(Ok(()), |(commit, results)| commit.done.send(results))
+            }
+        };
+        if let Err(results) = unobserved {
+            group.notices.handle_unobserved(now_ms, &results);
         }
     }
 
@@ -347,7 +401,8 @@ impl Shared {
         };
         auto_commit.restart(now_ms);
         if !offsets.is_empty() {
-            let id = group.start_commit(offsets, CommitMode::Async, None);
+            group.retries.handle_new();
+            let id = group.start_commit(offsets, CommitMode::Async, Done::Unwaited);
             if let Some(auto_commit) = &mut group.auto_commit {
                 auto_commit.under_way = Some(id);
             }

@@ -5,9 +5,11 @@
 
 mod aborted;
 mod api;
+pub mod assignor;
 mod buffer;
 mod close;
 mod commit;
+mod commit_retry;
 pub mod deserialize;
 mod error;
 mod fetched;
@@ -16,6 +18,7 @@ mod group;
 mod interceptor;
 mod listener;
 mod new;
+mod notices;
 mod offset_queries;
 mod offsets;
 mod parts;
@@ -30,6 +33,8 @@ mod typed;
 mod wakeup;
 
 pub use api::{ConsumerApi, Offsets, RebalanceApi};
+#[doc(no_inline)]
+pub use assignor::Assignor;
 pub use close::{CloseError, CloseOptions};
 pub use commit::CommitFuture;
 pub use error::{
@@ -50,6 +55,7 @@ pub use offsets::OffsetAndTimestamp;
 pub use parts::RebalanceConsumer;
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
+pub use subscription::TopicPattern;
 pub use topics::{Node, PartitionInfo};
 pub use typed::TypedRecord;
 pub use wakeup::WakeupHandle;

@@ -20,6 +20,7 @@ use super::{
     fetched::Reading,
     group::{AutoCommit, Group},
     listener::NoListener,
+    notices::MemberNotices,
     parts::RebalanceConsumer,
     shared::{Core, Shared},
 };
@@ -47,7 +48,7 @@ impl Consumer {
         Self::make(config, None)
     }
 
-    /// The same with assignors of one's own, the most wanted first, in place of `partition.assignment.strategy`. They count
+    /// The same with [assignors of one's own](super::assignor), the most wanted first, in place of `partition.assignment.strategy`. They count
     /// in the classic protocol only; in the other, the broker assigns.
     pub fn with_assignors<C>(config: C, assignors: Vec<Box<dyn Assignor>>) -> Result<Self, NewConsumerError>
     where
@@ -125,7 +126,8 @@ fn new_group(
     let coordinator = Coordinator::start(metadata.clone(), CoordinatorKind::Group, group_id);
     let interval_ms = i64::from(config.auto_commit_interval_ms);
     let auto_commit = config.enable_auto_commit.then(|| AutoCommit::new(interval_ms));
-    Ok(Some(Group::new(member, offsets, coordinator, auto_commit)))
+    let notices = Arc::new(MemberNotices::new(config));
+    Ok(Some(Group::new(member, offsets, coordinator, auto_commit, notices)))
 }
 
 fn member_config(

@@ -1,6 +1,6 @@
 //! What the application and its listeners can do alike.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use milena_machines::{
     TopicPartition,
@@ -17,6 +17,7 @@ use crate::{
     config::ConsumerConfig,
     io,
     metrics::{Metrics, PartitionNow},
+    reachability::{self, ConnectError, UnreachableBroker},
 };
 
 /// A consumer as a rebalance listener gets it: it can commit, seek, pause and ask, but neither poll nor subscribe.
@@ -29,6 +30,17 @@ impl RebalanceConsumer {
     /// What the consumer was made with.
     pub fn config(&self) -> &ConsumerConfig {
         &self.shared.config
+    }
+
+    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
+    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
+    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+        reachability::connect(&self.shared.metadata, within).await
+    }
+
+    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
+        self.shared.connections.unreachable()
     }
 
     /// The partitions that the application has now. It changes only inside `poll`, `assign`, `unsubscribe` and `close`.

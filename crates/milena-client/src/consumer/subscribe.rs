@@ -12,7 +12,7 @@ use super::{
     Consumer,
     error::{PollError, SubscribeError},
     listener::{NoListener, RebalanceListener},
-    subscription::{Subscription, whole_name},
+    subscription::{Subscription, TopicPattern},
     wakeup::WakeupHandle,
 };
 use crate::{config::GroupProtocol, io};
@@ -54,11 +54,8 @@ impl Consumer {
         pattern: &str,
         listener: impl RebalanceListener + 'static,
     ) -> Result<(), SubscribeError> {
-        let regex = whole_name(pattern).map_err(|error| SubscribeError::BadPattern {
-            pattern: pattern.to_owned(),
-            reason: error.to_string(),
-        })?;
-        self.change_subscription(Subscription::Pattern(regex))?;
+        let pattern = TopicPattern::new(pattern)?;
+        self.change_subscription(Subscription::Pattern(pattern.regex))?;
         self.listener = Box::new(listener);
         Ok(())
     }

@@ -11,7 +11,10 @@ use milena_machines::{
 use milena_wire::{Uuid, errors::ErrorCode};
 use regex::Regex;
 
-use super::shared::{Core, Shared};
+use super::{
+    error::SubscribeError,
+    shared::{Core, Shared},
+};
 use crate::{
     io,
     metadata::{MetadataCache, Wanted},
@@ -186,7 +189,25 @@ fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> A
     shown
 }
 
-/// A pattern for whole names.
-pub(super) fn whole_name(pattern: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&format!("^(?:{pattern})$"))
+/// A regular expression for the names of topics, as [`Consumer::subscribe_pattern`](super::Consumer::subscribe_pattern)
+/// takes it. It matches whole names.
+#[derive(Debug, Clone)]
+pub struct TopicPattern {
+    pub(super) regex: Regex,
+}
+
+impl TopicPattern {
+    pub fn new(pattern: &str) -> Result<Self, SubscribeError> {
+        match Regex::new(&format!("^(?:{pattern})$")) {
+            Ok(regex) => Ok(Self { regex }),
+            Err(error) => Err(SubscribeError::BadPattern {
+                pattern: pattern.to_owned(),
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    pub fn matches(&self, topic: &str) -> bool {
+        self.regex.is_match(topic)
+    }
 }

@@ -1,7 +1,8 @@
 //! Records with keys and values of the application's own types.
 
 use super::{
-    deserialize::{BoxError, DeserializeError, Deserializer, RecordField, Source},
+    deserialize::{AnyDeserializer, AnyValue, BoxError, DeserializeError, Deserializer, RecordField, Source},
+    parts::RebalanceConsumer,
     records::{ConsumerRecords, RecordRef},
 };
 
@@ -34,6 +35,40 @@ impl<'a> RecordRef<'a> {
         let source = Source::new(self.topic(), field, data).with_headers(self.headers());
         let failed = |reason: BoxError| self.deserialize_error(field, reason);
         deserializer.deserialize(&source).map_err(failed)
+    }
+}
+
+impl RebalanceConsumer {
+    /// Reads key and value as `key.deserializer` and `value.deserializer` say. For programs whose types are chosen by
+    /// configuration; others say what they want with [`RecordRef::value_as`] or [`ConsumerRecords::typed`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use milena_client::{config::ConsumerConfig, consumer::Consumer};
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = ConsumerConfig::builder("localhost:9092")
+    ///     .group_id("printers")
+    ///     .set("key.deserializer", "string")
+    ///     .set("value.deserializer", "org.apache.kafka.common.serialization.LongDeserializer");
+    /// let mut consumer = Consumer::new(config)?;
+    /// consumer.subscribe(["counts"])?;
+    /// for record in &consumer.poll(Duration::from_secs(1)).await? {
+    ///     let decoded = consumer.decode(record)?;
+    ///     println!("{} = {}", decoded.key, decoded.value);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn decode<'a>(
+        &self,
+        record: RecordRef<'a>,
+    ) -> Result<TypedRecord<'a, AnyValue, AnyValue>, Box<DeserializeError>> {
+        let config = self.config();
+        Ok(TypedRecord {
+            key: record.key_as(&AnyDeserializer::from(config.key_deserializer))?,
+            value: record.value_as(&AnyDeserializer::from(config.value_deserializer))?,
+            record,
+        })
     }
 }
 

@@ -27,6 +27,16 @@ pub(crate) struct Finder {
     failures: u32,
     not_before_ms: i64,
     calls: u64,
+    /// Why the last look-up brought nothing, until it is taken.
+    failure: Option<FindFailure>,
+}
+
+/// A look-up that will be tried again.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FindFailure {
+    Call(CallError),
+    /// The broker said that there is no coordinator now.
+    NotAvailable(ErrorCode),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +61,7 @@ impl Finder {
             failures: 0,
             not_before_ms: i64::MIN,
             calls: 0,
+            failure: None,
         }
     }
 
@@ -98,6 +109,7 @@ impl Finder {
         if self.state != (State::Looking { id }) {
             return None;
         }
+        self.failure = None;
         match result.map(|(version, response)| self.found(version, &response)) {
             Ok(Found::Broker(broker)) => {
                 self.failures = 0;
@@ -118,7 +130,8 @@ impl Finder {
                 self.state = State::Unknown;
                 return Some(CoordinatorEvent::Failed(error.into()));
             }
-            Ok(Found::NotYet) | Err(_) => {}
+            Ok(Found::NotYet(code)) => self.failure = Some(FindFailure::NotAvailable(code)),
+            Err(error) => self.failure = Some(FindFailure::Call(error)),
         }
         self.failures = self.failures.saturating_add(1);
         self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
@@ -126,10 +139,15 @@ impl Finder {
         None
     }
 
+    /// Why the last look-up brought nothing and will be tried again.
+    pub(crate) fn take_failure(&mut self) -> Option<FindFailure> {
+        self.failure.take()
+    }
+
     fn found(&self, version: i16, response: &FindCoordinatorResponse) -> Found {
         let (code, message, broker) = if version >= KEYS_SINCE {
             let Some(found) = response.coordinators.iter().find(|found| found.key == self.key) else {
-                return Found::NotYet;
+                return Found::NotYet(ErrorCode::CoordinatorNotAvailable);
             };
             let broker = Broker::new(found.node_id, &found.host, found.port, None);
             (found.error_code, &found.error_message, broker)
@@ -140,8 +158,8 @@ impl Finder {
         let code = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
         match (code, broker) {
             (ErrorCode::None, Some(broker)) => Found::Broker(broker),
-            (ErrorCode::None, None) => Found::NotYet,
-            (code, _) if code.is_retriable() => Found::NotYet,
+            (ErrorCode::None, None) => Found::NotYet(ErrorCode::CoordinatorNotAvailable),
+            (code, _) if code.is_retriable() => Found::NotYet(code),
             (code, _) => Found::Refused(code, message.as_ref().map(ToString::to_string)),
         }
     }
@@ -167,6 +185,6 @@ impl Finder {
 
 enum Found {
     Broker(Broker),
-    NotYet,
+    NotYet(ErrorCode),
     Refused(ErrorCode, Option<String>),
 }

@@ -3,11 +3,12 @@
 //! [`Finder`] decides when to look; it knows no socket and no clock. [`Coordinator`] does what it wants on the io thread.
 
 mod finder;
+mod notices;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use finder::Finder;
+pub(crate) use finder::{FindFailure, Finder};
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -16,6 +17,7 @@ use std::{
 
 use bytestring::ByteString;
 use milena_wire::{errors::ErrorCode, messages::FindCoordinatorResponse};
+use notices::{CoordinatorNotices, Subject};
 use tokio::sync::Notify;
 
 use crate::{
@@ -75,6 +77,7 @@ struct Shared {
     core: Mutex<Core>,
     wake: Notify,
     observers: Mutex<Vec<Arc<Observer>>>,
+    notices: CoordinatorNotices,
 }
 
 type Observer = dyn Fn(&CoordinatorEvent) + Send + Sync;
@@ -99,6 +102,7 @@ impl Coordinator {
             core: Mutex::new(Core { finder, closed: false }),
             wake: Notify::new(),
             observers: Mutex::default(),
+            notices: CoordinatorNotices::default(),
         });
         io.spawn(run(Arc::clone(&shared)));
         Self {
@@ -195,12 +199,32 @@ impl Shared {
         if let Err(error) = &result {
             tracing::debug!(key = %self.key, %error, "no coordinator");
         }
-        let event = self.core().finder.handle_response(now_ms(), id, result);
+        let now_ms = now_ms();
+        let mut core = self.core();
+        let event = core.finder.handle_response(now_ms, id, result);
+        let failure = core.finder.take_failure();
+        drop(core);
+        self.notice(now_ms, failure, event.as_ref());
         self.wake.notify_one();
         let Some(event) = event else { return };
         let observers = self.observers().clone();
         for observer in observers {
             observer(&event);
+        }
+    }
+
+    fn notice(&self, now_ms: i64, failure: Option<FindFailure>, event: Option<&CoordinatorEvent>) {
+        let client = &self.metadata.connections().settings().client_id;
+        let of = Subject {
+            client,
+            kind: self.kind,
+            key: &self.key,
+        };
+        match (failure, event) {
+            (Some(failure), _) => self.notices.handle_failure(now_ms, &of, &failure),
+            (None, Some(CoordinatorEvent::Found(broker))) => self.notices.handle_found(now_ms, &of, broker),
+            (None, Some(CoordinatorEvent::Failed(error))) => self.notices.handle_refusal(now_ms, &of, error),
+            (None, None) => {}
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::{
     Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, Wanted,
     choose::{Candidate, all_failing, choose},
+    notices::MetadataNotices,
     refresh::MetadataCall,
 };
 use crate::{
@@ -37,6 +38,7 @@ struct Shared {
     wake: Notify,
     told: watch::Sender<Told>,
     observers: Mutex<Vec<Arc<Observer>>>,
+    notices: MetadataNotices,
 }
 
 /// What those who wait are told.
@@ -72,6 +74,7 @@ impl Metadata {
             wake: Notify::new(),
             told: watch::Sender::default(),
             observers: Mutex::default(),
+            notices: MetadataNotices::default(),
         });
         let watcher = Arc::downgrade(&shared);
         shared.connections.watch_losses(move |_| {
@@ -234,9 +237,16 @@ impl Shared {
             let failed = core.refresher.trouble().cloned();
             drop(core);
             shared.wake.notify_one();
+            let client = &shared.connections.settings().client_id;
             match failed {
-                Some(error) => tracing::debug!(%error, "no metadata"),
-                None if changed => shared.tell(&cache),
+                Some(error) => {
+                    tracing::debug!(%error, "no metadata");
+                    shared.notices.handle_failure(now_ms(), client, &error);
+                }
+                None if changed => {
+                    shared.notices.handle_success(now_ms(), client, &cache);
+                    shared.tell(&cache);
+                }
                 None => {}
             }
         });

@@ -6,6 +6,7 @@
 mod cache;
 mod choose;
 mod driver;
+mod notices;
 mod refresh;
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub(crate) struct ConsumerMetrics {
     polled_until_ms: Option<i64>,
     pub(crate) commit_sync_ns: u64,
     pub(crate) committed_ns: u64,
+    commits_failed: u64,
+    polls_expired: u64,
 
     network: NetworkMetrics,
 }
@@ -116,6 +118,8 @@ impl ConsumerMetrics {
             polled_until_ms: None,
             commit_sync_ns: 0,
             committed_ns: 0,
+            commits_failed: 0,
+            polls_expired: 0,
             network: NetworkMetrics::new(window),
         }
     }
@@ -212,13 +216,24 @@ impl ConsumerMetrics {
         self.polled_until_ms = Some(now_ms);
     }
 
+    /// A commit failed: a synchronous, asynchronous or automatic one.
+    pub(crate) fn commit_failed(&mut self) {
+        self.commits_failed += 1;
+    }
+
+    /// The member left its group because `max.poll.interval.ms` was over.
+    pub(crate) fn poll_expired(&mut self) {
+        self.polls_expired += 1;
+    }
+
     /// Takes note of what the connections have done since the last time.
     pub(crate) fn network(&mut self, now_ms: i64, numbers: Numbers) {
         self.network.record(now_ms, numbers);
     }
 
     pub(crate) fn snapshot(&self, now_ms: i64, places: &[PartitionNow], nodes: &[NodeNumbers]) -> Metrics {
-        let mut out = Writer::new(now_ms, &self.client_id);
+        // Kafka's own have no tag of the group, and alerts need it.
+        let mut out = Writer::new(now_ms, &self.client_id, self.group_id.as_deref());
         self.write_fetches(&mut out, places);
         self.write_group(&mut out, places.len());
         self.write_polls(&mut out);
@@ -250,7 +265,7 @@ impl ConsumerMetrics {
         for (topic, consumed) in &self.topics {
             out.tags.push(("topic", topic.to_string()));
             consumed.write(out);
-            out.tags.truncate(1);
+            out.reset_tags();
         }
         for now in places {
             out.tags.push(("topic", now.partition.topic.to_string()));
@@ -265,14 +280,14 @@ impl ConsumerMetrics {
             }
             let replica = now.preferred_replica.map_or(-1, i64::from);
             out.gauge(FETCH, "preferred-read-replica", replica as f64);
-            out.tags.truncate(1);
+            out.reset_tags();
         }
     }
 
     fn write_group(&self, out: &mut Writer, partitions: usize) {
-        let Some(group_id) = &self.group_id else { return };
-        // Kafka's own have no such tag, and everybody who looks at them misses it.
-        out.tags.push(("group", group_id.clone()));
+        if self.group_id.is_none() {
+            return;
+        }
         let none = Sensor::new(self.window);
         let call = |call: GroupCall| self.calls.get(&call).unwrap_or(&none);
         let ago = |at_ms: Option<i64>| at_ms.map_or(-1.0, |at_ms| ((out.now_ms - at_ms) / 1000) as f64);
@@ -300,6 +315,8 @@ impl ConsumerMetrics {
             "commit-latency-max",
             call(GroupCall::Commit),
         );
+        out.counter(COORDINATOR, "failed-commit-total", self.commits_failed as f64);
+        out.counter(COORDINATOR, "poll-interval-exceeded-total", self.polls_expired as f64);
         out.gauge(COORDINATOR, "assigned-partitions", partitions as f64);
         out.avg_max(
             COORDINATOR,
@@ -336,7 +353,6 @@ impl ConsumerMetrics {
             "partition-lost-latency-max",
             &self.lost,
         );
-        out.tags.truncate(1);
     }
 
     fn write_polls(&self, out: &mut Writer) {

@@ -19,7 +19,7 @@ pub struct Metric {
     pub group: &'static str,
     /// Such as `records-lag-max`.
     pub name: &'static str,
-    /// Such as `client-id`, `topic`, `partition`.
+    /// Such as `client-id`, `group`, `topic`, `partition`. All metrics of a consumer in a group have its `group`.
     pub tags: Vec<(&'static str, String)>,
     pub kind: MetricKind,
     /// NaN if nothing has happened that it could be computed from, as in Kafka.
@@ -34,6 +34,11 @@ pub enum MetricKind {
 }
 
 impl Metric {
+    /// The client that it is of, `consumer` or `producer`: groups begin with it.
+    fn client(&self) -> &'static str {
+        self.group.split('-').next().unwrap_or_default()
+    }
+
     pub fn tag(&self, name: &str) -> Option<&str> {
         self.tags
             .iter()
@@ -53,10 +58,10 @@ impl Metrics {
         self.metrics.iter()
     }
 
-    /// The metric of this name for the whole client, without the tags of a topic, a partition or a broker.
+    /// The metric of this name for the whole client or its group, without the tags of a topic, a partition or a broker.
     pub fn get(&self, name: &str) -> Option<f64> {
-        let of_client =
-            |metric: &&Metric| metric.name == name && metric.tags.iter().all(|(tag, _)| *tag == "client-id");
+        let is_common = |(tag, _): &(&str, String)| matches!(*tag, "client-id" | "group");
+        let of_client = |metric: &&Metric| metric.name == name && metric.tags.iter().all(is_common);
         self.metrics.iter().find(of_client).map(|metric| metric.value)
     }
 
@@ -77,19 +82,23 @@ impl Metrics {
         self.metrics.iter().find(is_it).map(|metric| metric.value)
     }
 
+    /// Adds the metrics of another client, so that one text has those of all.
+    pub fn extend(&mut self, other: Self) {
+        self.metrics.extend(other.metrics);
+    }
+
     /// In the text format of Prometheus: `records-lag` is `kafka_consumer_records_lag`. Numbers that do not exist yet are
     /// left out.
     pub fn to_prometheus(&self) -> String {
         let mut metrics: Vec<&Metric> = self.metrics.iter().filter(|metric| !metric.value.is_nan()).collect();
-        metrics.sort_by_key(|metric| metric.name);
+        metrics.sort_by_key(|metric| (metric.client(), metric.name));
         let mut text = String::new();
-        let mut last = "";
+        let mut last = ("", "");
         for metric in metrics {
-            // Groups begin with whose they are.
-            let client = metric.group.split('-').next().unwrap_or_default();
+            let client = metric.client();
             let name = format!("kafka_{client}_{}", metric.name.replace('-', "_"));
-            if metric.name != last {
-                last = metric.name;
+            if (client, metric.name) != last {
+                last = (client, metric.name);
                 let kind = match metric.kind {
                     MetricKind::Counter => "counter",
                     MetricKind::Gauge => "gauge",
@@ -149,5 +158,30 @@ kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="1"} 0.5
             "that of a partition is not the client's"
         );
         assert_eq!(metrics.get_of("records-lag", "t", 1), Some(0.5));
+    }
+
+    #[test]
+    fn metrics_of_a_group_are_found_and_those_of_clients_join() {
+        let metric = |group, client: &str, value| Metric {
+            group,
+            name: "commit-total",
+            tags: vec![("client-id", client.to_owned()), ("group", "g".to_owned())],
+            kind: MetricKind::Counter,
+            value,
+        };
+        let of = |group, client, value| Metrics {
+            metrics: vec![metric(group, client, value)],
+        };
+        let mut metrics = of("consumer-coordinator-metrics", "a", 2.0);
+        assert_eq!(metrics.get("commit-total"), Some(2.0));
+        metrics.extend(of("producer-metrics", "p", 1.0));
+        metrics.extend(of("consumer-coordinator-metrics", "b", 3.0));
+        let expected = r#"# TYPE kafka_consumer_commit_total counter
+kafka_consumer_commit_total{client_id="a",group="g"} 2
+kafka_consumer_commit_total{client_id="b",group="g"} 3
+# TYPE kafka_producer_commit_total counter
+kafka_producer_commit_total{client_id="p",group="g"} 1
+"#;
+        assert_eq!(metrics.to_prometheus(), expected);
     }
 }

@@ -102,5 +102,5 @@ pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbe
     let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
     out.gauge(group, "request-latency-avg", latency_ms);
     out.gauge(group, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);
-    out.tags.truncate(1);
+    out.reset_tags();
 }

@@ -176,7 +176,7 @@ impl ProducerMetrics {
     }
 
     pub(crate) fn snapshot(&self, now_ms: i64, now: &ProducerNow, nodes: &[NodeNumbers]) -> Metrics {
-        let mut out = Writer::new(now_ms, &self.client_id);
+        let mut out = Writer::new(now_ms, &self.client_id, None);
         self.write_batches(&mut out);
         self.write_buffer(&mut out, now);
         self.write_calls(&mut out);
@@ -184,7 +184,7 @@ impl ProducerMetrics {
         for (topic, sent) in &self.topics {
             out.tags.push(("topic", topic.to_string()));
             sent.write(&mut out);
-            out.tags.truncate(1);
+            out.reset_tags();
         }
         for node in nodes {
             network::write_node(&mut out, NODE, node);

@@ -7,15 +7,25 @@ pub(super) struct Writer {
     metrics: Vec<Metric>,
     pub(super) now_ms: i64,
     pub(super) tags: Vec<(&'static str, String)>,
+    /// How many tags all metrics have.
+    common_tags: usize,
 }
 
 impl Writer {
-    pub(super) fn new(now_ms: i64, client_id: &str) -> Self {
+    pub(super) fn new(now_ms: i64, client_id: &str, group_id: Option<&str>) -> Self {
+        let mut tags = vec![("client-id", client_id.to_owned())];
+        tags.extend(group_id.map(|group_id| ("group", group_id.to_owned())));
         Self {
             metrics: Vec::new(),
             now_ms,
-            tags: vec![("client-id", client_id.to_owned())],
+            common_tags: tags.len(),
+            tags,
         }
+    }
+
+    /// Leaves the tags of the client and its group only.
+    pub(super) fn reset_tags(&mut self) {
+        self.tags.truncate(self.common_tags);
     }
 
     pub(super) fn finish(self) -> Metrics {

@@ -17,6 +17,7 @@ use super::{
     Answer, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
     call::{self, Call},
     counters::Counters,
+    failures::Failures,
     versions::Features,
 };
 use crate::io::{self, Io};
@@ -165,6 +166,8 @@ pub(super) struct Common {
     pub(super) buffers: BufferPool,
     pub(super) totals: Counters,
     pub(super) features: Mutex<Features>,
+    /// Brokers that cannot be reached now.
+    pub(super) failures: Failures,
     /// Told the node whose connection was lost or could not be made.
     pub(super) on_lost: OnceLock<Box<dyn Fn(i32) + Send + Sync>>,
 }

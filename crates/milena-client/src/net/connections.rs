@@ -16,10 +16,14 @@ use super::{
     CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
     connection::{Common, Link},
     counters::Counters,
+    failures::Failures,
     lifecycle,
     versions::Features,
 };
-use crate::io::Io;
+use crate::{
+    io::{Io, now_ms},
+    reachability::UnreachableBroker,
+};
 
 /// The connections of a client: one for each node and role. Clones are the same connections; they close with the last.
 #[derive(Debug, Clone)]
@@ -62,6 +66,7 @@ impl Connections {
             settings,
             totals: Counters::default(),
             features: Mutex::default(),
+            failures: Failures::default(),
             on_lost: OnceLock::new(),
         };
         Self {
@@ -119,7 +124,8 @@ impl Connections {
 
     /// Forgets nodes that are not in the cluster any more, unless they are in use.
     pub(crate) fn retain(&self, node_ids: &BTreeSet<i32>) {
-        self.inner.links().by_node.retain(|&(node_id, _), link| {
+        let mut links = self.inner.links();
+        links.by_node.retain(|&(node_id, _), link| {
             let keep = node_id < 0 || node_ids.contains(&node_id) || !link.is_unused();
             if !keep {
                 link.close(CallError::Disconnected {
@@ -129,6 +135,14 @@ impl Connections {
             }
             keep
         });
+        let addresses: BTreeSet<_> = links.by_node.values().map(|link| link.endpoint.clone()).collect();
+        drop(links);
+        self.inner.common.failures.retain(|address| addresses.contains(address));
+    }
+
+    /// The brokers and bootstrap servers whose last connection attempt failed.
+    pub(crate) fn unreachable(&self) -> Vec<UnreachableBroker> {
+        self.inner.common.failures.current(now_ms())
     }
 
     /// The features of the cluster, as the broker with the newest knowledge told.

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -14,7 +14,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{ClientSettings, Endpoint};
+use super::{ClientSettings, Endpoint, failures::ConnectFailure};
+use crate::reachability::FailureCause;
 
 /// What bytes travel through. Encryption and logging in get a kind of their own here.
 #[derive(Debug)]
@@ -23,29 +24,46 @@ pub(super) enum Transport {
 }
 
 /// Connects to the first address of the endpoint that answers. Each gets `timeout_ms`, and so does the look-up.
-pub(super) async fn dial(endpoint: &Endpoint, settings: &ClientSettings, timeout_ms: i64) -> Result<Transport, String> {
+pub(super) async fn dial(
+    endpoint: &Endpoint,
+    settings: &ClientSettings,
+    timeout_ms: i64,
+) -> Result<Transport, ConnectFailure> {
     let limit = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
-    let late = |_| format!("no answer within {timeout_ms} ms");
+    let late = |_| ConnectFailure::new(FailureCause::TimedOut, format!("no answer within {timeout_ms} ms"));
+    let unknown = |error: io::Error| ConnectFailure::new(FailureCause::NameUnknown, error.to_string());
     let addresses = timeout(limit, lookup_host((&*endpoint.host, endpoint.port))).await;
     let addresses = addresses
         .map_err(late)
-        .and_then(|found| found.map_err(|error| error.to_string()))
-        .map_err(|why| format!("its name cannot be looked up: {why}"))?;
-    let mut failures = Vec::new();
+        .and_then(|found| found.map_err(unknown))
+        .map_err(|failure| ConnectFailure {
+            reason: format!("its name cannot be looked up: {}", failure.reason),
+            ..failure
+        })?;
+    // An address that stands for itself need not be named twice.
+    let is_address = endpoint.host.parse::<IpAddr>().is_ok();
+    let mut reasons = Vec::new();
+    let mut cause = FailureCause::NameUnknown;
     for address in addresses {
         let connected = timeout(limit, connect(address, settings)).await;
         match connected
             .map_err(late)
-            .and_then(|made| made.map_err(|error| error.to_string()))
+            .and_then(|made| made.map_err(|error| ConnectFailure::of_connect(&error)))
         {
             Ok(stream) => return Ok(Transport::Plain(stream)),
-            Err(why) => failures.push(format!("{}: {why}", address.ip())),
+            Err(failure) => {
+                cause = failure.cause;
+                reasons.push(match is_address {
+                    true => failure.reason,
+                    false => format!("{}: {}", address.ip(), failure.reason),
+                });
+            }
         }
     }
-    if failures.is_empty() {
-        return Err("its name has no address".to_owned());
+    if reasons.is_empty() {
+        return Err(ConnectFailure::new(cause, "its name has no address"));
     }
-    Err(failures.join("; "))
+    Err(ConnectFailure::new(cause, reasons.join("; ")))
 }
 
 async fn connect(address: SocketAddr, settings: &ClientSettings) -> io::Result<TcpStream> {

@@ -13,9 +13,13 @@ use super::{
     Backoff, CallError, Status,
     connection::{Common, Link, Parked},
     dial::dial,
+    failures::ConnectFailure,
     session::{End, Session},
 };
-use crate::io::{instant, now_ms};
+use crate::{
+    io::{instant, now_ms},
+    reachability::FailureCause,
+};
 
 /// Runs until the link is closed. Without it the link is closed too, also if it never ran.
 pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Future<Output = ()> + Send {
@@ -72,8 +76,8 @@ impl Lifecycle {
         );
         let mut session = match while_waiting(&self.link, connecting).await? {
             Ok(session) => session,
-            Err(why) => {
-                self.handle_connect_failure(why);
+            Err(failure) => {
+                self.handle_connect_failure(failure);
                 return Ok(());
             }
         };
@@ -96,10 +100,13 @@ impl Lifecycle {
             counters.connected();
         }
         self.link.set_versions(versions);
+        let client = &self.common.settings.client_id;
+        let failures = &self.common.failures;
+        failures.handle_connected(now_ms(), client, self.link.node_id, &self.link.endpoint);
         self.link.set_status(Status::Ready);
     }
 
-    fn handle_connect_failure(&mut self, why: String) {
+    fn handle_connect_failure(&mut self, failure: ConnectFailure) {
         self.setups_failed = self.setups_failed.saturating_add(1);
         for counters in [&self.link.counters, &self.common.totals] {
             counters.connect_failed();
@@ -107,9 +114,10 @@ impl Lifecycle {
         self.back_off();
         let error = CallError::ConnectFailed {
             address: self.link.endpoint.clone(),
-            why,
+            why: failure.reason.clone(),
         };
         tracing::debug!(node = self.link.node_id, %error, "no connection");
+        self.note_failure(failure);
         self.link.fail_waiting(&error);
         self.common.lost(self.link.node_id);
     }
@@ -123,13 +131,17 @@ impl Lifecycle {
                 self.link.set_status(Status::Unconnected);
                 Ok(())
             }
-            End::Lost { why } => {
+            End::Lost(failure) => {
                 self.back_off();
                 let error = CallError::Disconnected {
                     address: self.link.endpoint.clone(),
-                    why,
+                    why: failure.reason.clone(),
                 };
                 tracing::debug!(node = self.link.node_id, %error, "connection closed");
+                // Brokers may close connections that nothing waits for.
+                if session.is_waited_for() || failure.cause != FailureCause::Disconnected {
+                    self.note_failure(failure);
+                }
                 session.fail_in_flight(&error);
                 self.common.lost(self.link.node_id);
                 Ok(())
@@ -139,6 +151,13 @@ impl Lifecycle {
                 Err(error)
             }
         }
+    }
+
+    fn note_failure(&self, failure: ConnectFailure) {
+        let client = &self.common.settings.client_id;
+        let (node_id, endpoint) = (self.link.node_id, &self.link.endpoint);
+        let failures = &self.common.failures;
+        failures.handle_failure(now_ms(), client, node_id, endpoint, failure);
     }
 
     fn back_off(&mut self) {
@@ -165,7 +184,7 @@ impl Drop for Lifecycle {
     }
 }
 
-async fn connect(link: &Arc<Link>, common: &Arc<Common>, timeout_ms: i64) -> Result<Session, String> {
+async fn connect(link: &Arc<Link>, common: &Arc<Common>, timeout_ms: i64) -> Result<Session, ConnectFailure> {
     let transport = dial(&link.endpoint, &common.settings, timeout_ms).await?;
     Session::begin(Arc::clone(link), Arc::clone(common), transport).await
 }

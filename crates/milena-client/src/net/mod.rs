@@ -11,6 +11,7 @@ mod connections;
 mod counters;
 mod dial;
 mod error;
+mod failures;
 mod lifecycle;
 mod receive;
 mod session;

@@ -22,10 +22,14 @@ use super::{
     call::Call,
     connection::{Common, Link, Parked, Queued, Role},
     dial::Transport,
+    failures::ConnectFailure,
     receive::FrameReader,
     versions::{Negotiated, Negotiation},
 };
-use crate::io::{instant, now_ms};
+use crate::{
+    io::{instant, now_ms},
+    reachability::FailureCause,
+};
 
 /// Requests without an answer on one connection; more of them wait.
 const IN_FLIGHT_MAX: usize = 100;
@@ -46,7 +50,10 @@ enum Served {
 
 impl Served {
     fn lost(error: &impl std::fmt::Display) -> Self {
-        Self::Ended(End::Lost { why: error.to_string() })
+        Self::Ended(End::Lost(ConnectFailure::new(
+            FailureCause::Disconnected,
+            error.to_string(),
+        )))
     }
 }
 
@@ -57,9 +64,7 @@ pub(super) enum End {
     Idle,
     /// The client wants no more.
     Closed(CallError),
-    Lost {
-        why: String,
-    },
+    Lost(ConnectFailure),
 }
 
 #[derive(Debug)]
@@ -97,12 +102,19 @@ impl std::fmt::Debug for InFlight {
 
 impl Session {
     /// Agrees with the broker on versions.
-    pub(super) async fn begin(link: Arc<Link>, common: Arc<Common>, mut transport: Transport) -> Result<Self, String> {
+    pub(super) async fn begin(
+        link: Arc<Link>,
+        common: Arc<Common>,
+        mut transport: Transport,
+    ) -> Result<Self, ConnectFailure> {
         let settings = &common.settings;
         let mut reader = FrameReader::new(settings.answer_bytes_max, common.buffers.clone());
         let limit = Duration::from_millis(u64::try_from(settings.request_timeout_ms).unwrap_or(0));
         let agreed = timeout(limit, negotiate(&mut transport, &mut reader, &common)).await;
-        let agreed = agreed.map_err(|_| format!("it did not answer ApiVersions within {} ms", limit.as_millis()))?;
+        let agreed = agreed.map_err(|_| {
+            let reason = format!("it did not answer ApiVersions within {} ms", limit.as_millis());
+            ConnectFailure::new(FailureCause::TimedOut, reason)
+        })?;
         let (versions, correlation_id) = agreed?;
         Ok(Self {
             link,
@@ -133,6 +145,11 @@ impl Session {
                 Served::Answer => tokio::task::yield_now().await,
             }
         }
+    }
+
+    /// Whether a request was sent and has no answer.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
     /// Fails what was sent and has no answer.
@@ -256,7 +273,7 @@ impl Session {
 
     fn handle_answer(&mut self, answer: Bytes, now_ms: i64) -> Result<(), End> {
         self.active_ms = now_ms;
-        let lost = |why: String| Err(End::Lost { why });
+        let lost = |why: String| Err(End::Lost(ConnectFailure::new(FailureCause::WrongProtocol, why)));
         let Some(asked) = self.in_flight.pop_front() else {
             return lost("it sent an answer that nobody had asked for".to_owned());
         };
@@ -343,7 +360,7 @@ impl Session {
             why = error.to_string();
             sent.call.fail(error);
         }
-        End::Lost { why }
+        End::Lost(ConnectFailure::new(FailureCause::RequestTimedOut, why))
     }
 }
 
@@ -352,28 +369,30 @@ async fn negotiate(
     transport: &mut Transport,
     reader: &mut FrameReader,
     common: &Common,
-) -> Result<(BrokerVersions, i32), String> {
+) -> Result<(BrokerVersions, i32), ConnectFailure> {
+    let wrong = |reason| ConnectFailure::new(FailureCause::WrongProtocol, reason);
     let mut negotiation = Negotiation::new();
     let mut correlation_id = 0;
     loop {
         correlation_id += 1;
         let client_id = Some(&common.settings.client_id);
         let request = frame::encode_request(&negotiation.request(), negotiation.version(), correlation_id, client_id);
-        let mut request = request.map_err(|error| error.to_string())?;
+        let mut request = request.map_err(|error| wrong(error.to_string()))?;
         transport
             .write_all_buf(&mut request)
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| ConnectFailure::of_handshake(&error.into()))?;
         let answer = poll_fn(|cx| reader.poll_frame(cx, transport)).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        let unreadable = |error| format!("its answer to ApiVersions cannot be read: {error}");
+        let answer = answer.map_err(|error| ConnectFailure::of_handshake(&error))?;
+        let unreadable = |error| wrong(format!("its answer to ApiVersions cannot be read: {error}"));
         if frame::correlation_id(&answer).map_err(unreadable)? != correlation_id {
-            return Err("it does not speak Kafka's protocol: the first answer is not for the first request".to_owned());
+            let reason = "it does not speak Kafka's protocol: the first answer is not for the first request";
+            return Err(wrong(reason.to_owned()));
         }
         match negotiation.handle(&answer).map_err(unreadable)? {
             Negotiated::Done(versions) => return Ok((versions, correlation_id)),
             Negotiated::Again(next) => negotiation = next,
-            Negotiated::Refused(error) => return Err(format!("it refused to say what it speaks: {error}")),
+            Negotiated::Refused(error) => return Err(wrong(format!("it refused to say what it speaks: {error}"))),
         }
     }
 }

@@ -28,7 +28,7 @@ mod split;
 mod topics;
 mod transaction;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub use delivery::{Deliveries, Delivery};
 pub use error::{FlushError, NewProducerError, SendError, TransactionCallError};
@@ -39,7 +39,10 @@ pub use record::{ProducerRecord, RecordMetadata};
 pub use send::TrySendError;
 pub use transaction::Transaction;
 
-use crate::config::ProducerConfig;
+use crate::{
+    config::ProducerConfig,
+    reachability::{self, ConnectError, UnreachableBroker},
+};
 use shared::Shared;
 
 /// Sends records. Clones are the same producer; with the last of them it ends, and what has not left is not sent: call
@@ -76,6 +79,17 @@ impl Producer {
     /// What the producer was made with.
     pub fn config(&self) -> &ProducerConfig {
         &self.shared().config
+    }
+
+    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
+    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
+    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+        reachability::connect(&self.shared().metadata, within).await
+    }
+
+    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
+        self.shared().connections.unreachable()
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use milena_client::{
-    config::ConsumerConfig,
+    config::{ConsumerConfig, ProducerConfig},
     consumer::{
         Consumer, ConsumerInterceptor, ConsumerRecords, OffsetAndMetadata, TopicPartition,
         deserialize::{Json, Plain},
     },
+    producer::{Producer, ProducerRecord},
 };
 
 use crate::broker::TestBroker;
@@ -474,7 +475,7 @@ async fn metrics_tell_what_happened_under_kafkas_names() {
     assert!(metrics.get("fetch-latency-avg").unwrap() >= 0.0);
     assert!(metrics.get("commit-sync-time-ns-total").unwrap() > 0.0);
     let text = metrics.to_prometheus();
-    let lag = r#"kafka_consumer_records_lag{client_id="reader",topic="letters",partition="0"} 0"#;
+    let lag = r#"kafka_consumer_records_lag{client_id="reader",group="measured",topic="letters",partition="0"} 0"#;
     assert!(text.lines().any(|line| line == lag), "{text}");
     let group = r#"kafka_consumer_rebalance_total{client_id="reader",group="measured"} 1"#;
     assert!(text.lines().any(|line| line == group), "{text}");
@@ -583,4 +584,59 @@ async fn a_question_that_nobody_answers_says_why() {
     consumer.assign([letters(0)]).unwrap();
     let error = consumer.position(&letters(0)).await.unwrap_err().to_string();
     assert!(error.contains("letters-0") && error.contains(&address), "{error}");
+}
+
+#[tokio::test]
+async fn records_are_decoded_as_the_configuration_says() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    let producer = Producer::new(ProducerConfig::builder(broker.address())).unwrap();
+    for (key, value) in [("a", &7_i64.to_be_bytes()[..]), ("b", b"seven")] {
+        producer
+            .send(ProducerRecord::new("letters").key(key).value(value))
+            .await
+            .unwrap();
+    }
+    let config = ConsumerConfig::builder(broker.address())
+        .set("key.deserializer", "string")
+        .set(
+            "value.deserializer",
+            "org.apache.kafka.common.serialization.LongDeserializer",
+        )
+        .set("auto.offset.reset", "earliest");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.assign([letters(0)]).unwrap();
+    let mut read = vec![];
+    while read.len() < 2 {
+        let records = consumer.poll(60 * SECOND).await.unwrap();
+        for record in &records {
+            read.push(match consumer.decode(record) {
+                Ok(decoded) => format!("{} = {}", decoded.key, decoded.value),
+                Err(error) => error.to_string(),
+            });
+        }
+    }
+    let expected = [
+        "a = 7",
+        "the value of letters-0 at offset 1 cannot be read: 8 bytes are expected, not 5",
+    ];
+    assert_eq!(read, expected);
+}
+
+#[tokio::test]
+async fn a_commit_that_retries_commits_positions() {
+    let broker = TestBroker::start();
+    broker.create_topic("letters", 1);
+    broker.produce("letters", 0, &["a", "b", "c"]);
+    let config = ConsumerConfig::builder(broker.address())
+        .group_id("retrying")
+        .set("auto.offset.reset", "earliest")
+        .at_least_once();
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.subscribe(["letters"]).unwrap();
+    read(&mut consumer, 3).await;
+    consumer.commit_async_retrying().unwrap().await.unwrap();
+    let committed = consumer.committed(&[letters(0)]).await.unwrap();
+    assert_eq!(committed[&letters(0)].offset, 3);
+    consumer.close().await.unwrap();
 }

@@ -4,6 +4,7 @@
 
 mod admin;
 mod admin_config;
+mod assignors;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
@@ -13,6 +14,7 @@ mod config_facts;
 mod config_sources;
 mod consuming;
 mod deserialize;
+mod events;
 mod exactly_once;
 mod few_keys;
 mod interceptors;
@@ -21,6 +23,7 @@ mod partitioners;
 mod producer_config;
 mod producer_config_facts;
 mod producing;
+mod reachability;
 mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]

@@ -375,3 +375,52 @@ fn every_name_of_the_configuration_has_a_partitioner() {
     let shown = format!("{:?}", configured(&ignoring.build().unwrap()));
     assert_eq!(shown, "BuiltIn { ignore_keys: true }");
 }
+
+/// The partitioner that settings name.
+fn named(settings: &[(&str, &str)]) -> std::sync::Arc<dyn Partitioner> {
+    let builder = ProducerConfig::builder("localhost:9092");
+    let builder = settings
+        .iter()
+        .fold(builder, |builder, (key, value)| builder.set(*key, value));
+    configured(&builder.build().unwrap())
+}
+
+#[test]
+fn settings_name_partitioners_with_parameters() {
+    let country = [Header {
+        key: b"country",
+        value: Some(b"at"),
+    }];
+    let letter = Unplaced {
+        headers: &country,
+        timestamp_ms: 7_200_000,
+        ..record(Some(b"acme/17"))
+    };
+    let choose = |settings: &[(&str, &str)]| named(settings).partition(&letter, &all(12));
+    let class = |name| ("partitioner.class", name);
+    let by_country = [class("entity"), ("milena.partitioner.field", "header:country")];
+    assert_eq!(choose(&by_country), kafkas("at", 12));
+    let separator = ("milena.partitioner.separator", "/");
+    let by_part = [class("entity"), ("milena.partitioner.field", "key[0]"), separator];
+    assert_eq!(choose(&by_part), kafkas("acme", 12));
+    assert_eq!(choose(&[class("tenant"), separator]), kafkas("acme", 12));
+    let both = [
+        class("composite"),
+        ("milena.partitioner.fields", "header:country,key[1]"),
+        separator,
+    ];
+    assert_eq!(choose(&both), kafkas("at/17", 12));
+    let hours = [class("time_bucket"), ("milena.partitioner.bucket.ms", "3600000")];
+    assert_eq!(choose(&hours), Choice::Partition(2));
+    let region = [
+        class("region"),
+        ("milena.partitioner.field", "header:country"),
+        ("milena.partitioner.regions", "de=0-9,at=10,at=11"),
+    ];
+    assert!(matches!(choose(&region), Choice::Partition(10 | 11)));
+    let hot = named(&[class("hot_keys"), ("milena.partitioner.hot.records.per.minute", "5")]);
+    let chosen: BTreeSet<_> = (0..20)
+        .map(|_| format!("{:?}", hot.partition(&letter, &all(12))))
+        .collect();
+    assert_eq!(chosen.len(), 4, "a hot key is spread over 4 partitions");
+}

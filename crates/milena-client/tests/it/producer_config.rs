@@ -243,8 +243,8 @@ fn partitioners_have_names_and_classes() {
         &[("partitioner.class", "com.example.Mine")],
         &[
             "partitioner.class (code) cannot be \"com.example.Mine\"; it must be one of consistent, consistent_random, fnv1a, \
-             fnv1a_random, murmur2, murmur2_random, random, round_robin, or Kafka's RoundRobinPartitioner; another \
-             partitioner is given in code",
+             fnv1a_random, murmur2, murmur2_random, random, round_robin, entity, tenant, region, composite, time_bucket, \
+             hot_keys, or Kafka's RoundRobinPartitioner; another partitioner is given in code",
         ],
     );
 }
@@ -266,4 +266,43 @@ fn clients_without_a_name_get_one() {
     let (first, second) = (name(), name());
     assert!(first.starts_with("producer-") && first != second, "{first} {second}");
     assert_eq!(resolve(&[("client.id", "mine")]).unwrap().client_id, "mine");
+}
+
+#[test]
+fn partitioners_have_parameters() {
+    for (class, key, value) in [
+        ("entity", "milena.partitioner.field", "header:customer"),
+        ("region", "milena.partitioner.regions", "eu=0-3,us=4-7,us=9"),
+        ("composite", "milena.partitioner.fields", "header:country,key[0]"),
+        ("tenant", "milena.partitioner.spread", "3"),
+        ("time_bucket", "milena.partitioner.bucket.ms", "60000"),
+        ("hot_keys", "milena.partitioner.hot.records.per.minute", "500"),
+    ] {
+        let config = resolve(&[("partitioner.class", class), (key, value)]).unwrap();
+        assert_eq!(config.partitioner.to_string(), class);
+    }
+    check_errors(
+        &[
+            ("partitioner.class", "region"),
+            ("milena.partitioner.regions", "eu=3-0"),
+        ],
+        &[
+            "milena.partitioner.regions (code) cannot be \"eu=3-0\"; it must be a list of region=partition or \
+           region=first-last, as in eu=0-3,us=4-11,us=20",
+        ],
+    );
+    check_errors(
+        &[("partitioner.class", "region")],
+        &["milena.partitioner.regions is missing; set it as in eu=0-3,us=4-11 for partitioner.class=region"],
+    );
+    for settings in [
+        &[("partitioner.class", "region")][..],
+        &[("partitioner.class", "entity")],
+        &[("partitioner.class", "composite")],
+        &[("partitioner.class", "tenant"), ("milena.partitioner.field", "key")],
+        &[("milena.partitioner.spread", "3")],
+    ] {
+        let errors = resolve(settings).unwrap_err().to_string();
+        assert!(errors.contains("milena.partitioner."), "{settings:?}: {errors}");
+    }
 }

@@ -54,7 +54,17 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
             assert_eq!(written_range(definition.allowed), allowed, "{name}");
         }
     }
-    assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["milena.io"]);
+    let own = [
+        "milena.io",
+        "milena.partitioner.bucket.ms",
+        "milena.partitioner.field",
+        "milena.partitioner.fields",
+        "milena.partitioner.hot.records.per.minute",
+        "milena.partitioner.regions",
+        "milena.partitioner.separator",
+        "milena.partitioner.spread",
+    ];
+    assert_eq!(ours.into_keys().collect::<Vec<_>>(), own);
 }
 
 #[test]
@@ -159,6 +169,9 @@ fn every_key_that_is_honoured_changes_something() {
             ("compression.zstd.level", _) => "7",
             ("milena.io", _) => "runtime",
             ("partitioner.class", _) => "fnv1a",
+            ("milena.partitioner.field" | "milena.partitioner.fields", _) => "header:other",
+            ("milena.partitioner.regions", _) => "us=4",
+            ("milena.partitioner.separator", _) => "/",
             (_, ConfigType::Boolean) if definition.default == Some("true") => "false",
             (_, ConfigType::Boolean) => "true",
             (_, ConfigType::Int | ConfigType::Long) if name.contains("max") || name.contains("delivery") => "40123",
@@ -171,6 +184,17 @@ fn every_key_that_is_honoured_changes_something() {
             .strip_prefix("compression.")
             .and_then(|rest| rest.strip_suffix(".level"));
         settings.extend(codec.map(|codec| ("compression.type", codec)));
+        settings.extend_from_slice(match name {
+            "milena.partitioner.field" | "milena.partitioner.regions" => &[
+                ("partitioner.class", "region"),
+                ("milena.partitioner.regions", "eu=0-3"),
+            ],
+            "milena.partitioner.fields" => &[("partitioner.class", "composite"), ("milena.partitioner.fields", "key")],
+            "milena.partitioner.separator" | "milena.partitioner.spread" => &[("partitioner.class", "tenant")],
+            "milena.partitioner.bucket.ms" => &[("partitioner.class", "time_bucket")],
+            "milena.partitioner.hot.records.per.minute" => &[("partitioner.class", "hot_keys")],
+            _ => &[],
+        });
         let before = resolve(&settings).unwrap();
         settings.push((name, other));
         let after = resolve(&settings).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));

@@ -8,10 +8,10 @@ use std::{
 
 use milena_client::{
     config::{ConsumerConfig, ConsumerConfigBuilder},
-    consumer::{Consumer, ListenerError, RebalanceConsumer, RebalanceListener, TopicPartition},
+    consumer::{Consumer, ListenerError, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, TopicPartition},
 };
 
-use crate::broker::TestBroker;
+use crate::{broker::TestBroker, events};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -188,6 +188,7 @@ async fn a_handover_loses_nothing_and_doubles_nothing() {
 
 #[tokio::test]
 async fn who_does_not_poll_in_time_loses_its_partitions_and_comes_back() {
+    events::listen();
     let broker = TestBroker::start();
     broker.create_topic("orders", 2);
     for kind in KINDS {
@@ -202,6 +203,16 @@ async fn who_does_not_poll_in_time_loses_its_partitions_and_comes_back() {
             }
             tokio::task::yield_now().await;
         }
+        // It says so while the application is still away.
+        let warning = events::wait_for(&["WARN", "max_poll_interval_exceeded", &group]);
+        assert!(warning.contains("max.poll.interval.ms=300"), "{warning}");
+        assert_eq!(consumer.metrics().get("poll-interval-exceeded-total"), Some(1.0));
+        // So does a commit that is not waited for.
+        let offsets = [(TopicPartition::new("orders", 0), OffsetAndMetadata::new(0))];
+        drop(consumer.commit_offsets_async(offsets.into()).unwrap());
+        let warning = events::wait_for(&["WARN", "commit_failed", &group]);
+        assert!(warning.contains("cause=\"not_a_member\""), "{warning}");
+        assert_eq!(consumer.metrics().get("failed-commit-total"), Some(1.0));
         settle(&mut [&mut consumer], |_| heard.lock().unwrap().len() >= 3).await;
         let heard = heard.lock().unwrap().clone();
         let from = heard.iter().position(|heard| heard == "lost [0, 1]").unwrap();

@@ -26,6 +26,8 @@ pub(super) struct Common {
     pub(super) owned: BTreeSet<TopicPartition>,
     /// When the application last polled; `None` if it has not since it subscribed, or not for too long.
     pub(super) polled_at: Option<i64>,
+    /// When the application last polled before it stayed away for too long, until it is taken.
+    pub(super) poll_expired: Option<i64>,
     /// What the application is busy with.
     pub(super) told: Option<Told>,
     /// What it must hear of besides.
@@ -75,6 +77,7 @@ impl Common {
             subscription: None,
             owned: BTreeSet::new(),
             polled_at: None,
+            poll_expired: None,
             told: None,
             errors: VecDeque::new(),
             failure: None,

@@ -180,11 +180,16 @@ impl Member {
 
     pub fn handle_timeout(&mut self, now_ms: i64) {
         if self.common.poll_deadline().is_some_and(|deadline| deadline <= now_ms) {
-            self.common.polled_at = None;
+            self.common.poll_expired = self.common.polled_at.take();
             let farewell = self.protocol.leave(&mut self.common, Why::PollExpired);
             self.common.farewells.extend(farewell);
         }
         self.protocol.handle_timeout(&mut self.common, now_ms);
+    }
+
+    /// The time of the last poll, once each time that `max.poll.interval.ms` has passed since it and the member has left.
+    pub fn take_poll_expired(&mut self) -> Option<i64> {
+        self.common.poll_expired.take()
     }
 
     /// The next request to send.

@@ -173,6 +173,21 @@ impl ConsumerApi for MockConsumer {
         Ok(())
     }
 
+    fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        self.subscribe_pattern_with(pattern, NoListener)
+    }
+
+    /// Whole names match, as with the real one. Which partitions that means is for [`MockScript::rebalance`] to say.
+    fn subscribe_pattern_with(
+        &mut self,
+        pattern: &str,
+        listener: impl RebalanceListener<MockRebalanceConsumer> + 'static,
+    ) -> Result<(), SubscribeError> {
+        self.state(|state| state.subscribe_pattern(pattern))?;
+        self.listener = Box::new(listener);
+        Ok(())
+    }
+
     fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), SubscribeError> {
         self.state(|state| state.assign(partitions.into_iter().collect()))
     }
@@ -180,7 +195,8 @@ impl ConsumerApi for MockConsumer {
     fn subscription(&self) -> BTreeSet<String> {
         self.state(|state| match &state.subscription {
             Subscription::Topics(topics) => topics.clone(),
-            _ => BTreeSet::new(),
+            Subscription::Pattern(_) => state.matched_topics(),
+            Subscription::None | Subscription::Manual => BTreeSet::new(),
         })
     }
 

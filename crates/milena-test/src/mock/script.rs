@@ -17,6 +17,7 @@ use crate::broker::TestRecord;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     Subscribe(BTreeSet<String>),
+    SubscribePattern(String),
     Assign(BTreeSet<TopicPartition>),
     Unsubscribe,
     Poll(Duration),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     time::Duration,
 };
 
@@ -9,9 +10,10 @@ use milena_client::{
     config::{AutoOffsetReset, ConsumerConfig},
     consumer::{
         CommitError, ConsumerRecords, ErrorCode, OffsetAndMetadata, OffsetError, Offsets, PollError, Position,
-        SubscribeError, TopicPartition,
+        SubscribeError, TopicPartition, TopicPattern,
     },
 };
+
 use milena_machines::fetch::{FetchFrom, Fetchable, Positions, ResetPolicy, ResetTo, Verdict};
 
 use super::{
@@ -43,11 +45,33 @@ pub(super) struct State {
     pub(super) closed: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Subscription {
     None,
     Topics(BTreeSet<String>),
+    /// It matches whole names.
+    Pattern(TopicPattern),
     Manual,
+}
+
+impl Subscription {
+    fn has(&self, topic: &str) -> bool {
+        match self {
+            Self::Topics(topics) => topics.contains(topic),
+            Self::Pattern(pattern) => pattern.matches(topic),
+            Self::None | Self::Manual => false,
+        }
+    }
+}
+
+impl fmt::Display for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topics(topics) => write!(f, "{topics:?}"),
+            Self::Pattern(pattern) => write!(f, "{pattern:?}"),
+            Self::None | Self::Manual => f.write_str("no topics"),
+        }
+    }
 }
 
 /// What the script has for one poll.
@@ -110,7 +134,7 @@ impl State {
         if topics.iter().any(|topic| topic.trim().is_empty()) {
             return Err(SubscribeError::EmptyTopic);
         }
-        if self.subscription == Subscription::Manual {
+        if matches!(self.subscription, Subscription::Manual | Subscription::Pattern(_)) {
             return Err(SubscribeError::Exclusive);
         }
         if self.config.group_id.is_none() {
@@ -127,6 +151,25 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
+        let matcher = TopicPattern::new(pattern)?;
+        if matches!(self.subscription, Subscription::Manual | Subscription::Topics(_)) {
+            return Err(SubscribeError::Exclusive);
+        }
+        if self.config.group_id.is_none() {
+            return Err(SubscribeError::NoGroup);
+        }
+        self.calls.push(Call::SubscribePattern(pattern.to_owned()));
+        self.subscription = Subscription::Pattern(matcher);
+        Ok(())
+    }
+
+    /// The topics of the mock that are subscribed to.
+    pub(super) fn matched_topics(&self) -> BTreeSet<String> {
+        let topics = self.logs.keys().map(|partition| partition.topic.to_string());
+        topics.filter(|topic| self.subscription.has(topic)).collect()
+    }
+
     pub(super) fn assign(&mut self, partitions: BTreeSet<TopicPartition>) -> Result<(), SubscribeError> {
         for TopicPartition { topic, partition } in &partitions {
             if topic.trim().is_empty() {
@@ -137,7 +180,7 @@ impl State {
                 return Err(SubscribeError::NegativePartition { topic, partition });
             }
         }
-        if matches!(self.subscription, Subscription::Topics(_)) {
+        if matches!(self.subscription, Subscription::Topics(_) | Subscription::Pattern(_)) {
             return Err(SubscribeError::Exclusive);
         }
         self.calls.push(Call::Assign(partitions.clone()));
@@ -152,7 +195,7 @@ impl State {
 
     /// What a poll begins with.
     pub(super) fn begin_poll(&mut self) -> Result<(), PollError> {
-        if self.subscription == Subscription::None {
+        if matches!(self.subscription, Subscription::None) {
             return Err(PollError::NotSubscribed);
         }
         if self.now >= self.commit_due {
@@ -170,11 +213,15 @@ impl State {
 
     /// The group has decided who has what.
     pub(super) fn rebalance(&mut self, target: BTreeSet<TopicPartition>, eagerly: bool) {
-        let Subscription::Topics(topics) = &self.subscription else {
+        if matches!(self.subscription, Subscription::None | Subscription::Manual) {
             panic!("there is nothing to rebalance: the consumer has not subscribed to topics");
-        };
-        if let Some(other) = target.iter().find(|partition| !topics.contains(&*partition.topic)) {
-            panic!("{other} cannot be assigned: the consumer has subscribed to {topics:?}");
+        }
+        let other = target.iter().find(|partition| !self.subscription.has(&partition.topic));
+        if let Some(other) = other {
+            panic!(
+                "{other} cannot be assigned: the consumer has subscribed to {}",
+                self.subscription
+            );
         }
         let owned: BTreeSet<TopicPartition> = self.positions.assignment().cloned().collect();
         let stays = |partition: &&TopicPartition| !eagerly && target.contains(*partition);
@@ -201,7 +248,7 @@ impl State {
     /// The consumer leaves the group, if it is in one.
     pub(super) fn revoke_all(&mut self) {
         let gone: Vec<TopicPartition> = self.positions.assignment().cloned().collect();
-        if matches!(self.subscription, Subscription::Topics(_)) && !gone.is_empty() {
+        if matches!(self.subscription, Subscription::Topics(_) | Subscription::Pattern(_)) && !gone.is_empty() {
             self.events.push_back(Event::Revoked(gone));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use milena_client::consumer::{CloseOptions, CommitError, Consumer, OffsetError};
+use milena_client::consumer::{CloseOptions, CommitError, Consumer, OffsetAndMetadata, OffsetError};
 use milena_test::{
     ErrorCode, Fault, Faults, FaultsOn, TestBroker,
     messages::{HeartbeatRequest, OffsetCommitRequest},
@@ -77,6 +77,32 @@ async fn a_commit_whose_request_or_answer_is_lost_is_sent_again() {
             assert_eq!(fault.struck(), 1, "{group}");
             assert_eq!(broker.committed(&group, "letters", 0), Some(1), "{group}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_asynchronous_commit_is_tried_again_while_it_is_the_newest() {
+    let broker = broker();
+    for protocol in PROTOCOLS {
+        let group = format!("{protocol} newest");
+        let (mut consumer, _) = reading(&broker, &group, protocol).await;
+        let loading = ErrorCode::CoordinatorLoadInProgress;
+        let fault = broker
+            .faults()
+            .on::<OffsetCommitRequest>()
+            .times(3)
+            .answer_error(loading);
+        consumer.commit_async_retrying().unwrap().await.unwrap();
+        assert_eq!(fault.struck(), 3, "{group}");
+        assert_eq!(broker.committed(&group, "letters", 0), Some(1), "{group}");
+
+        broker.faults().on::<OffsetCommitRequest>().once().answer_error(loading);
+        let overtaken = consumer.commit_async_retrying().unwrap();
+        let newer = [(letters(), OffsetAndMetadata::new(0))].into();
+        let newer = consumer.commit_offsets_async(newer).unwrap();
+        assert!(overtaken.await.unwrap_err().is_retriable(), "{group}");
+        newer.await.unwrap();
+        assert_eq!(broker.committed(&group, "letters", 0), Some(0), "{group}");
     }
 }
 
@@ -184,8 +210,8 @@ async fn nothing_waits_for_ever_for_a_dead_broker() {
     }
 }
 
-fn offset(offset: i64) -> milena_client::consumer::OffsetAndMetadata {
-    milena_client::consumer::OffsetAndMetadata {
+fn offset(offset: i64) -> OffsetAndMetadata {
+    OffsetAndMetadata {
         offset,
         leader_epoch: None,
         metadata: Default::default(),

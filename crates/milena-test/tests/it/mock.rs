@@ -10,7 +10,7 @@ use milena_client::{
     config::ConsumerConfig,
     consumer::{
         CommitError, ConsumerApi, ListenerError, OffsetError, PollError, RebalanceApi, RebalanceListener,
-        TopicPartition,
+        SubscribeError, TopicPartition,
         deserialize::{Json, Plain},
     },
 };
@@ -160,6 +160,27 @@ async fn a_poll_that_is_dropped_in_a_listener_runs_it_again() {
     assert_eq!(notes.take(), [""; 0]);
     consumer.poll(SECOND).await.unwrap();
     assert_eq!(notes.take(), ["revoked [0]", "assigned []"]);
+}
+
+#[tokio::test]
+async fn a_pattern_matches_whole_names() {
+    let mut consumer = MockConsumer::default();
+    let script = consumer.script();
+    assert!(matches!(
+        consumer.subscribe_pattern("("),
+        Err(SubscribeError::BadPattern { .. })
+    ));
+    consumer.subscribe_pattern("let+ers").unwrap();
+    assert!(matches!(consumer.subscribe(["other"]), Err(SubscribeError::Exclusive)));
+    assert!(matches!(consumer.assign([letters()]), Err(SubscribeError::Exclusive)));
+    script.add_records(&letters(), ["a"]);
+    script.add_records(&TopicPartition::new("letters-old", 0), ["b"]);
+    assert_eq!(consumer.subscription(), ["letters".to_owned()].into());
+    script.rebalance([letters()]);
+    assert_eq!(texts(&consumer.poll(SECOND).await.unwrap()), ["a"]);
+    assert!(matches!(&script.calls()[0], Call::SubscribePattern(pattern) if pattern == "let+ers"));
+    consumer.unsubscribe().await.unwrap();
+    consumer.subscribe(["other"]).unwrap();
 }
 
 #[tokio::test]

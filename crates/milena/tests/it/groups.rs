@@ -1,6 +1,6 @@
 //! The examples that are about groups and partitions, each with a broker of its own.
 
-use crate::{hot_tenant, range_or_round_robin, rolling_restart, stale_commit, static_ids};
+use crate::{hot_tenant, own_assignor, range_or_round_robin, rolling_restart, stale_commit, static_ids};
 
 #[tokio::test]
 async fn a_rolling_restart_stops_less_where_partitions_move_one_by_one() {
@@ -57,4 +57,10 @@ async fn a_stale_commit_overwrites_a_newer_one_only_if_it_is_sent_again() {
     use stale_commit::Then;
     assert_eq!(stale_commit::committed(Then::Again).await.unwrap(), Some(5));
     assert_eq!(stale_commit::committed(Then::Nothing).await.unwrap(), Some(10));
+}
+
+#[tokio::test]
+async fn an_own_assignor_shares_by_weight() {
+    assert_eq!(own_assignor::shares(&[2, 1]).await.unwrap(), [6, 3]);
+    assert_eq!(own_assignor::shares(&[1, 1, 1]).await.unwrap(), [3, 3, 3]);
 }

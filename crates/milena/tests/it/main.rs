@@ -41,6 +41,9 @@ mod manual_assignment;
 #[path = "../../examples/order_service.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod order_service;
+#[path = "../../examples/own_assignor.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod own_assignor;
 #[path = "../../examples/partner_api.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod partner_api;

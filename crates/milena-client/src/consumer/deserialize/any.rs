@@ -59,6 +59,24 @@ impl Deserializer<AnyValue> for AnyDeserializer {
     }
 }
 
+/// Bytes become text as they are printed, and so does an id. A number that JSON does not have, such as NaN, is null.
+impl From<AnyValue> for serde_json::Value {
+    fn from(value: AnyValue) -> Self {
+        match value {
+            AnyValue::Null => Self::Null,
+            AnyValue::String(text) => Self::from(text),
+            AnyValue::I16(number) => Self::from(number),
+            AnyValue::I32(number) => Self::from(number),
+            AnyValue::I64(number) => Self::from(number),
+            AnyValue::F32(number) => Self::from(number),
+            AnyValue::F64(number) => Self::from(number),
+            AnyValue::Bool(value) => Self::from(value),
+            AnyValue::Json(value) => value,
+            value @ (AnyValue::Bytes(_) | AnyValue::Uuid(_)) => Self::from(value.to_string()),
+        }
+    }
+}
+
 /// Bytes are printed as text, and as `\xNN` where they are none; an id has dashes.
 impl fmt::Display for AnyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

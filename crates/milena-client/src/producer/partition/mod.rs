@@ -33,7 +33,7 @@ mod tenant;
 mod time_bucket;
 mod variety;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use milena_wire::records::Header;
 
@@ -54,7 +54,7 @@ pub use time_bucket::TimeBucket;
 pub(super) use variety::TopicKeys;
 pub use variety::{FewKeys, KeyVariety};
 
-use crate::config::{PartitionerName, ProducerConfig};
+use crate::config::{PartitionerName, PartitionerParameters, ProducerConfig};
 
 /// Chooses the partition of a record that names none.
 ///
@@ -145,6 +145,7 @@ impl Partitions<'_> {
 /// The partitioner that a configuration names.
 pub fn configured(config: &ProducerConfig) -> Arc<dyn Partitioner> {
     let seed = hash::of_bytes(config.client_id.as_bytes());
+    let parameters = &config.partitioner_parameters;
     match config.partitioner {
         PartitionerName::BuiltIn => Arc::new(BuiltIn {
             ignore_keys: config.partitioner_ignore_keys,
@@ -157,5 +158,42 @@ pub fn configured(config: &ProducerConfig) -> Arc<dyn Partitioner> {
         PartitionerName::Murmur2Random => Arc::new(Librdkafka::Murmur2Random),
         PartitionerName::Random => Arc::new(Librdkafka::random(seed)),
         PartitionerName::RoundRobin => Arc::new(RoundRobin::new()),
+        PartitionerName::Entity => Arc::new(ByEntity::new(parameters.field.clone().unwrap_or(Field::Key))),
+        PartitionerName::Tenant => Arc::new(
+            ByTenant::new()
+                .separator(parameters.separator)
+                .spread(parameters.spread.unwrap_or(1)),
+        ),
+        PartitionerName::Region => Arc::new(by_region(parameters)),
+        PartitionerName::Composite => {
+            Arc::new(Composite::new(parameters.fields.clone()).separator(parameters.separator))
+        }
+        PartitionerName::TimeBucket => {
+            let bucket = Duration::from_millis(u64::try_from(parameters.bucket_ms).unwrap_or(1));
+            Arc::new(TimeBucket::new(bucket).spread(parameters.spread.unwrap_or(1)))
+        }
+        PartitionerName::HotKeys => Arc::new(hot_keys(parameters)),
     }
+}
+
+fn by_region(parameters: &PartitionerParameters) -> ByRegion {
+    let mut regions: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for run in &parameters.regions {
+        regions.entry(&run.region).or_default().extend(run.first..=run.last);
+    }
+    let by_region = ByRegion::new(regions);
+    match &parameters.field {
+        Some(field) => by_region.field(field.clone()),
+        None => by_region,
+    }
+}
+
+fn hot_keys(parameters: &PartitionerParameters) -> HotKeys {
+    let defaults = HotKeysConfig::default();
+    let config = HotKeysConfig {
+        records_per_minute: u64::try_from(parameters.hot_records_per_minute).unwrap_or(defaults.records_per_minute),
+        spread: parameters.spread.unwrap_or(defaults.spread),
+        ..defaults
+    };
+    HotKeys::new(BuiltIn::default(), config)
 }
