@@ -8,11 +8,12 @@ use milena_wire::{
     message::Request,
     messages::{
         AlterPartitionReassignmentsRequest, CreateTopicsRequest, DescribeConfigsRequest, FindCoordinatorRequest,
-        IncrementalAlterConfigsRequest, ListPartitionReassignmentsRequest,
+        IncrementalAlterConfigsRequest, JoinGroupRequest, ListPartitionReassignmentsRequest,
         create_topics_request::CreatableTopic,
         describe_configs_request::DescribeConfigsResource,
         describe_configs_response::DescribeConfigsResourceResult,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+        join_group_request::JoinGroupRequestProtocol,
     },
 };
 
@@ -204,5 +205,48 @@ fn every_setting_is_documented() {
     for definition in definitions.into_iter().flatten() {
         assert!(!definition.documentation.is_empty(), "{}", definition.name);
     }
+    broker.shutdown();
+}
+
+/// A static member joins; the response is read later.
+fn send_join(client: &mut Client, group: &str, instance: &str) {
+    let request = JoinGroupRequest {
+        group_id: group.into(),
+        group_instance_id: Some(instance.into()),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 30_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol {
+            name: "range".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    client.send(&request, 9);
+}
+
+#[test]
+fn members_that_start_together_join_in_one_rebalance() {
+    let (_dir, broker) = running();
+    let (mut first, mut second) = (broker.client(), broker.client());
+    let configs = describe(&mut first, (BROKER, "1"));
+    let delay = value_of(&configs, "group.initial.rebalance.delay.ms");
+    assert_eq!(delay, Some(("20".to_owned(), 5)));
+    // A machine that is busy may let the second request wait for longer than the delay, but not always.
+    let together = (0..100).any(|attempt| {
+        let group = format!("readers-{attempt}");
+        send_join(&mut first, &group, "first");
+        send_join(&mut second, &group, "second");
+        let joined = first.receive::<JoinGroupRequest>(9);
+        if joined.members.len() != 2 {
+            // The second waits for the first to come back, which would take for ever.
+            second = broker.client();
+            return false;
+        }
+        let other = second.receive::<JoinGroupRequest>(9);
+        assert_eq!((joined.generation_id, other.generation_id), (1, 1));
+        true
+    });
+    assert!(together);
     broker.shutdown();
 }
