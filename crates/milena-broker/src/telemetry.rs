@@ -1,4 +1,4 @@
-//! Metrics that clients push (KIP-714): who is asked for which, and who may push when.
+//! Metrics that clients push (KIP-714): which of them each client is asked for, and when it may push.
 //!
 //! Nothing here reads a clock or a socket. The memory for clients is bounded: of too many, the one that was silent for
 //! longest is forgotten, and gets a new subscription when it comes back.
@@ -47,7 +47,7 @@ pub struct TelemetryClient {
     pub source_port: u16,
 }
 
-/// What a client is asked for.
+/// The metrics that one client is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) id: i32,
@@ -64,7 +64,7 @@ pub(crate) struct Push {
     pub(crate) size: usize,
 }
 
-/// The clients that were heard of, and what they were asked for.
+/// The clients that were heard of, each with its subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     clients: HashMap<Uuid, Client>,
@@ -115,7 +115,7 @@ impl Telemetry {
         Ok(state.subscription.clone())
     }
 
-    /// Whether a client may push this now; gives the codec of the metrics.
+    /// Checks that a client may push this now; gives the codec of the metrics.
     pub(crate) fn push(
         &mut self,
         config: &Arc<BrokerConfig>,
@@ -224,7 +224,7 @@ fn is_due(last_ms: Option<i64>, interval_ms: i32, now_ms: i64) -> bool {
     last_ms.is_none_or(|last_ms| now_ms.saturating_sub(last_ms) >= i64::from(interval_ms))
 }
 
-/// All that a client is asked for: the union of what its subscriptions name, at the shortest of their intervals.
+/// The union of the metrics that the subscriptions of a client name, at the shortest of their intervals.
 fn subscription(selectors: &[Selector], client: &TelemetryClient) -> Subscription {
     let mut metrics: Vec<&String> = vec![];
     let mut interval_ms = INTERVAL_MS_DEFAULT;

@@ -1,14 +1,14 @@
 //! `milena broker`: a broker until a signal ends it.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use milena_broker::{
-    Broker,
+    Broker, Options, TelemetryPush, TelemetryReceiver,
     config::{RawConfig, parse_arguments, parse_properties, parse_toml},
 };
 
-use crate::signals::Signals;
+use crate::{log_levels, signals::Signals};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -61,13 +61,14 @@ fn default_data_dir() -> Option<PathBuf> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
+    let options = Options {
+        log_levels: Some(log_levels::init()),
+        telemetry: Some(Arc::new(LoggedTelemetry)),
+        ..Options::default()
+    };
     let settings = settings(&arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(settings))
+    runtime.block_on(serve(options, settings))
 }
 
 /// Flags, then the file, then `-X`: the later wins.
@@ -92,9 +93,17 @@ fn settings(arguments: &Arguments) -> Result<RawConfig> {
     Ok(settings)
 }
 
-async fn serve(settings: RawConfig) -> Result<()> {
+/// Leaves it at the line that the broker logs for each push, at DEBUG.
+#[derive(Debug)]
+struct LoggedTelemetry;
+
+impl TelemetryReceiver for LoggedTelemetry {
+    fn receive(&self, _: &TelemetryPush<'_>) {}
+}
+
+async fn serve(options: Options, settings: RawConfig) -> Result<()> {
     let mut signals = Signals::new()?;
-    let broker = Broker::start(settings).await?;
+    let broker = Broker::start_with(options, settings).await?;
     // One line that scripts can wait for and read.
     println!("BOOTSTRAP={}", broker.address());
     signals.received().await;

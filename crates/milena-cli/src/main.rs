@@ -6,6 +6,7 @@ mod cluster;
 mod consume;
 mod group;
 mod info;
+mod log_levels;
 mod output;
 mod perf;
 mod produce;

@@ -9,7 +9,7 @@ use super::{ConfigError, ConfigValue, FromConfigValue, RawConfig, Scope, lookup:
 /// The bytes that a compiled pattern, and the tables built while matching, may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// What can be said about a client, under Kafka's names.
+/// The attributes of a client that a subscription selects by, under Kafka's names.
 const SELECTORS: [&str; 6] = [
     "client_instance_id",
     "client_id",

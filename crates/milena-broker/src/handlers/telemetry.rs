@@ -16,7 +16,7 @@ use crate::{
     telemetry::{Push, Subscription, TelemetryClient, TelemetryPush},
 };
 
-/// What clients may compress with, the best first.
+/// The codecs that clients may use, the best first.
 const CODECS: [Codec; 4] = [Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Snappy];
 /// An id that Kafka never gives to a client, besides zero.
 const RESERVED: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -68,7 +68,7 @@ fn subscriptions_are_stored_shown_and_listed() {
     for (wrong, code, text) in [
         (("interval.ms", SET, "5"), ErrorCode::InvalidRequest, "100 to 3600000"),
         (("foo", SET, "5"), ErrorCode::InvalidRequest, "foo"),
-        (("match", SET, "nobody=.*"), ErrorCode::InvalidConfig, "selector"),
+        (("match", SET, "color=.*"), ErrorCode::InvalidConfig, "selector"),
         (
             ("match", SET, "client_id=("),
             ErrorCode::InvalidConfig,

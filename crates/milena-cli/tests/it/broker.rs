@@ -1,7 +1,18 @@
 //! Starting and stopping `milena broker`.
 
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    process::Stdio,
+};
+
+use milena_wire::messages::{
+    IncrementalAlterConfigsRequest,
+    incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+};
+
 use crate::{
-    client::batch,
+    client::{Client, batch},
     process::{Process, command},
 };
 
@@ -54,4 +65,40 @@ fn a_wrong_setting_is_named() {
         message.contains("num.partition") && message.contains("num.partitions"),
         "{message}"
     );
+}
+
+#[test]
+fn log_levels_change_while_the_broker_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = command(dir.path(), &[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(broker.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("BOOTSTRAP=").unwrap();
+    let request = IncrementalAlterConfigsRequest {
+        resources: vec![AlterConfigsResource {
+            resource_type: 8,
+            resource_name: "1".into(),
+            configs: vec![AlterableConfig {
+                name: "milena_broker::net".into(),
+                value: Some("DEBUG".into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let response = Client::connect(address).call(&request, 1);
+    assert_eq!(response.responses[0].error_code, 0, "{response:?}");
+    // Why a connection ended is for those who look.
+    TcpStream::connect(address).unwrap().write_all(&[0xff; 16]).unwrap();
+    let mut lines = BufReader::new(broker.stderr.take().unwrap()).lines();
+    let told = lines.any(|line| line.unwrap().contains("connection closed"));
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    assert!(told);
 }
