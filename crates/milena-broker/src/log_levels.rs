@@ -18,8 +18,9 @@ pub enum LogLevel {
 
 /// Shows and changes log levels while the process runs, for `kafka-configs --entity-type broker-loggers`.
 ///
-/// A logger is a `tracing` target, such as `milena_broker` or `milena_broker::net`, or [`ROOT_LOGGER`]. As in Kafka,
-/// levels are those of the process: they are not stored, and a restart forgets them.
+/// A logger is a `tracing` target, such as `milena_broker` or `milena_broker::net`, or [`ROOT_LOGGER`]. Clients see it with
+/// dots, `milena_broker.net`, because Kafka's tools take no colons. As in Kafka, levels are those of the process: they are
+/// not stored, and a restart forgets them.
 pub trait LogLevels: fmt::Debug + Send + Sync {
     /// The level of each logger; the root is one of them.
     fn levels(&self) -> BTreeMap<String, LogLevel>;

@@ -6,7 +6,7 @@ mod deletion;
 mod image;
 mod partitions;
 
-pub(crate) use configs::{ConfigChange, no_loggers};
+pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},

@@ -18,8 +18,9 @@ const ALL_METRICS: &str = "*";
 
 /// Receives the metrics that clients push.
 ///
-/// Only a broker with a receiver advertises the two APIs of KIP-714: a client that sees them pushes. Which metrics, how
-/// often and of which clients, the resources of type `client-metrics` say.
+/// Which metrics, how often and of which clients, the resources of type `client-metrics` say. Only a broker with a receiver
+/// and at least one such resource advertises the two APIs of KIP-714; a client that was connected before the first of them
+/// was created hears of it when it connects again.
 pub trait TelemetryReceiver: fmt::Debug + Send + Sync {
     /// Takes one push. It is called while the client waits, so it must not block for long.
     fn receive(&self, push: &TelemetryPush<'_>);

@@ -49,9 +49,9 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         });
         let config = node.config();
         let features = &config.overrides.features;
-        let with_telemetry = SERVED_WITH_TELEMETRY
-            .iter()
-            .filter(|_| node.telemetry_receiver.is_some());
+        // Clients log that they were asked, so they are asked only if there is something to ask for.
+        let is_asked = node.telemetry_receiver.is_some() && !config.client_metrics.is_empty();
+        let with_telemetry = SERVED_WITH_TELEMETRY.iter().filter(|_| is_asked);
         ApiVersionsResponse {
             api_keys: SERVED
                 .iter()

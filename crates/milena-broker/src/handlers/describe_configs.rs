@@ -22,7 +22,7 @@ use crate::{
         describe_group, describe_topic,
     },
     log_levels::LogLevel,
-    node::{Node, Refusal, no_loggers},
+    node::{Node, Refusal, logger_of, no_loggers},
 };
 
 pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
@@ -88,7 +88,11 @@ fn describe_loggers(node: &Node, name: &str) -> Result<BTreeMap<String, LogLevel
     if name != node.config().node_id.to_string() {
         return Err(no_broker(name));
     }
-    Ok(node.log_levels.as_ref().ok_or_else(no_loggers)?.levels())
+    let levels = node.log_levels.as_ref().ok_or_else(no_loggers)?.levels();
+    Ok(levels
+        .into_iter()
+        .map(|(target, level)| (logger_of(&target), level))
+        .collect())
 }
 
 fn logger((name, level): (String, LogLevel)) -> DescribeConfigsResourceResult {

@@ -124,7 +124,8 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::DescribeTopicPartitions,
 ];
 
-/// The APIs that only a broker with a receiver for metrics serves, and so advertises: a client that sees them pushes.
+/// The APIs that only a broker with a receiver for metrics serves. They are advertised while there is a client metrics
+/// subscription: a client that sees them pushes.
 pub(crate) const SERVED_WITH_TELEMETRY: &[ApiKey] = &[ApiKey::GetTelemetrySubscriptions, ApiKey::PushTelemetry];
 
 /// What becomes of a request.

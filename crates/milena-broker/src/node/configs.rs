@@ -172,10 +172,12 @@ impl Node {
         let known = log_levels.levels();
         let mut levels = BTreeMap::new();
         for AlterOp { name, kind, value } in change.ops {
+            let name = target_of(&name);
             if !is_logger(&known, &name) {
-                let known: Vec<&str> = known.keys().map(String::as_str).collect();
+                let known: Vec<String> = known.keys().map(|target| logger_of(target)).collect();
                 let reason = format!(
-                    "there is no logger {name}; there are {} and what is in them",
+                    "there is no logger {}; there are {} and what is in them",
+                    logger_of(&name),
                     known.join(", ")
                 );
                 return Err(invalid(reason));
@@ -215,6 +217,15 @@ impl Node {
             partition.waiters.wake_all();
         }
     }
+}
+
+/// The name of a target's logger. Kafka's tools take no colons in names, so modules are separated as Java's packages are.
+pub(crate) fn logger_of(target: &str) -> String {
+    target.replace("::", ".")
+}
+
+fn target_of(logger: &str) -> String {
+    logger.replace('.', "::")
 }
 
 /// A logger is a target that is listed, or one inside of it.

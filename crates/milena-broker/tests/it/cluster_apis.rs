@@ -311,13 +311,13 @@ fn log_levels_are_shown_and_changed() {
     let loggers = (BROKER_LOGGER, "1");
     let shown = describe(&mut client, loggers);
     assert_eq!(value_of(&shown, "root"), Some(("INFO".to_owned(), 6)));
-    let ops = [("root", SET, "warn"), ("milena_broker::net", SET, "TRACE")];
+    let ops = [("root", SET, "warn"), ("milena_broker.net", SET, "TRACE")];
     assert_eq!(alter(&mut client, loggers, &ops), (ErrorCode::None, None));
     let shown = describe(&mut client, loggers);
     assert_eq!(value_of(&shown, "root"), Some(("WARN".to_owned(), 6)));
-    assert_eq!(value_of(&shown, "milena_broker::net"), Some(("TRACE".to_owned(), 6)));
+    assert_eq!(value_of(&shown, "milena_broker.net"), Some(("TRACE".to_owned(), 6)));
     assert_eq!(levels.levels()["milena_broker::net"], LogLevel::Trace);
-    let forgotten = alter(&mut client, loggers, &[("milena_broker::net", DELETE, "")]);
+    let forgotten = alter(&mut client, loggers, &[("milena_broker.net", DELETE, "")]);
     assert_eq!(forgotten, (ErrorCode::None, None));
     assert!(!levels.levels().contains_key("milena_broker::net"));
 

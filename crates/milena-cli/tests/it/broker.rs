@@ -84,7 +84,7 @@ fn log_levels_change_while_the_broker_runs() {
             resource_type: 8,
             resource_name: "1".into(),
             configs: vec![AlterableConfig {
-                name: "milena_broker::net".into(),
+                name: "milena_broker.net".into(),
                 value: Some("DEBUG".into()),
                 ..Default::default()
             }],

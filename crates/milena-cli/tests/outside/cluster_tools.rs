@@ -51,9 +51,9 @@ fn the_quorum_and_the_features_are_described() {
 #[test]
 fn log_levels_and_client_metrics_are_managed() {
     let bench = Bench::start();
-    bench.run("configs --alter --entity-type broker-loggers --entity-name 1 --add-config milena_broker=DEBUG");
+    bench.run("configs --alter --entity-type broker-loggers --entity-name 1 --add-config milena_broker.net=DEBUG");
     let loggers = bench.run("configs --describe --entity-type broker-loggers --entity-name 1");
-    for expected in ["milena_broker=DEBUG", "milena_log=INFO", "root=INFO"] {
+    for expected in ["milena_broker.net=DEBUG", "milena_broker=INFO", "root=INFO"] {
         assert!(loggers.contains(expected), "{loggers}");
     }
     let altered = bench.run(
