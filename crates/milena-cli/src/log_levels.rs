@@ -16,8 +16,18 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// The crates whose lines an operator may want to see more or less of.
-const TARGETS: [&str; 3] = ["milena_broker", "milena_log", "milena_machines"];
+/// The targets whose lines an operator may want to see more or less of. Kafka's tools change only what is listed; other
+/// clients may name any target inside of these.
+const TARGETS: [&str; 8] = [
+    "milena_broker",
+    "milena_broker::broker",
+    "milena_broker::coordinators",
+    "milena_broker::handlers",
+    "milena_broker::maintenance",
+    "milena_broker::net",
+    "milena_broker::node",
+    "milena_log",
+];
 
 /// Starts to log to stderr, at INFO until that is changed.
 pub(crate) fn init() -> Arc<dyn LogLevels> {
@@ -44,11 +54,10 @@ impl Reloadable {
 
 impl LogLevels for Reloadable {
     fn levels(&self) -> BTreeMap<String, LogLevel> {
-        let mut levels = self.set().clone();
-        let root = levels.get(ROOT_LOGGER).copied().unwrap_or(LogLevel::Info);
-        for target in TARGETS {
-            levels.entry(target.to_owned()).or_insert(root);
-        }
+        let set = self.set();
+        let listed = TARGETS.map(|target| (target.to_owned(), level_of(target, &set)));
+        let mut levels = BTreeMap::from(listed);
+        levels.extend(set.iter().map(|(target, level)| (target.clone(), *level)));
         levels
     }
 
@@ -69,6 +78,16 @@ impl LogLevels for Reloadable {
     }
 }
 
+/// The level that holds for a target: its own, or that of the nearest target around it, or the root's.
+fn level_of(target: &str, set: &BTreeMap<String, LogLevel>) -> LogLevel {
+    let around = target.rsplit_once("::").map_or(ROOT_LOGGER, |(outer, _)| outer);
+    match set.get(target) {
+        Some(level) => *level,
+        None if target == ROOT_LOGGER => LogLevel::Info,
+        None => level_of(around, set),
+    }
+}
+
 fn filter(levels: &BTreeMap<String, LogLevel>) -> Targets {
     levels
         .iter()
@@ -86,5 +105,20 @@ fn level_filter(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_without_a_level_follows_the_nearest_around_it() {
+        let set = [("root", LogLevel::Warn), ("milena_broker", LogLevel::Debug)];
+        let set = BTreeMap::from(set.map(|(target, level)| (target.to_owned(), level)));
+        assert_eq!(level_of("milena_broker::net", &set), LogLevel::Debug);
+        assert_eq!(level_of("milena_broker::handlers::fetch", &set), LogLevel::Debug);
+        assert_eq!(level_of("milena_log", &set), LogLevel::Warn);
+        assert_eq!(level_of("milena_log", &BTreeMap::new()), LogLevel::Info);
     }
 }
