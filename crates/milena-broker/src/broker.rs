@@ -15,11 +15,13 @@ use crate::{
     config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
+    log_levels::LogLevels,
     maintenance,
     metadata_log::{MetadataError, MetadataLog},
     net,
     node::{Node, Place},
     syncer::Syncer,
+    telemetry::TelemetryReceiver,
     throttle::Throttle,
 };
 
@@ -51,6 +53,10 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Who slows clients down; nobody, unless given.
     pub throttle: Option<Arc<dyn Throttle>>,
+    /// The log levels of the process, for clients that look at or change them; without it there are no loggers.
+    pub log_levels: Option<Arc<dyn LogLevels>>,
+    /// The receiver of metrics that clients push; without it no client is asked for any.
+    pub telemetry: Option<Arc<dyn TelemetryReceiver>>,
 }
 
 impl Default for Options {
@@ -58,6 +64,8 @@ impl Default for Options {
         Self {
             disk: Arc::new(RealDisk),
             throttle: None,
+            log_levels: None,
+            telemetry: None,
         }
     }
 }
@@ -124,6 +132,8 @@ impl Broker {
             host,
             port,
             throttle: options.throttle,
+            log_levels: options.log_levels,
+            telemetry: options.telemetry,
         };
         let node =
             Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
@@ -202,6 +212,8 @@ fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Resul
         dynamic_default: metadata.dynamic_default.clone(),
         fixed: config.overrides.fixed,
         groups: metadata.group_configs.clone(),
+        client_metrics: metadata.client_metrics.clone(),
+        features: metadata.features.clone(),
     })?;
     for (group, error) in misfits(&config) {
         tracing::warn!(%group, %error, "settings of a group do not fit the broker any more; it uses the nearest that do");

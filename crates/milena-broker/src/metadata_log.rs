@@ -17,6 +17,8 @@ use bytes::{Buf, BufMut};
 use milena_log::disk::{self, Disk, DiskFile};
 use serde::{Deserialize, Serialize};
 
+use crate::config::FinalizedFeatures;
+
 /// The name of the file in the data directory.
 const FILE: &str = "metadata.log";
 /// Below this size history does not matter.
@@ -59,6 +61,16 @@ pub(crate) enum Change {
         group: String,
         configs: BTreeMap<String, String>,
     },
+    /// Settings of a client metrics subscription; without any there is no subscription.
+    ClientMetrics {
+        name: String,
+        configs: BTreeMap<String, String>,
+    },
+    /// Levels of features, and the number of changes to them.
+    Features {
+        levels: BTreeMap<String, i16>,
+        epoch: i64,
+    },
     /// Producer ids below this may have been given out.
     ProducerIds {
         next: i64,
@@ -77,6 +89,8 @@ pub(crate) struct Metadata {
     pub(crate) dynamic: BTreeMap<String, String>,
     pub(crate) dynamic_default: BTreeMap<String, String>,
     pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) client_metrics: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) features: FinalizedFeatures,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
 }
@@ -125,6 +139,9 @@ impl Metadata {
             } => (self.dynamic, self.dynamic_default) = (dynamic, dynamic_default),
             Change::GroupConfigs { group, configs } if configs.is_empty() => drop(self.group_configs.remove(&group)),
             Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
+            Change::ClientMetrics { name, configs } if configs.is_empty() => drop(self.client_metrics.remove(&name)),
+            Change::ClientMetrics { name, configs } => drop(self.client_metrics.insert(name, configs)),
+            Change::Features { levels, epoch } => self.features = FinalizedFeatures { levels, epoch },
             Change::ProducerIds { next } => self.next_producer_id = next,
             Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
         }
@@ -152,6 +169,16 @@ impl Metadata {
             group: group.clone(),
             configs: configs.clone(),
         }));
+        changes.extend(self.client_metrics.iter().map(|(name, configs)| Change::ClientMetrics {
+            name: name.clone(),
+            configs: configs.clone(),
+        }));
+        if self.features.epoch > 0 {
+            changes.push(Change::Features {
+                levels: self.features.levels.clone(),
+                epoch: self.features.epoch,
+            });
+        }
         changes.push(Change::ProducerIds {
             next: self.next_producer_id,
         });
@@ -219,6 +246,11 @@ impl MetadataLog {
             size_after_snapshot: size,
             metadata,
         })
+    }
+
+    /// The size of the log in bytes: how far it has been written.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
     }
 
     pub(crate) fn metadata(&self) -> &Metadata {
@@ -382,6 +414,14 @@ mod tests {
             topic("a", 1),
             group("readers", "50000"),
             group("others", "50000"),
+            Change::ClientMetrics {
+                name: "slow".to_owned(),
+                configs: BTreeMap::from([("interval.ms".to_owned(), "1000".to_owned())]),
+            },
+            Change::Features {
+                levels: BTreeMap::from([("group.version".to_owned(), 0)]),
+                epoch: 1,
+            },
             Change::LeaderEpoch { epoch: 4 },
         ])
         .unwrap();

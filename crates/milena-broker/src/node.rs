@@ -6,7 +6,7 @@ mod deletion;
 mod image;
 mod partitions;
 
-pub(crate) use configs::ConfigChange;
+pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -29,6 +29,7 @@ use crate::{
     coordinators::{Groups, Transactions, Wake},
     data_dir::DataDir,
     fetch_sessions::FetchSessions,
+    log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog},
     net::{Connections, RequestMemory},
     node::{
@@ -36,6 +37,7 @@ use crate::{
         partitions::{Age, check_added},
     },
     syncer::Syncer,
+    telemetry::{Telemetry, TelemetryReceiver},
     throttle::Throttle,
     topics::{Topic, Topics, is_internal, name_problem},
 };
@@ -68,6 +70,9 @@ pub(crate) struct Node {
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
+    pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
+    pub(crate) telemetry_receiver: Option<Arc<dyn TelemetryReceiver>>,
+    telemetry: Mutex<Telemetry>,
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
@@ -146,6 +151,8 @@ pub(crate) struct Place {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
+    pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
+    pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
 }
 
 impl Node {
@@ -161,6 +168,8 @@ impl Node {
             host,
             port,
             throttle,
+            log_levels,
+            telemetry,
         } = place;
         let mut changes = vec![];
         let cluster_id = metadata
@@ -197,6 +206,9 @@ impl Node {
             request_memory,
             connections: Arc::default(),
             throttle,
+            log_levels,
+            telemetry_receiver: telemetry,
+            telemetry: Mutex::default(),
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
@@ -234,6 +246,15 @@ impl Node {
         let topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         self.image.outdate();
         topics
+    }
+
+    pub(crate) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
+        self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many bytes the metadata log has.
+    pub(crate) fn metadata_size(&self) -> u64 {
+        self.metadata().size()
     }
 
     fn metadata(&self) -> MutexGuard<'_, MetadataLog> {
@@ -437,7 +458,7 @@ pub(crate) fn random_seed() -> u64 {
 
 /// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that
 /// start with a dash would look like options on a command line.
-fn random_uuid() -> Uuid {
+pub(crate) fn random_uuid() -> Uuid {
     loop {
         let mut bytes = [0; 16];
         if rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) != Ok(bytes.len()) {

@@ -5,15 +5,16 @@ use std::{
     io::ErrorKind,
     net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use milena_broker::{
-    Broker, DataDirError, StartError,
+    Broker, DataDirError, Options, StartError, TelemetryPush, TelemetryReceiver,
     config::{RawConfig, parse_arguments, parse_properties, parse_toml},
 };
 
-use crate::signals::Signals;
+use crate::{log_levels::LogControl, signals::Signals};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -55,17 +56,27 @@ fn address(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    serve(&arguments.serving, &arguments.data_dir, |_| ())
+pub(crate) fn run(arguments: &Arguments, levels: LogControl) -> Result<()> {
+    serve(&arguments.serving, &arguments.data_dir, levels, |_| ())
 }
 
 /// Runs a broker until a signal comes. `listening` is called with its address once clients can connect.
-pub(crate) fn serve(arguments: &ServingArguments, data_dir: &Path, listening: impl Fn(&str)) -> Result<()> {
+pub(crate) fn serve(
+    arguments: &ServingArguments,
+    data_dir: &Path,
+    levels: LogControl,
+    listening: impl Fn(&str),
+) -> Result<()> {
+    let options = Options {
+        log_levels: Some(Arc::new(levels)),
+        telemetry: Some(Arc::new(LoggedTelemetry)),
+        ..Options::default()
+    };
     let settings = arguments.settings(data_dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let broker = Broker::start(settings).await.map_err(explain)?;
+        let broker = Broker::start_with(options, settings).await.map_err(explain)?;
         let address = broker.advertised();
         // One line that scripts can wait for and read.
         println!("BOOTSTRAP={address}");
@@ -102,6 +113,14 @@ impl ServingArguments {
         check_advertised(&settings)?;
         Ok(settings)
     }
+}
+
+/// Leaves a push of client metrics at the line that the broker logs for it, at DEBUG.
+#[derive(Debug)]
+struct LoggedTelemetry;
+
+impl TelemetryReceiver for LoggedTelemetry {
+    fn receive(&self, _: &TelemetryPush<'_>) {}
 }
 
 /// A broker that listens on every address cannot know which of them its clients can reach.

@@ -11,8 +11,11 @@ use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     fmt,
     layer::SubscriberExt as _,
+    reload,
     util::SubscriberInitExt as _,
 };
+
+use crate::log_levels::LogControl;
 
 /// Whether `-q` was given, so that progress notices are left out too.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -46,15 +49,17 @@ pub(crate) struct LogArguments {
 
 impl LogArguments {
     /// Starts logging. `default` is the level of a command without `-v`, `-q` and `RUST_LOG`.
-    pub(crate) fn init(&self, default: LevelFilter) -> Result<()> {
+    pub(crate) fn init(&self, default: LevelFilter) -> Result<LogControl> {
         QUIET.store(self.quiet, Ordering::Relaxed);
-        let filtered = tracing_subscriber::registry().with(self.filter(default)?);
+        let targets = self.filter(default)?;
+        let (filter, handle) = reload::Layer::new(targets.clone());
+        let filtered = tracing_subscriber::registry().with(filter);
         let lines = fmt::layer().with_writer(io::stderr);
         match self.log_format {
             Format::Text => filtered.with(lines.with_target(false)).try_init()?,
             Format::Json => filtered.with(lines.json().flatten_event(true)).try_init()?,
         }
-        Ok(())
+        Ok(LogControl::new(&targets, handle))
     }
 
     /// `-v` and `-q` win over `RUST_LOG`: they were typed for this one command.

@@ -10,6 +10,7 @@ mod connection;
 mod consume;
 mod group;
 mod log;
+mod log_levels;
 mod man;
 mod output;
 mod perf;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use log_levels::LogControl;
 use tracing_subscriber::filter::LevelFilter;
 
 /// All commands fit on a terminal of 24 lines.
@@ -107,10 +109,10 @@ impl Command {
         }
     }
 
-    fn run(&self) -> Result<()> {
+    fn run(&self, levels: LogControl) -> Result<()> {
         match self {
-            Self::Up(arguments) => up::run(arguments),
-            Self::Broker(arguments) => broker::run(arguments),
+            Self::Up(arguments) => up::run(arguments, levels),
+            Self::Broker(arguments) => broker::run(arguments, levels),
             Self::Run(arguments) => app::run(arguments),
             Self::Consume(arguments) => consume::run(arguments),
             Self::Produce(arguments) => produce::run(arguments),
@@ -129,7 +131,7 @@ impl Command {
 
 fn main() -> ExitCode {
     let Arguments { command, log } = Arguments::parse();
-    match log.init(command.level()).and_then(|()| command.run()) {
+    match log.init(command.level()).and_then(|levels| command.run(levels)) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of our output has seen enough, as `head` does: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

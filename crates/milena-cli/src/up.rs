@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use crate::{
     broker::{self, ServingArguments},
     log,
+    log_levels::LogControl,
 };
 
 /// The address that the other commands use without `-b`.
@@ -21,11 +22,11 @@ pub(crate) struct Arguments {
     serving: ServingArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, levels: LogControl) -> Result<()> {
     let given = arguments.data_dir.clone();
     let data_dir = given.or_else(default_data_dir);
     let data_dir = data_dir.context("no place for records: give --data-dir DIR, or set HOME or XDG_DATA_HOME")?;
-    broker::serve(&arguments.serving, &data_dir, |address| {
+    broker::serve(&arguments.serving, &data_dir, levels, |address| {
         let option = match address == DEFAULT {
             true => String::new(),
             false => format!(" -b {address}"),

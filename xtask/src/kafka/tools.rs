@@ -10,6 +10,7 @@ use super::libraries::{Jars, LogLevel, java};
 const TOOLS: &[(&str, &str)] = &[
     ("acls", "org.apache.kafka.tools.AclCommand"),
     ("broker-api-versions", "org.apache.kafka.tools.BrokerApiVersionsCommand"),
+    ("client-metrics", "org.apache.kafka.tools.ClientMetricsCommand"),
     ("cluster", "org.apache.kafka.tools.ClusterTool"),
     ("configs", "kafka.admin.ConfigCommand"),
     ("console-consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer"),
@@ -27,7 +28,12 @@ const TOOLS: &[(&str, &str)] = &[
     ("groups", "org.apache.kafka.tools.GroupsCommand"),
     ("log-dirs", "org.apache.kafka.tools.LogDirsCommand"),
     ("message-copier", "org.apache.kafka.tools.TransactionalMessageCopier"),
+    ("metadata-quorum", "org.apache.kafka.tools.MetadataQuorumCommand"),
     ("producer-perf", "org.apache.kafka.tools.ProducerPerformance"),
+    (
+        "reassign-partitions",
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    ),
     ("topics", "org.apache.kafka.tools.TopicCommand"),
     ("transactions", "org.apache.kafka.tools.TransactionsCommand"),
     ("verifiable-consumer", "org.apache.kafka.tools.VerifiableConsumer"),

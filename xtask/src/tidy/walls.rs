@@ -130,6 +130,7 @@ const ROOMS: &[Room] = &[
             "bytes",
             "bytestring",
             "crc32c",
+            "regex",
             "rustix",
             "serde",
             "serde_json",

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use super::{
     BrokerConfig, BrokerOverrides, ConfigError, ConfigType, Definition, RawConfig, Scope, TopicConfig, TopicOverrides,
-    UpdateMode, groups, lookup::definition_of, value::split_list,
+    UpdateMode, client_metrics, groups, lookup::definition_of, value::split_list,
 };
 
 /// One change to one key. AlterConfigs, which replaces everything, is a `Set` for each of its keys on nothing.
@@ -76,6 +76,17 @@ pub fn alter_group(own: &RawConfig, ops: Vec<AlterOp>, broker: &BrokerConfig) ->
         alter(&mut altered, op, |name| definition_of(Scope::Group, name))?;
     }
     groups::check_own(&altered, &broker.overrides)?;
+    Ok(altered)
+}
+
+/// Changes a client metrics subscription: all of the changes, or none if the result would be wrong.
+pub fn alter_client_metrics(own: &RawConfig, ops: Vec<AlterOp>) -> Result<RawConfig, ConfigError> {
+    check_duplicates(&ops)?;
+    let mut altered = own.clone();
+    for op in ops {
+        alter(&mut altered, op, |name| definition_of(Scope::ClientMetrics, name))?;
+    }
+    client_metrics::check_own(&altered)?;
     Ok(altered)
 }
 

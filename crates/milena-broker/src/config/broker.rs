@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use milena_machines::{group::GroupConfig, transaction::TransactionConfig};
 
 use super::{
-    ConfigError, ConfigValue, FromConfigValue, Listener, Scope, TopicConfig, TopicOverrides,
-    broker_checks::check_whole, groups, lookup::definition_of, transactions,
+    ConfigError, ConfigValue, FinalizedFeatures, FromConfigValue, Listener, MetricsSubscription, Scope, TopicConfig,
+    TopicOverrides, broker_checks::check_whole, client_metrics, groups, lookup::definition_of, transactions,
 };
 
 /// Keys and values as text.
@@ -23,6 +23,10 @@ pub struct BrokerOverrides {
     pub fixed: RawConfig,
     /// Set at run time for single groups, under keys of their own.
     pub groups: BTreeMap<String, RawConfig>,
+    /// Set at run time for single client metrics subscriptions, under keys of their own.
+    pub client_metrics: BTreeMap<String, RawConfig>,
+    /// Levels of features that were set at run time.
+    pub features: FinalizedFeatures,
 }
 
 /// What holds for the broker. Keys without a field of their own are read with [`BrokerConfig::get`].
@@ -66,6 +70,9 @@ pub struct BrokerConfig {
     /// With what holds for single groups.
     pub groups: GroupConfig,
     pub transactions: TransactionConfig,
+    /// Client metrics subscriptions, by name.
+    pub client_metrics: BTreeMap<String, MetricsSubscription>,
+    pub telemetry_max_bytes: i32,
 }
 
 /// What compaction may use.
@@ -150,6 +157,8 @@ impl BrokerConfig {
             producer_id_expiration_check_interval_ms: raw.get("producer.id.expiration.check.interval.ms")?,
             groups: groups::resolve(raw)?,
             transactions: transactions::resolve(raw)?,
+            client_metrics: client_metrics::resolve(&raw.client_metrics)?,
+            telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
             overrides,
         })
     }

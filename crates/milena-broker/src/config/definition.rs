@@ -45,6 +45,8 @@ pub enum Allowed {
     OneOfInAnyCase(&'static [&'static str]),
     /// Each element of a list.
     Each(&'static [&'static str]),
+    /// A list of `partition:broker`, or `*` alone.
+    ThrottledReplicas,
 }
 
 /// What this broker makes of a key.
@@ -123,6 +125,7 @@ impl fmt::Display for Allowed {
             Self::OneOf(names) => write!(f, "one of {}", names.join(", ")),
             Self::OneOfInAnyCase(names) => write!(f, "one of {}", names.join(", ").to_lowercase()),
             Self::Each(names) => write!(f, "a list of {}", names.join(", ")),
+            Self::ThrottledReplicas => f.write_str("a list of partition:broker, or * for all replicas"),
         }
     }
 }

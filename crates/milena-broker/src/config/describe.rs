@@ -5,7 +5,9 @@
 use super::{
     BrokerConfig, BrokerOverrides, ConfigType, Definition, RawConfig, Scope, TopicOverrides,
     layers::Layers,
-    lookup::{broker_definitions, broker_family, find, group_definitions, topic_definitions},
+    lookup::{
+        broker_definitions, broker_family, client_metrics_definitions, find, group_definitions, topic_definitions,
+    },
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub enum ConfigSource {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    DynamicBrokerLogger = 6,
+    DynamicClientMetrics = 7,
     DynamicGroup = 8,
 }
 
@@ -69,6 +73,22 @@ pub fn describe_group(group: &str, broker: &BrokerConfig) -> Vec<DescribedConfig
         .iter()
         .map(|definition| describe_with_broker(definition, &layers))
         .collect()
+}
+
+/// Every config of a client metrics subscription, whether there is such a one or not.
+pub fn describe_client_metrics(subscription: &str, broker: &BrokerConfig) -> Vec<DescribedConfig> {
+    let own = broker.overrides.client_metrics.get(subscription);
+    let described = client_metrics_definitions().iter().map(|definition| {
+        let set = own.and_then(|own| own.get(definition.name));
+        let value = set.cloned().or_else(|| definition.default.map(str::to_owned));
+        let synonym = set.map(|text| DescribedSynonym {
+            name: definition.name,
+            value: Some(text.clone()),
+            source: ConfigSource::DynamicClientMetrics,
+        });
+        described(definition, value, synonym.into_iter().collect(), false)
+    });
+    described.collect()
 }
 
 /// Every config of the broker.

@@ -43,6 +43,8 @@ pub enum ConfigError {
         other: String,
         other_value: String,
     },
+    #[error("Invalid update version {level} for feature {name}: {problem}")]
+    Feature { name: String, level: i16, problem: String },
     #[error("{name} is given twice, with different values")]
     GivenTwice { name: String },
 
@@ -71,6 +73,8 @@ pub enum Scope {
     Topic,
     Broker,
     Group,
+    /// A subscription to the metrics of clients.
+    ClientMetrics,
 }
 
 /// What the broker answers to a request that carries such an error.
@@ -88,7 +92,8 @@ impl ConfigError {
         match (self, scope) {
             (Self::DuplicateInRequest { .. } | Self::NoValueInRequest { .. }, _) => Fault::Request,
             (Self::NotAList { .. }, _) | (_, Scope::Topic | Scope::Group) => Fault::Config,
-            (_, Scope::Broker) => Fault::Request,
+            (Self::Wrong { .. }, Scope::ClientMetrics) => Fault::Config,
+            (_, Scope::Broker | Scope::ClientMetrics) => Fault::Request,
         }
     }
 }
@@ -99,6 +104,7 @@ impl std::fmt::Display for Scope {
             Self::Topic => "topic",
             Self::Broker => "broker",
             Self::Group => "group",
+            Self::ClientMetrics => "client metrics",
         })
     }
 }

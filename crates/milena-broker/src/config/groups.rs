@@ -18,9 +18,10 @@ pub(super) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError>
     let policy: String = raw.get("group.consumer.migration.policy")?;
     let retention_minutes: i32 = raw.get("offsets.retention.minutes")?;
     Ok(GroupConfig {
-        consumer_protocol_enabled: protocols
-            .iter()
-            .any(|protocol| protocol.eq_ignore_ascii_case("consumer")),
+        consumer_protocol_enabled: raw.features.level_of("group.version") > 0
+            && protocols
+                .iter()
+                .any(|protocol| protocol.eq_ignore_ascii_case("consumer")),
         initial_rebalance_delay_ms: raw.get("group.initial.rebalance.delay.ms")?,
         session_timeout_ms_min: raw.get("group.min.session.timeout.ms")?,
         session_timeout_ms_max: raw.get("group.max.session.timeout.ms")?,

@@ -1,8 +1,8 @@
 //! Finds the definition of a key, or says why there is none.
 
 use super::{
-    ConfigError, Definition, Scope, broker_table::BROKER_CONFIGS, group_table::GROUP_CONFIGS, names,
-    topic_table::TOPIC_CONFIGS, unsupported,
+    ConfigError, Definition, Scope, broker_table::BROKER_CONFIGS, client_metrics_table::CLIENT_METRICS_CONFIGS,
+    group_table::GROUP_CONFIGS, names, topic_table::TOPIC_CONFIGS, unsupported,
 };
 
 /// Every topic config that this broker knows, by name.
@@ -18,6 +18,11 @@ pub fn broker_definitions() -> &'static [Definition] {
 /// Every config of a single group that this broker knows, by name.
 pub fn group_definitions() -> &'static [Definition] {
     GROUP_CONFIGS
+}
+
+/// Every config of a client metrics subscription that this broker knows, by name.
+pub fn client_metrics_definitions() -> &'static [Definition] {
+    CLIENT_METRICS_CONFIGS
 }
 
 pub(super) fn definition_of(scope: Scope, name: &str) -> Result<&'static Definition, ConfigError> {
@@ -46,6 +51,7 @@ pub(super) fn table(scope: Scope) -> &'static [Definition] {
         Scope::Topic => TOPIC_CONFIGS,
         Scope::Broker => BROKER_CONFIGS,
         Scope::Group => GROUP_CONFIGS,
+        Scope::ClientMetrics => CLIENT_METRICS_CONFIGS,
     }
 }
 
@@ -64,7 +70,7 @@ mod tests {
 
     #[test]
     fn tables_are_sorted_and_without_duplicates() {
-        for scope in [Scope::Topic, Scope::Broker, Scope::Group] {
+        for scope in [Scope::Topic, Scope::Broker, Scope::Group, Scope::ClientMetrics] {
             assert!(table(scope).is_sorted_by(|a, b| a.name < b.name), "{scope}");
         }
     }

@@ -25,7 +25,7 @@ fn old_name(scope: Scope, name: &str) -> Option<&'static str> {
 /// `log.retention.ms` of a topic is `retention.ms`, and the other way round.
 fn name_on_the_other_side(scope: Scope, name: &str) -> Option<&'static str> {
     match scope {
-        Scope::Topic | Scope::Group => {
+        Scope::Topic | Scope::Group | Scope::ClientMetrics => {
             let follows = |definition: &&Definition| definition.synonyms.iter().any(|synonym| synonym.name == name);
             table(scope).iter().find(follows).map(|definition| definition.name)
         }

@@ -21,21 +21,23 @@ pub(super) const TOPIC_CONFIGS: &[Definition] = definitions! {
     "delete.retention.ms" Long = "86400000", at_least(0), follows(&[same("log.cleaner.delete.retention.ms")]),
         about("How long compaction keeps the mark that a key was deleted.");
     "file.delete.delay.ms" Long = "60000", at_least(0), follows(&[same("log.segment.delete.delay.ms")]),
-        default_only(REMOVED_AT_ONCE),
-        about("How long the file of a deleted segment stays on disk.");
+        about("How long the file of a deleted segment stays on disk. It is stored and shown; this broker removes files \
+               at once, and readers of them are not disturbed.");
     "flush.messages" Long = "9223372036854775807", at_least(1), follows(&[same("log.flush.interval.messages")]),
         about("After how many records the log is forced to disk.");
     "flush.ms" Long = "9223372036854775807", at_least(0),
         follows(&[same("log.flush.interval.ms"), same("log.flush.scheduler.interval.ms")]),
         about("After how long the log is forced to disk.");
-    "follower.replication.throttled.replicas" List = "", default_only(ONE_NODE),
-        about("Followers whose replication is slowed down.");
+    "follower.replication.throttled.replicas" List = "", allowed(Allowed::ThrottledReplicas),
+        about("Followers whose replication is throttled, as partition:broker or * for all. It is stored and shown; with \
+               one node nothing is replicated.");
     "index.interval.bytes" Int = "4096", at_least(0), follows(&[same("log.index.interval.bytes")]),
         about("How many bytes of the log lie between two entries of the offset index.");
     "internal.segment.bytes" Int, at_least(1), hidden,
         about("A segment size below the smallest that segment.bytes allows, for tests.");
-    "leader.replication.throttled.replicas" List = "", default_only(ONE_NODE),
-        about("Leaders whose replication is slowed down.");
+    "leader.replication.throttled.replicas" List = "", allowed(Allowed::ThrottledReplicas),
+        about("Leaders whose replication is throttled, as partition:broker or * for all. It is stored and shown; with \
+               one node nothing is replicated.");
     "local.retention.bytes" Long = "-2", at_least(-2), follows(&[same("log.local.retention.bytes")]),
         default_only(NO_REMOTE_STORAGE), about("How much stays on local disk when there is remote storage.");
     "local.retention.ms" Long = "-2", at_least(-2), follows(&[same("log.local.retention.ms")]),
@@ -97,7 +99,6 @@ pub(super) const TIMESTAMP_TYPES: Allowed = Allowed::OneOf(&["CreateTime", "LogA
 pub(super) const DURABILITIES: Allowed = Allowed::OneOf(&["memory", "os", "fsync"]);
 
 pub(super) const ONE_NODE: &str = "it is the only node";
-pub(super) const REMOVED_AT_ONCE: &str = "it removes files at once, and who still reads them is not disturbed";
 pub(super) const GROWING_FILES: &str = "its files grow as they are written";
 pub(super) const NO_REMOTE_STORAGE: &str = "it has no remote storage";
 

@@ -6,7 +6,7 @@ use super::Scope;
 pub(super) fn reason(scope: Scope, name: &str) -> Option<&'static str> {
     match scope {
         Scope::Topic => return (name == "message.format.version").then_some(OLD_FORMAT),
-        Scope::Group => return None,
+        Scope::Group | Scope::ClientMetrics => return None,
         Scope::Broker => {}
     }
     let group = UNSUPPORTED
@@ -95,7 +95,7 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
     ),
     (
         "its metrics are not Kafka's",
-        &["kafka.metrics.", "metric.reporters", "metrics.", "telemetry.max.bytes"],
+        &["kafka.metrics.", "metric.reporters", "metrics."],
     ),
     (
         "it wakes waiting requests one by one and has nothing to purge",

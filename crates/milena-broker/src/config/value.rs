@@ -114,8 +114,17 @@ pub(super) fn is_allowed(value: &ConfigValue, allowed: Allowed) -> bool {
         (Allowed::Each(names), ConfigValue::List(elements)) => {
             elements.iter().all(|element| names.contains(&element.as_str()))
         }
+        (Allowed::ThrottledReplicas, ConfigValue::List(elements)) => {
+            *elements == ["*"] || elements.iter().all(|element| is_replica(element))
+        }
         (allowed, _) => allowed == Allowed::Any,
     }
+}
+
+/// Whether this is `partition:broker`.
+fn is_replica(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    matches!(text.split_once(':'), Some((partition, broker)) if is_number(partition) && is_number(broker))
 }
 
 impl fmt::Display for ConfigValue {

@@ -38,6 +38,7 @@ pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -
     AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
         responses: responses.collect(),
+        error_message: None,
         ..Default::default()
     }
 }

@@ -11,13 +11,14 @@ use milena_wire::{
     },
 };
 
-use super::{Handled, SERVED, answer, reply};
-use crate::net::Incoming;
+use super::{Caller, Handled, SERVED, SERVED_WITH_TELEMETRY, answer, reply};
+use crate::{
+    config::{FEATURES, FinalizedFeatures},
+    net::Software,
+};
 
-/// What clients may rely on: groups in which the broker assigns, and transactions that take a new epoch at each end.
-const FEATURES: &[(&str, i16)] = &[("group.version", 1), ("transaction.version", 2)];
-
-pub(super) fn handle(request: &Incoming) -> Handled {
+pub(super) fn handle(caller: &Caller<'_>) -> Handled {
+    let Caller { node, peer, request } = *caller;
     let served = |key: &ApiKey| Some((*key, key.broker_versions()?));
     let known = ApiKey::ApiVersions
         .broker_versions()
@@ -42,34 +43,53 @@ pub(super) fn handle(request: &Incoming) -> Handled {
                 ..ApiVersionsResponse::default()
             };
         }
+        peer.set_software(Software {
+            name: body.client_software_name,
+            version: body.client_software_version,
+        });
+        let config = node.config();
+        let features = &config.overrides.features;
+        // Clients log that they were asked, so they are asked only if there is something to ask for.
+        let is_asked = node.telemetry_receiver.is_some() && !config.client_metrics.is_empty();
+        let with_telemetry = SERVED_WITH_TELEMETRY.iter().filter(|_| is_asked);
         ApiVersionsResponse {
-            api_keys: SERVED.iter().filter_map(served).map(api_version).collect(),
+            api_keys: SERVED
+                .iter()
+                .chain(with_telemetry)
+                .filter_map(served)
+                .map(api_version)
+                .collect(),
             supported_features: supported_features(request.version),
-            finalized_features_epoch: 0,
-            finalized_features: FEATURES.iter().map(|feature| finalized(*feature)).collect(),
+            finalized_features_epoch: features.epoch,
+            finalized_features: finalized_features(features),
             ..ApiVersionsResponse::default()
         }
     })
 }
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
-    // Clients before version 4 cannot read a feature that may be off (KAFKA-17492), and all of these may.
-    let told = if version >= 4 { FEATURES } else { &[] };
-    let supported = told.iter().map(|(name, level)| SupportedFeatureKey {
-        name: ByteString::from_static(name),
-        max_version: *level,
+    // Clients before version 4 cannot read a feature that may be off (KAFKA-17492).
+    let told = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
+    let supported = told.map(|feature| SupportedFeatureKey {
+        name: ByteString::from_static(feature.name),
+        min_version: feature.min,
+        max_version: feature.max,
         ..Default::default()
     });
     supported.collect()
 }
 
-fn finalized((name, level): (&'static str, i16)) -> FinalizedFeatureKey {
-    FinalizedFeatureKey {
-        name: ByteString::from_static(name),
+/// The levels in force; a feature at level 0 is off, and is not listed.
+fn finalized_features(features: &FinalizedFeatures) -> Vec<FinalizedFeatureKey> {
+    let levels = FEATURES.iter().map(|feature| (feature, features.level(feature)));
+    let on = levels.filter(|(_, level)| *level > 0);
+    let finalized = on.map(|(feature, level)| FinalizedFeatureKey {
+        name: ByteString::from_static(feature.name),
         max_version_level: level,
         min_version_level: level,
         ..Default::default()
-    }
+    });
+    finalized.collect()
 }
 
 fn api_version((key, versions): (ApiKey, VersionRange)) -> ApiVersion {

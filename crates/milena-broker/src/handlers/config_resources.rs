@@ -59,7 +59,7 @@ pub(super) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
     altered.collect()
 }
 
-/// Changes the settings of a topic, of a group, of this broker, or, with an empty name, of all brokers.
+/// Changes the settings of a topic, of a group, of a client metrics subscription, of this broker or its loggers, or, with an empty name, of all brokers.
 fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Result<(), Refusal> {
     match resource_type {
         TOPIC => node.alter_topic_config(name, change),
@@ -68,6 +68,10 @@ fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Re
         BROKER => Err(no_broker(name)),
         GROUP if name.is_empty() => Err(no_group_name()),
         GROUP => node.alter_group_config(name, change),
+        CLIENT_METRICS if name.is_empty() => Err(no_subscription_name()),
+        CLIENT_METRICS => node.alter_client_metrics(name, change),
+        BROKER_LOGGER if name == node.config().node_id.to_string() => node.alter_log_levels(change),
+        BROKER_LOGGER => Err(no_broker(name)),
         other => Err(without_settings(other)),
     }
 }
@@ -79,6 +83,10 @@ pub(super) fn no_broker(name: &str) -> Refusal {
 pub(super) fn no_group_name() -> Refusal {
     let reason = "settings of a group need its name; for all groups there are those of the broker";
     Refusal::new(ErrorCode::InvalidRequest, reason)
+}
+
+pub(super) fn no_subscription_name() -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, "a client metrics subscription needs a name")
 }
 
 pub(super) fn without_settings(resource_type: i8) -> Refusal {

@@ -69,6 +69,7 @@ fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusa
         replication_factor: new.replication_factor,
         configs: Some(describe(node, &new.overrides)),
         name: new.name,
+        error_message: None,
         ..Default::default()
     })
 }
@@ -81,6 +82,7 @@ fn created(node: &Node, new: &[NewTopic]) -> Vec<Result<CreatableTopicResult, Re
             num_partitions: topic.partitions.len() as i32,
             replication_factor: topic.replication_factor,
             configs: Some(describe(node, &topic.overrides)),
+            error_message: None,
             ..Default::default()
         })
     });

@@ -50,6 +50,13 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
         return Err(ErrorCode::InvalidTopicException);
     }
     if !partition.log.config().delete {
+        // The response has no place for a reason.
+        tracing::info!(
+            event = "delete_records_refused",
+            topic = %topic.name,
+            partition = partition.index,
+            "DeleteRecords refused: cleanup.policy of the topic is not delete; add delete to it first"
+        );
         return Err(ErrorCode::PolicyViolation);
     }
     let low_watermark = partition

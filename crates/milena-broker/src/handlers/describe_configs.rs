@@ -1,4 +1,6 @@
-//! DescribeConfigs 1–4, of topics, of groups and of this broker.
+//! DescribeConfigs 1–4, of topics, groups, client metrics subscriptions, this broker and its loggers.
+
+use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -10,32 +12,47 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{BROKER, GROUP, TOPIC, no_broker, no_group_name, without_settings};
+use super::config_resources::{
+    BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
+    without_settings,
+};
 use crate::{
-    config::{DescribedConfig, describe_broker, describe_broker_defaults, describe_group, describe_topic},
-    node::{Node, Refusal},
+    config::{
+        ConfigSource, ConfigType, DescribedConfig, describe_broker, describe_broker_defaults, describe_client_metrics,
+        describe_group, describe_topic,
+    },
+    log_levels::LogLevel,
+    node::{Node, Refusal, logger_of, no_loggers},
 };
 
 pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
     let results = request.resources.into_iter().map(|resource| {
-        let described = describe(node, &resource);
+        let (described, loggers) = match resource.resource_type {
+            BROKER_LOGGER => match describe_loggers(node, &resource.resource_name) {
+                Ok(loggers) => (Ok(vec![]), loggers),
+                Err(refusal) => (Err(refusal), BTreeMap::new()),
+            },
+            _ => (describe(node, &resource), BTreeMap::new()),
+        };
         let (error, described) = match described {
             Ok(described) => (Refusal::new(ErrorCode::None, ""), described),
             Err(refusal) => (refusal, vec![]),
         };
-        let wanted = |config: &DescribedConfig| match &resource.configuration_keys {
-            Some(keys) => keys.iter().any(|key| *key == config.name),
+        let is_wanted = |name: &str| match &resource.configuration_keys {
+            Some(keys) => keys.iter().any(|key| *key == name),
             None => true,
         };
+        let wanted = |config: &DescribedConfig| is_wanted(config.name);
         let configs = described.into_iter().filter(wanted);
         let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
+        let loggers = loggers.into_iter().filter(|(name, _)| is_wanted(name)).map(logger);
         DescribeConfigsResult {
             error_code: error.code.code(),
             error_message: Some(error.reason)
                 .filter(|reason| !reason.is_empty())
                 .map(ByteString::from),
             resource_type: resource.resource_type,
-            configs: configs.collect(),
+            configs: configs.chain(loggers).collect(),
             resource_name: resource.resource_name,
             ..Default::default()
         }
@@ -60,7 +77,32 @@ fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<Descr
         BROKER => Err(no_broker(name)),
         GROUP if name.is_empty() => Err(no_group_name()),
         GROUP => Ok(describe_group(name, &config)),
+        CLIENT_METRICS if name.is_empty() => Err(no_subscription_name()),
+        CLIENT_METRICS => Ok(describe_client_metrics(name, &config)),
         other => Err(without_settings(other)),
+    }
+}
+
+/// The level of each logger of this broker.
+fn describe_loggers(node: &Node, name: &str) -> Result<BTreeMap<String, LogLevel>, Refusal> {
+    if name != node.config().node_id.to_string() {
+        return Err(no_broker(name));
+    }
+    let levels = node.log_levels.as_ref().ok_or_else(no_loggers)?.levels();
+    Ok(levels
+        .into_iter()
+        .map(|(target, level)| (logger_of(&target), level))
+        .collect())
+}
+
+fn logger((name, level): (String, LogLevel)) -> DescribeConfigsResourceResult {
+    DescribeConfigsResourceResult {
+        name: name.into(),
+        value: Some(level.to_string().into()),
+        config_source: ConfigSource::DynamicBrokerLogger.id(),
+        config_type: ConfigType::String.id(),
+        documentation: None,
+        ..Default::default()
     }
 }
 

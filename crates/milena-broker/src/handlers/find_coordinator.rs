@@ -10,6 +10,8 @@ use crate::node::Node;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+/// The message of a success before version 4, where Kafka writes the name of the error code.
+const SUCCESS: &str = "NONE";
 
 pub(super) fn handle(node: &Node, version: i16, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
     if version >= 4 {
@@ -20,9 +22,14 @@ pub(super) fn handle(node: &Node, version: i16, request: FindCoordinatorRequest)
         };
     }
     let found = find(node, request.key_type, request.key);
+    let succeeded = found.error_code == ErrorCode::None.code();
     FindCoordinatorResponse {
         error_code: found.error_code,
-        error_message: found.error_message,
+        error_message: if succeeded {
+            Some(SUCCESS.into())
+        } else {
+            found.error_message
+        },
         node_id: found.node_id,
         host: found.host,
         port: found.port,

@@ -1,5 +1,4 @@
-//! ListConfigResources 0–1. There are topics, this broker and the groups that have settings; client metrics and
-//! loggers have none here.
+//! ListConfigResources 0–1: topics, this broker and its loggers, groups that have settings, client metrics subscriptions.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -15,7 +14,7 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
     // Version 0 was about client metrics only.
     let types = match version {
         0 => vec![CLIENT_METRICS],
-        _ if request.resource_types.is_empty() => vec![TOPIC, BROKER, GROUP],
+        _ if request.resource_types.is_empty() => vec![TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP],
         _ => request.resource_types,
     };
     let is_known = |kind: &i8| [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP].contains(kind);
@@ -37,6 +36,13 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
     if types.contains(&GROUP) {
         let groups = config.overrides.groups.keys();
         groups.for_each(|group| list(GROUP, group.as_str().into()));
+    }
+    if types.contains(&CLIENT_METRICS) {
+        let subscriptions = config.overrides.client_metrics.keys();
+        subscriptions.for_each(|name| list(CLIENT_METRICS, name.as_str().into()));
+    }
+    if types.contains(&BROKER_LOGGER) {
+        list(BROKER_LOGGER, config.node_id.to_string().into());
     }
     if types.contains(&BROKER) {
         list(BROKER, config.node_id.to_string().into());

@@ -3,5 +3,8 @@
 use milena_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
 pub(super) fn handle(_request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse {
-    ListPartitionReassignmentsResponse::default()
+    ListPartitionReassignmentsResponse {
+        error_message: None,
+        ..Default::default()
+    }
 }

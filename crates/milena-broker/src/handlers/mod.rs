@@ -1,9 +1,11 @@
 //! One file for each API. Each opens with the versions it serves and where it differs from Kafka.
 
+mod acls;
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod api_versions;
 mod config_resources;
 mod consumer_group_describe;
@@ -18,6 +20,7 @@ mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
 mod elect_leaders;
@@ -45,8 +48,11 @@ mod outcomes;
 mod panics;
 mod produce;
 mod sync_group;
+mod telemetry;
 mod transactions;
 mod txn_offset_commit;
+mod unregister_broker;
+mod update_features;
 mod waiting;
 mod write_txn_markers;
 
@@ -91,8 +97,12 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::EndTxn,
     ApiKey::WriteTxnMarkers,
     ApiKey::TxnOffsetCommit,
+    ApiKey::DescribeAcls,
+    ApiKey::CreateAcls,
+    ApiKey::DeleteAcls,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
+    ApiKey::AlterReplicaLogDirs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
     ApiKey::DeleteGroups,
@@ -101,8 +111,11 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
     ApiKey::OffsetDelete,
+    ApiKey::DescribeQuorum,
+    ApiKey::UpdateFeatures,
     ApiKey::DescribeCluster,
     ApiKey::DescribeProducers,
+    ApiKey::UnregisterBroker,
     ApiKey::DescribeTransactions,
     ApiKey::ListTransactions,
     ApiKey::ConsumerGroupHeartbeat,
@@ -110,6 +123,10 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
+
+/// The APIs that only a broker with a receiver for metrics serves. They are advertised while there is a client metrics
+/// subscription: a client that sees them pushes.
+pub(crate) const SERVED_WITH_TELEMETRY: &[ApiKey] = &[ApiKey::GetTelemetrySubscriptions, ApiKey::PushTelemetry];
 
 /// What becomes of a request.
 pub(crate) enum Handled {
@@ -144,7 +161,7 @@ fn dispatch(caller: &Caller<'_>) -> Handled {
         ApiKey::Fetch => fetch::handle(node, request),
         ApiKey::ListOffsets => answer(request, |body| list_offsets::handle(node, request.version, body)),
         ApiKey::Metadata => answer(request, |body| metadata::handle(node, request.version, body)),
-        ApiKey::ApiVersions => api_versions::handle(request),
+        ApiKey::ApiVersions => api_versions::handle(caller),
         ApiKey::DescribeConfigs => answer(request, |body| describe_configs::handle(node, request.version, body)),
         ApiKey::DescribeCluster => answer(request, |body| describe_cluster::handle(node, body)),
         ApiKey::DescribeTopicPartitions => answer(request, |body| describe_topic_partitions::handle(node, body)),
@@ -185,6 +202,12 @@ fn dispatch_transaction(caller: &Caller<'_>, key: ApiKey) -> Handled {
         ApiKey::WriteTxnMarkers => answer(request, |body| write_txn_markers::handle(node, body)),
         ApiKey::DescribeTransactions => describe_transactions::handle(caller),
         ApiKey::ListTransactions => list_transactions::handle(caller),
+        ApiKey::GetTelemetrySubscriptions if node.telemetry_receiver.is_some() => {
+            answer(request, |body| telemetry::subscriptions(caller, body))
+        }
+        ApiKey::PushTelemetry if node.telemetry_receiver.is_some() => {
+            blocking(|| answer(request, |body| telemetry::push(caller, body)))
+        }
         key => blocking(|| dispatch_admin(node, request, key)),
     }
 }
@@ -217,6 +240,20 @@ fn dispatch_admin(node: &Node, request: &Incoming, key: ApiKey) -> Handled {
             answer(request, |body| alter_partition_reassignments::handle(node, body))
         }
         ApiKey::ListPartitionReassignments => answer(request, list_partition_reassignments::handle),
+        key => dispatch_cluster(node, request, key),
+    }
+}
+
+/// The requests about the cluster as a whole, and about what this broker does not have.
+fn dispatch_cluster(node: &Node, request: &Incoming, key: ApiKey) -> Handled {
+    match key {
+        ApiKey::AlterReplicaLogDirs => answer(request, |body| alter_replica_log_dirs::handle(node, body)),
+        ApiKey::DescribeQuorum => answer(request, |body| describe_quorum::handle(node, request.version, body)),
+        ApiKey::UpdateFeatures => answer(request, |body| update_features::handle(node, request.version, body)),
+        ApiKey::UnregisterBroker => answer(request, |body| unregister_broker::handle(node, body)),
+        ApiKey::DescribeAcls => answer(request, acls::describe),
+        ApiKey::CreateAcls => answer(request, acls::create),
+        ApiKey::DeleteAcls => answer(request, acls::delete),
         // Kafka closes too: an API that was not advertised is not asked for.
         key => Handled::Close(format!("{key} is not served")),
     }

@@ -168,6 +168,23 @@ fn admin_error(request: &Incoming) -> Option<Outgoing> {
         ApiKey::ListPartitionReassignments => {
             at_the_top!(request, ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse)
         }
+        _ => cluster_error(request),
+    }
+}
+
+fn cluster_error(request: &Incoming) -> Option<Outgoing> {
+    match request.key {
+        ApiKey::AlterReplicaLogDirs => encode(request, admin::alter_replica_log_dirs),
+        ApiKey::DescribeQuorum => at_the_top!(request, DescribeQuorumRequest => DescribeQuorumResponse),
+        ApiKey::UpdateFeatures => at_the_top!(request, UpdateFeaturesRequest => UpdateFeaturesResponse),
+        ApiKey::UnregisterBroker => at_the_top!(request, UnregisterBrokerRequest => UnregisterBrokerResponse),
+        ApiKey::DescribeAcls => at_the_top!(request, DescribeAclsRequest => DescribeAclsResponse),
+        ApiKey::CreateAcls => encode(request, admin::create_acls),
+        ApiKey::DeleteAcls => encode(request, admin::delete_acls),
+        ApiKey::GetTelemetrySubscriptions => {
+            at_the_top!(request, GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse)
+        }
+        ApiKey::PushTelemetry => at_the_top!(request, PushTelemetryRequest => PushTelemetryResponse),
         _ => None,
     }
 }

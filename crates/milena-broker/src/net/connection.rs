@@ -9,7 +9,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -40,11 +40,32 @@ type Later = Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>;
 pub(crate) struct Peer {
     /// As Kafka writes it: `/127.0.0.1`.
     pub(crate) host: ByteString,
+    pub(crate) address: SocketAddr,
+    software: Arc<Mutex<Software>>,
+}
+
+/// The program at the other end, as it named itself in ApiVersions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Software {
+    pub(crate) name: ByteString,
+    pub(crate) version: ByteString,
+}
+
+impl Peer {
+    pub(crate) fn software(&self) -> Software {
+        self.software.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_software(&self, software: Software) {
+        *self.software.lock().unwrap_or_else(PoisonError::into_inner) = software;
+    }
 }
 
 pub(super) async fn serve(stream: TcpStream, address: SocketAddr, node: Arc<Node>) {
     let peer = Peer {
         host: format!("/{}", address.ip()).into(),
+        address,
+        software: Arc::default(),
     };
     if let Err(reason) = run(stream, &node, &peer).await {
         tracing::debug!(peer = %address, %reason, "connection closed");

@@ -7,7 +7,7 @@ mod limits;
 mod listener;
 mod outgoing;
 
-pub(crate) use connection::Peer;
+pub(crate) use connection::{Peer, Software};
 pub(crate) use frames::RequestMemory;
 pub(crate) use incoming::Incoming;
 pub(crate) use limits::Connections;

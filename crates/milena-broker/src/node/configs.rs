@@ -1,6 +1,9 @@
 //! Settings that change while the broker runs.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
 
 use milena_log::{Durability, LogConfig};
 use milena_wire::errors::ErrorCode;
@@ -8,8 +11,10 @@ use milena_wire::errors::ErrorCode;
 use super::{Node, Refusal, log_config};
 use crate::{
     config::{
-        AlterOp, BrokerConfig, BrokerLayer, Scope, TopicConfig, TopicOverrides, alter_broker, alter_group, alter_topic,
+        AlterOp, AlterOpKind, BrokerConfig, BrokerLayer, ConfigError, FeatureUpdate, Scope, TopicConfig,
+        TopicOverrides, alter_broker, alter_client_metrics, alter_group, alter_topic,
     },
+    log_levels::{LogLevel, ROOT_LOGGER, UnknownLogLevel},
     metadata_log::Change,
     topics::Topic,
 };
@@ -111,6 +116,96 @@ impl Node {
         Ok(())
     }
 
+    /// Changes a client metrics subscription; without settings it is gone. Clients hear of it when they ask next.
+    pub(crate) fn alter_client_metrics(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
+        let mut metadata = self.metadata();
+        let mut overrides = self.config().overrides.clone();
+        let before = overrides.client_metrics.remove(name).filter(|_| !change.replaces_all);
+        let refuse = |error| Refusal::of_config(&error, Scope::ClientMetrics);
+        let own = alter_client_metrics(&before.unwrap_or_default(), change.ops).map_err(refuse)?;
+        if !own.is_empty() {
+            overrides.client_metrics.insert(name.to_owned(), own.clone());
+        }
+        let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        if change.validate_only {
+            return Ok(());
+        }
+        metadata.append(vec![Change::ClientMetrics {
+            name: name.to_owned(),
+            configs: own,
+        }])?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        Ok(())
+    }
+
+    /// Changes the levels of features: of all that are named, or of none.
+    pub(crate) fn update_features(&self, updates: &[FeatureUpdate], validate_only: bool) -> Result<(), Refusal> {
+        let refuse = |error: ConfigError| Refusal::new(ErrorCode::InvalidUpdateVersion, error.to_string());
+        let mut metadata = self.metadata();
+        let mut overrides = self.config().overrides.clone();
+        let before = overrides.features.epoch;
+        overrides.features = overrides.features.updated(updates).map_err(refuse)?;
+        let features = overrides.features.clone();
+        let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        if validate_only || features.epoch == before {
+            return Ok(());
+        }
+        metadata.append(vec![Change::Features {
+            levels: features.levels,
+            epoch: features.epoch,
+        }])?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        for FeatureUpdate { name, level, .. } in updates {
+            tracing::info!(event = "feature_updated", feature = %name, level, "feature level set");
+        }
+        Ok(())
+    }
+
+    /// Changes log levels of this process. They are not stored.
+    pub(crate) fn alter_log_levels(&self, change: ConfigChange) -> Result<(), Refusal> {
+        let invalid = |reason: String| Refusal::new(ErrorCode::InvalidConfig, reason);
+        let request = |reason: &str| Refusal::new(ErrorCode::InvalidRequest, reason);
+        let log_levels = self.log_levels.as_ref().ok_or_else(no_loggers)?;
+        if change.replaces_all {
+            return Err(request("log levels can be changed by IncrementalAlterConfigs only"));
+        }
+        let known = log_levels.levels();
+        let mut levels = BTreeMap::new();
+        for AlterOp { name, kind, value } in change.ops {
+            let name = target_of(&name);
+            if !is_logger(&known, &name) {
+                let known: Vec<String> = known.keys().map(|target| logger_of(target)).collect();
+                let reason = format!(
+                    "there is no logger {}; there are {} and what is in them",
+                    logger_of(&name),
+                    known.join(", ")
+                );
+                return Err(invalid(reason));
+            }
+            let level = match (kind, value) {
+                (AlterOpKind::Set, Some(text)) => Some(
+                    text.parse()
+                        .map_err(|error: UnknownLogLevel| invalid(format!("{name}: {error}")))?,
+                ),
+                (AlterOpKind::Delete, _) if name == ROOT_LOGGER => {
+                    return Err(request("Removing the log level of the root logger is not allowed"));
+                }
+                (AlterOpKind::Delete, _) => None,
+                (AlterOpKind::Set, None) => return Err(request("a log level has no value in the request")),
+                (AlterOpKind::Append | AlterOpKind::Subtract, _) => {
+                    return Err(request("a log level can be set or deleted, not appended to"));
+                }
+            };
+            if levels.insert(name, level).is_some() {
+                return Err(request("a logger appears twice in the request"));
+            }
+        }
+        if change.validate_only {
+            return Ok(());
+        }
+        log_levels.change(&levels).map_err(invalid)
+    }
+
     fn put_in_force(&self, topic: &Topic, config: &LogConfig) {
         for partition in &topic.partitions {
             let before = partition.durability();
@@ -122,6 +217,29 @@ impl Node {
             partition.waiters.wake_all();
         }
     }
+}
+
+/// The name of a target's logger. Kafka's tools take no colons in names, so modules are separated as Java's packages are.
+pub(crate) fn logger_of(target: &str) -> String {
+    target.replace("::", ".")
+}
+
+fn target_of(logger: &str) -> String {
+    logger.replace('.', "::")
+}
+
+/// A logger is a target that is listed, or one inside of it.
+fn is_logger(known: &BTreeMap<String, LogLevel>, name: &str) -> bool {
+    let is_inside = |outer: &String| {
+        name.strip_prefix(outer.as_str())
+            .is_some_and(|rest| rest.starts_with("::"))
+    };
+    known.contains_key(name) || known.keys().any(is_inside)
+}
+
+pub(crate) fn no_loggers() -> Refusal {
+    let reason = "the program that this broker runs in has not given it its log levels (Options::log_levels)";
+    Refusal::new(ErrorCode::InvalidRequest, reason)
 }
 
 /// The settings of a topic's logs after a change, if its logs can follow.

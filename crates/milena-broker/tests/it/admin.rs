@@ -29,6 +29,7 @@ use self::server::{Server, delete_records, error, grow, incremental, replacing};
 const NONE: i16 = ErrorCode::None.code();
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const BROKER_LOGGER: i8 = 8;
 const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -330,7 +331,7 @@ fn changes_that_make_no_sense_are_refused() {
         ((BROKER, "77"), vec![], ErrorCode::InvalidRequest),
         ((BROKER, ""), vec![("listeners", SET, "x")], ErrorCode::InvalidRequest),
         ((8, "1"), vec![], ErrorCode::InvalidRequest),
-        ((16, "metrics"), vec![], ErrorCode::InvalidRequest),
+        ((99, "metrics"), vec![], ErrorCode::InvalidRequest),
     ] {
         let (found, message) = client.alter(resource, &ops);
         assert_eq!(found, expected, "{resource:?} {ops:?}");
@@ -500,12 +501,16 @@ fn resources_with_settings_are_listed() {
         (error(response.error_code), listed.collect::<Vec<_>>())
     };
     let (broker, letters) = ((BROKER, "1".to_owned()), (TOPIC, "letters".to_owned()));
-    let readers = (GROUP, "readers".to_owned());
+    let (readers, loggers) = ((GROUP, "readers".to_owned()), (BROKER_LOGGER, "1".to_owned()));
     assert_eq!(list(0, &[]), (ErrorCode::None, vec![]));
     assert_eq!(
         list(1, &[]),
-        (ErrorCode::None, vec![readers.clone(), broker, letters.clone()])
+        (
+            ErrorCode::None,
+            vec![readers.clone(), loggers.clone(), broker, letters.clone()]
+        )
     );
+    assert_eq!(list(1, &[BROKER_LOGGER]), (ErrorCode::None, vec![loggers]));
     assert_eq!(list(1, &[TOPIC]), (ErrorCode::None, vec![letters]));
     assert_eq!(list(1, &[16, GROUP]), (ErrorCode::None, vec![readers]));
     assert_eq!(list(1, &[16]), (ErrorCode::None, vec![]));

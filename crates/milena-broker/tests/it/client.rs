@@ -1,6 +1,7 @@
 //! A broker in this process, and a client of it that knows nothing but frames.
 
 use std::{
+    fmt::Debug,
     io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::Duration,
@@ -9,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use milena_wire::{
     Uuid,
+    api::ApiKey,
     compression::{Codec, Compression, Compressor},
     frame::{self, Frame},
     message::{Message, Request},
@@ -32,7 +34,7 @@ impl Client {
         }
     }
 
-    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+    pub fn call<R: Request<Response: Debug>>(&mut self, request: &R, version: i16) -> R::Response {
         self.send(request, version);
         self.receive::<R>(version)
     }
@@ -62,7 +64,7 @@ impl Client {
     }
 
     /// The next answer, in which no byte may be left over.
-    pub fn receive<R: Request>(&mut self, version: i16) -> R::Response {
+    pub fn receive<R: Request<Response: Debug>>(&mut self, version: i16) -> R::Response {
         let answer = self
             .receive_frame()
             .unwrap_or_else(|| panic!("{} version {version}: closed", R::NAME));
@@ -79,6 +81,7 @@ impl Client {
             "{} version {version}",
             R::NAME
         );
+        check_error_messages::<R>(version, &response);
         response
     }
 
@@ -136,6 +139,21 @@ impl Client {
     pub fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> fetch_response::PartitionData {
         let mut response = self.call(&fetch_request(topic, partition, offset), 12);
         response.responses.remove(0).partitions.remove(0)
+    }
+}
+
+/// A response without an error has a null message: clients take any other for a failure.
+fn check_error_messages<R: Request<Response: Debug>>(version: i16, response: &R::Response) {
+    // Older versions lack fields, and those that are read get the definition's default. A coordinator's message is empty
+    // in Kafka too, and a fetch response has none but much to print.
+    let newest = R::KEY.broker_versions().is_some_and(|versions| version == versions.max);
+    if newest && !matches!(R::KEY, ApiKey::FindCoordinator | ApiKey::Fetch) {
+        let text = format!("{response:?}");
+        assert!(
+            !text.contains("error_message: Some(\"\")"),
+            "{} version {version}: {text}",
+            R::NAME
+        );
     }
 }
 

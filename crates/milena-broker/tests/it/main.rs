@@ -5,6 +5,7 @@
 
 mod admin;
 mod client;
+mod cluster_apis;
 mod config_alter;
 mod config_broker;
 mod config_describe;
@@ -13,11 +14,13 @@ mod coordinators;
 mod data_path;
 mod failing_disk;
 mod fetch_sessions;
+mod foreign_suites;
 mod kafkas_facts;
 mod metadata;
 mod running;
 mod serving;
 mod settings;
+mod telemetry;
 mod throttle;
 mod topics;
 

@@ -41,6 +41,11 @@ pub fn start_throttled(throttle: Arc<dyn Throttle>, dir: &Path) -> Running {
     try_start_with(options, dir, &[]).unwrap()
 }
 
+/// Starts a broker that an embedding program has given more than settings.
+pub fn start_with(options: Options, dir: &Path) -> Running {
+    try_start_with(options, dir, &[]).unwrap()
+}
+
 fn try_start_with(options: Options, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

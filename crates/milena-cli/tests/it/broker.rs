@@ -1,9 +1,19 @@
 //! Starting and stopping `milena broker`.
 
-use std::{fs::File, net::TcpListener, process::Command};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    process::{Command, Stdio},
+};
+
+use milena_wire::messages::{
+    IncrementalAlterConfigsRequest,
+    incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+};
 
 use crate::{
-    client::batch,
+    client::{Client, batch},
     process::{Process, command},
     run::milena,
 };
@@ -141,4 +151,40 @@ fn up_takes_a_directory_settings_and_an_address_for_clients() {
         let is_set = |line: &str| line.split_whitespace().skip(2).take(2).eq(setting);
         assert!(described.lines().any(is_set), "{described}");
     }
+}
+
+#[test]
+fn log_levels_change_while_the_broker_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = command(dir.path(), &[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(broker.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("BOOTSTRAP=").unwrap();
+    let request = IncrementalAlterConfigsRequest {
+        resources: vec![AlterConfigsResource {
+            resource_type: 8,
+            resource_name: "1".into(),
+            configs: vec![AlterableConfig {
+                name: "milena_broker.net".into(),
+                value: Some("DEBUG".into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let response = Client::connect(address).call(&request, 1);
+    assert_eq!(response.responses[0].error_code, 0, "{response:?}");
+    // Why a connection ended is for those who look.
+    TcpStream::connect(address).unwrap().write_all(&[0xff; 16]).unwrap();
+    let mut lines = BufReader::new(broker.stderr.take().unwrap()).lines();
+    let told = lines.any(|line| line.unwrap().contains("connection closed"));
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    assert!(told);
 }

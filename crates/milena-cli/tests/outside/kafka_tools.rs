@@ -2,11 +2,14 @@
 
 use std::fs;
 
-use crate::{process::Process, programs::kafka_tool};
+use crate::{
+    process::Process,
+    programs::{any_kafka_tool, kafka_tool},
+};
 
 /// A broker and the tools that ask it.
 pub struct Bench {
-    dir: tempfile::TempDir,
+    pub dir: tempfile::TempDir,
     pub broker: Process,
 }
 
@@ -20,6 +23,14 @@ impl Bench {
     /// Runs a line such as `topics --list`; no word of it has a space inside.
     pub fn run(&self, line: &str) -> String {
         self.run_with(line, "")
+    }
+
+    /// As [`Self::run`], for a tool that fails; gives what it prints.
+    pub fn run_failing(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (succeeded, text) = any_kafka_tool(&self.broker.address, words[0], &words[1..]);
+        assert!(!succeeded, "{line}: {text}");
+        text
     }
 
     fn run_with(&self, line: &str, input: &str) -> String {

@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
 mod clients;
+mod cluster_tools;
 mod command_line;
 mod copiers;
 mod group_tools;

@@ -23,6 +23,15 @@ pub fn run(command: &mut Command, input: &str) -> String {
     text
 }
 
+/// Runs a program that may fail; gives whether it did not, and all that it prints.
+pub fn run_any(command: &mut Command) -> (bool, String) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}; CONTRIBUTING.md says what is needed"));
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
 /// The chores of this repository, for a command that follows.
 pub fn xtask() -> Command {
     let mut command = Command::new(env!("CARGO"));
@@ -37,6 +46,13 @@ pub fn kafka_tool(address: &str, name: &str, arguments: &[&str], input: &str) ->
     let mut command = xtask();
     command.args(["kafka", "tool", name, "--bootstrap-server", address]);
     run(command.args(arguments), input)
+}
+
+/// As [`kafka_tool`], for one that may fail.
+pub fn any_kafka_tool(address: &str, name: &str, arguments: &[&str]) -> (bool, String) {
+    let mut command = xtask();
+    command.args(["kafka", "tool", name, "--bootstrap-server", address]);
+    run_any(command.args(arguments))
 }
 
 /// librdkafka's command line.

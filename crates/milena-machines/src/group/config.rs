@@ -67,7 +67,7 @@ impl MigrationPolicy {
 }
 
 impl Default for GroupConfig {
-    /// Kafka's defaults, but for the initial delay: on one node nobody gains from it, and every test waits for it.
+    /// Kafka's defaults, but for the initial delay: the broker has one of its own, and tests would wait for it.
     fn default() -> Self {
         Self {
             consumer_protocol_enabled: true,

@@ -421,6 +421,66 @@ fn the_first_rebalance_waits_no_longer_than_the_rebalance_timeout() {
     assert_eq!(world.joined(first).members.len(), 7);
 }
 
+/// The broker's default delay.
+fn with_grace() -> World {
+    World::with(GroupConfig {
+        initial_rebalance_delay_ms: 20,
+        ..Default::default()
+    })
+}
+
+#[test]
+fn members_that_start_together_are_in_one_generation() {
+    let mut world = with_grace();
+    let members: Vec<_> = (0..2).map(|_| world.member_id("g")).collect();
+    let first = world.join(join("g", &members[0]));
+    world.pass(19);
+    let second = world.join(join("g", &members[1]));
+    world.pass(21);
+    let (first, second) = (world.joined(first), world.joined(second));
+    assert_eq!((first.generation_id, second.generation_id), (1, 1));
+    assert_eq!(first.members.len() + second.members.len(), 2);
+}
+
+#[test]
+fn a_member_alone_waits_for_the_grace_and_no_longer() {
+    let mut world = with_grace();
+    let member = world.member_id("g");
+    let ticket = world.join(join("g", &member));
+    world.pass(19);
+    assert!(world.is_waiting(ticket));
+    world.pass(1);
+    assert_eq!(world.joined(ticket).generation_id, 1);
+}
+
+#[test]
+fn a_member_that_has_just_got_its_id_is_waited_for_once() {
+    let mut world = with_grace();
+    let member = world.member_id("g");
+    let first = world.join(join("g", &member));
+    world.pass(19);
+    let late = world.member_id("g");
+    world.pass(5);
+    assert!(world.is_waiting(first));
+    let second = world.join(join("g", &late));
+    world.pass(40);
+    assert_eq!(
+        (world.joined(first).generation_id, world.joined(second).generation_id),
+        (1, 1)
+    );
+
+    let mut world = with_grace();
+    let member = world.member_id("g");
+    let first = world.join(join("g", &member));
+    world.member_id("g");
+    world.pass(40);
+    assert_eq!(
+        world.joined(first).generation_id,
+        1,
+        "a member that never comes back does not hold up the others"
+    );
+}
+
 #[test]
 fn without_a_delay_nobody_waits() {
     let mut world = World::new();

@@ -46,15 +46,13 @@ impl ApiKey {
         }
     }
 
-    /// The versions our broker advertises for an API that it serves; `None` for those it never advertises.
+    /// The versions our broker advertises for an API that it serves.
     pub const fn broker_versions(self) -> Option<VersionRange> {
         let stable = self.row().stable;
         match self {
             // Versions 0 to 2 are advertised and refused, as Kafka does: older librdkafka takes their absence as a sign
             // of a broker without compression.
             Self::Produce => Some(VersionRange::new(0, stable.max)),
-            // A client that sees these pushes its metrics, so only a broker with a receiver for them advertises them.
-            Self::GetTelemetrySubscriptions | Self::PushTelemetry => None,
             _ => Some(stable),
         }
     }

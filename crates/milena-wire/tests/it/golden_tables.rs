@@ -22,7 +22,6 @@ fn apis_have_kafkas_names_and_stable_versions() {
         assert_eq!(key.name(), row[2]);
         match key {
             ApiKey::Produce => assert_eq!(key.broker_versions(), Some(VersionRange::new(0, stable.max))),
-            ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry => assert_eq!(key.broker_versions(), None),
             _ => assert_eq!(key.broker_versions(), Some(stable), "{key}"),
         }
         if let Some(client) = key.client_versions() {

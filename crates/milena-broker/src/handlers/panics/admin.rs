@@ -138,3 +138,53 @@ pub(super) fn elect_leaders(version: i16, request: ElectLeadersRequest) -> Optio
         ..Default::default()
     })
 }
+
+pub(super) fn alter_replica_log_dirs(request: AlterReplicaLogDirsRequest) -> Option<AlterReplicaLogDirsResponse> {
+    use alter_replica_log_dirs_response::{AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult};
+    let topics = request.dirs.into_iter().flat_map(|dir| dir.topics);
+    let results = topics.map(|topic| AlterReplicaLogDirTopicResult {
+        topic_name: topic.name,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition_index| AlterReplicaLogDirPartitionResult {
+                partition_index: *partition_index,
+                error_code: CODE,
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    });
+    Some(AlterReplicaLogDirsResponse {
+        results: results.collect(),
+        ..Default::default()
+    })
+}
+
+pub(super) fn create_acls(request: CreateAclsRequest) -> Option<CreateAclsResponse> {
+    let results = request
+        .creations
+        .iter()
+        .map(|_| create_acls_response::AclCreationResult {
+            error_code: CODE,
+            ..Default::default()
+        });
+    Some(CreateAclsResponse {
+        results: results.collect(),
+        ..Default::default()
+    })
+}
+
+pub(super) fn delete_acls(request: DeleteAclsRequest) -> Option<DeleteAclsResponse> {
+    let results = request
+        .filters
+        .iter()
+        .map(|_| delete_acls_response::DeleteAclsFilterResult {
+            error_code: CODE,
+            ..Default::default()
+        });
+    Some(DeleteAclsResponse {
+        filter_results: results.collect(),
+        ..Default::default()
+    })
+}

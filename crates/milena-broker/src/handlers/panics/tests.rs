@@ -5,7 +5,7 @@ use std::{fmt::Debug, panic::resume_unwind};
 use milena_wire::frame;
 
 use super::*;
-use crate::handlers::SERVED;
+use crate::handlers::{SERVED, SERVED_WITH_TELEMETRY};
 
 fn frame_of<R: Request>(request: &R, version: i16) -> Incoming {
     let bytes = frame::encode_request(request, version, 77, None).unwrap().into_bytes();
@@ -267,6 +267,33 @@ fn sweep_admin(swept: &mut Vec<ApiKey>) {
     sweep(swept, |_| ListPartitionReassignmentsRequest::default());
 }
 
+fn sweep_cluster(swept: &mut Vec<ApiKey>) {
+    sweep(swept, |_| AlterReplicaLogDirsRequest {
+        dirs: vec![alter_replica_log_dirs_request::AlterReplicaLogDir {
+            topics: vec![alter_replica_log_dirs_request::AlterReplicaLogDirTopic {
+                partitions: vec![0],
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep(swept, |_| DescribeQuorumRequest::default());
+    sweep(swept, |_| UpdateFeaturesRequest::default());
+    sweep(swept, |_| UnregisterBrokerRequest::default());
+    sweep(swept, |_| DescribeAclsRequest::default());
+    sweep(swept, |_| CreateAclsRequest {
+        creations: vec![Default::default()],
+        ..Default::default()
+    });
+    sweep(swept, |_| DeleteAclsRequest {
+        filters: vec![Default::default()],
+        ..Default::default()
+    });
+    sweep(swept, |_| GetTelemetrySubscriptionsRequest::default());
+    sweep(swept, |_| PushTelemetryRequest::default());
+}
+
 #[test]
 fn every_api_tells_of_a_panic_in_every_version() {
     let mut swept = vec![];
@@ -274,7 +301,12 @@ fn every_api_tells_of_a_panic_in_every_version() {
     sweep_groups(&mut swept);
     sweep_transactions(&mut swept);
     sweep_admin(&mut swept);
-    let missing: Vec<_> = SERVED.iter().filter(|key| !swept.contains(key)).collect();
+    sweep_cluster(&mut swept);
+    let missing: Vec<_> = SERVED
+        .iter()
+        .chain(SERVED_WITH_TELEMETRY)
+        .filter(|key| !swept.contains(key))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

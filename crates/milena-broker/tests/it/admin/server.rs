@@ -1,5 +1,7 @@
 //! A broker in this process, and a client that calls it and waits.
 
+use std::fmt::Debug;
+
 use milena_wire::{
     compression::Codec,
     errors::ErrorCode,
@@ -53,15 +55,19 @@ impl Server {
 pub(super) struct Client(client::Client);
 
 impl Client {
-    pub(super) fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+    pub(super) fn call<R: Request<Response: Debug>>(&mut self, request: &R, version: i16) -> R::Response {
         self.0.call(request, version)
     }
 
-    pub(super) fn latest<R: Request>(&mut self, request: &R) -> R::Response {
+    pub(super) fn latest<R: Request<Response: Debug>>(&mut self, request: &R) -> R::Response {
         self.call(request, R::KEY.broker_versions().unwrap().max)
     }
 
-    pub(super) fn at_every_version<R: Request>(&mut self, request: &R, check: impl Fn(i16, R::Response)) {
+    pub(super) fn at_every_version<R: Request<Response: Debug>>(
+        &mut self,
+        request: &R,
+        check: impl Fn(i16, R::Response),
+    ) {
         let versions = R::KEY.broker_versions().unwrap();
         for version in versions.min..=versions.max {
             check(version, self.call(request, version));

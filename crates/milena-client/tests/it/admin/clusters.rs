@@ -68,20 +68,20 @@ async fn with_one_broker_all_leaders_are_right_and_nothing_moves() {
 }
 
 #[tokio::test]
-async fn features_are_told_and_what_the_broker_lacks_is_named() {
+async fn features_are_described_and_updated() {
     let broker = TestBroker::start();
     let admin = admin(&broker);
     let features = admin.describe_features().await.unwrap();
     assert!(features.finalized["transaction.version"].max >= 2, "{features:?}");
     assert!(features.supported.contains_key("transaction.version"));
-    let update = FeatureUpdate {
-        version: 1,
+    let update = |version| FeatureUpdate {
+        version,
         upgrade_type: UpgradeType::SafeDowngrade,
     };
-    let error = only_error(admin.update_features([("transaction.version", update)]).await);
-    let expected = format!(
-        "feature transaction.version: the broker at {} does not have UpdateFeatures; ask one that does",
-        broker.address()
-    );
-    assert_eq!(error.to_string(), expected);
+    let updated = admin.update_features([("transaction.version", update(1))]).await;
+    assert!(updated.values().all(Result::is_ok), "{updated:?}");
+    let features = admin.describe_features().await.unwrap();
+    assert_eq!(features.finalized["transaction.version"].max, 1);
+    let error = only_error(admin.update_features([("share.version", update(1))]).await);
+    assert_eq!(error.code(), Some(ErrorCode::InvalidUpdateVersion), "{error}");
 }

@@ -4,8 +4,8 @@ use std::{net::TcpListener, time::Duration};
 
 use milena_client::{
     admin::{
-        AclBinding, AclFilter, AclOperation, AclResourceType, Admin, AdminError, NewTopic, OffsetSpec, QuotaChange,
-        QuotaEntity, QuotaFilter, ScramChange, ScramMechanism,
+        AclBinding, AclFilter, AclOperation, AclResourceType, Admin, AdminError, ErrorCode, NewTopic, OffsetSpec,
+        QuotaChange, QuotaEntity, QuotaFilter, ScramChange, ScramMechanism,
     },
     config::AdminConfig,
     consumer::TopicPartition,
@@ -27,16 +27,6 @@ async fn what_our_broker_does_not_have_is_said_at_once() {
         assert!(text.ends_with(&expected), "{text}");
         assert!(matches!(error, AdminError::Unsupported { .. }));
     };
-    let acl = AclBinding::allow(AclResourceType::Topic, "letters", "User:milena", AclOperation::Read);
-    lacks(only_error(admin.create_acls([acl]).await), "CreateAcls");
-    lacks(
-        admin.describe_acls(AclFilter::default()).await.unwrap_err(),
-        "DescribeAcls",
-    );
-    lacks(
-        only_error(admin.delete_acls([AclFilter::default()]).await),
-        "DeleteAcls",
-    );
     lacks(
         only_error(admin.describe_scram_users(["milena"]).await),
         "DescribeUserScramCredentials",
@@ -56,6 +46,21 @@ async fn what_our_broker_does_not_have_is_said_at_once() {
     );
     let quota = (QuotaEntity::user("milena"), "consumer_byte_rate", QuotaChange::Set(1e6));
     lacks(only_error(admin.alter_quotas([quota]).await), "AlterClientQuotas");
+}
+
+#[tokio::test]
+async fn without_an_authorizer_acls_are_refused() {
+    let broker = TestBroker::start();
+    let admin = admin(&broker);
+    let acl = AclBinding::allow(AclResourceType::Topic, "letters", "User:milena", AclOperation::Read);
+    for error in [
+        only_error(admin.create_acls([acl]).await),
+        admin.describe_acls(AclFilter::default()).await.unwrap_err(),
+        only_error(admin.delete_acls([AclFilter::default()]).await),
+    ] {
+        assert_eq!(error.code(), Some(ErrorCode::SecurityDisabled), "{error}");
+        assert!(error.to_string().contains("No Authorizer is configured"), "{error}");
+    }
 }
 
 #[tokio::test]

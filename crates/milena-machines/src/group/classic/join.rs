@@ -131,6 +131,8 @@ impl GroupCoordinator {
             return self.add_member(context, request, member_id, effects);
         }
         group.pending_members.insert(member_id.clone());
+        // It comes back in a moment: the first generation should not begin without it.
+        group.note_newcomer();
         let timer = group::Timer::Classic {
             group: request.group_id,
             of: Timer::Session(member_id.clone()),
@@ -220,9 +222,7 @@ impl GroupCoordinator {
             is_new: true,
             session_deadline_ms: None,
         };
-        if let Some(delay) = &mut group.initial_delay {
-            delay.has_new_member = true;
-        }
+        group.note_newcomer();
         let whose = (&member_id, &mut member);
         timeouts::keep_alive(
             &mut self.timers,

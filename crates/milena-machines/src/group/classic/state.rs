@@ -94,6 +94,13 @@ impl ClassicGroup {
         }
     }
 
+    /// Lets the first rebalance, if it waits, wait once more: another member has come or is about to.
+    pub(super) fn note_newcomer(&mut self) {
+        if let Some(delay) = &mut self.initial_delay {
+            delay.has_new_member = true;
+        }
+    }
+
     pub(in crate::group) fn is_empty(&self) -> bool {
         self.state == State::Empty
     }

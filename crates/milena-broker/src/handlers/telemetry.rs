@@ -1,0 +1,118 @@
+//! GetTelemetrySubscriptions and PushTelemetry 0 (KIP-714), of a broker with a receiver for metrics.
+
+use milena_wire::{
+    Uuid,
+    compression::{Codec, DecompressError, Decompressor},
+    errors::ErrorCode,
+    messages::{
+        GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse, PushTelemetryRequest,
+        PushTelemetryResponse,
+    },
+};
+
+use super::Caller;
+use crate::{
+    node::random_uuid,
+    telemetry::{Push, Subscription, TelemetryClient, TelemetryPush},
+};
+
+/// The codecs that clients may use, the best first.
+const CODECS: [Codec; 4] = [Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Snappy];
+/// An id that Kafka never gives to a client, besides zero.
+const RESERVED: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
+pub(super) fn subscriptions(
+    caller: &Caller<'_>,
+    request: GetTelemetrySubscriptionsRequest,
+) -> GetTelemetrySubscriptionsResponse {
+    let instance_id = match request.client_instance_id {
+        id if id.is_zero() => random_uuid(),
+        id => id,
+    };
+    let node = caller.node;
+    let config = node.config();
+    let client = client(caller, instance_id);
+    match node.telemetry().subscribe(&config, &client, node.now_ms()) {
+        Ok(Subscription {
+            id,
+            metrics,
+            interval_ms,
+        }) => GetTelemetrySubscriptionsResponse {
+            client_instance_id: instance_id,
+            subscription_id: id,
+            accepted_compression_types: CODECS.iter().map(|codec| codec.id().cast_signed()).collect(),
+            push_interval_ms: interval_ms,
+            telemetry_max_bytes: config.telemetry_max_bytes,
+            delta_temporality: true,
+            requested_metrics: metrics,
+            ..Default::default()
+        },
+        Err(error) => GetTelemetrySubscriptionsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        },
+    }
+}
+
+pub(super) fn push(caller: &Caller<'_>, request: PushTelemetryRequest) -> PushTelemetryResponse {
+    let error = accept(caller, &request).err().unwrap_or(ErrorCode::None);
+    PushTelemetryResponse {
+        error_code: error.code(),
+        ..Default::default()
+    }
+}
+
+fn accept(caller: &Caller<'_>, request: &PushTelemetryRequest) -> Result<(), ErrorCode> {
+    let node = caller.node;
+    let id = request.client_instance_id;
+    if id.is_zero() || id == RESERVED {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let config = node.config();
+    let client = client(caller, id);
+    let push = Push {
+        subscription_id: request.subscription_id,
+        terminating: request.terminating,
+        compression_type: request.compression_type,
+        size: request.metrics.len(),
+    };
+    let codec = node.telemetry().push(&config, &client, push, node.now_ms())?;
+    let mut metrics = vec![];
+    let limit = usize::try_from(config.telemetry_max_bytes).unwrap_or(0);
+    if !request.metrics.is_empty() {
+        let read = Decompressor::new().decompress(codec, &request.metrics, &mut metrics, limit);
+        read.map_err(|error| match error {
+            DecompressError::TooLarge { .. } => ErrorCode::TelemetryTooLarge,
+            _ => ErrorCode::InvalidRecord,
+        })?;
+    }
+    tracing::debug!(
+        event = "telemetry_pushed",
+        client_instance_id = %id,
+        client_id = %client.client_id,
+        software = %client.software_name,
+        bytes = metrics.len(),
+        terminating = request.terminating,
+        "client pushed metrics"
+    );
+    if let Some(receiver) = &node.telemetry_receiver {
+        receiver.receive(&TelemetryPush {
+            client: &client,
+            terminating: request.terminating,
+            metrics: &metrics,
+        });
+    }
+    Ok(())
+}
+
+fn client(caller: &Caller<'_>, instance_id: Uuid) -> TelemetryClient {
+    let software = caller.peer.software();
+    TelemetryClient {
+        instance_id,
+        client_id: caller.request.client_id.clone().unwrap_or_default(),
+        software_name: software.name,
+        software_version: software.version,
+        source_address: caller.peer.address.ip().to_string(),
+        source_port: caller.peer.address.port(),
+    }
+}
