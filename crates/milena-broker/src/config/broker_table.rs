@@ -142,6 +142,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "max.request.partition.size.limit" Int = "2000", at_least(1);
     "message.max.bytes" Int = "1048588", at_least(0), cluster_wide;
     "milena.durability" String = "os", allowed(DURABILITIES), cluster_wide;
+    "milena.recovery" String = "strict", allowed(RECOVERIES);
     "milena.strict.replication.factor" Boolean = "false";
     "min.insync.replicas" Int = "1", at_least(1), cluster_wide;
     "node.id" Int = "1", at_least(0);
@@ -213,6 +214,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
 
 const MIGRATION_POLICIES: Allowed = Allowed::OneOfInAnyCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]);
 const GROUP_PROTOCOLS: Allowed = Allowed::Each(&["consumer", "classic", "share", "streams"]);
+const RECOVERIES: Allowed = Allowed::OneOf(&["strict", "accept-loss"]);
 const CLIENT_AUTHENTICATION: Allowed = Allowed::OneOf(&["required", "requested", "none"]);
 
 const THREADS: &str = "its runtime decides how many threads there are";
