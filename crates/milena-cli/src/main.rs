@@ -4,6 +4,7 @@ mod app;
 mod broker;
 mod cluster;
 mod consume;
+mod doctor;
 mod group;
 mod info;
 mod output;
@@ -60,6 +61,9 @@ enum Command {
     /// Measure how fast a cluster can be read and written, and how soon what is written is read
     #[command(subcommand)]
     Perf(perf::Command),
+    /// Check a data directory for damage, without starting a broker
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Arguments),
     /// Look things up in Kafka's wire protocol, and into files that hold it
     #[command(subcommand)]
     Protocol(protocol::Command),
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => info::run(&command),
         Command::Txn(command) => txn::run(&command),
         Command::Perf(command) => perf::run(&command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Protocol(command) => protocol::run(&command),
     };
     match outcome {
