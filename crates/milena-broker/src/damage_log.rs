@@ -7,7 +7,7 @@ use std::{
 
 use crate::partition::Partition;
 
-/// So many places are remembered; what is found after that is told again when it is met again.
+/// The most places that are remembered; after that, damage may be logged again when it is met again.
 const PLACES_MAX: usize = 1_000;
 
 /// The places that were told of.

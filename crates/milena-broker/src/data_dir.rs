@@ -123,7 +123,7 @@ impl DataDir {
         &self.folders
     }
 
-    /// What the directory tells of the topics that there must be.
+    /// Evidence in the directory of the topics that there must be.
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence {
             folders: &self.folders,

@@ -24,7 +24,7 @@ use crate::{
     metadata_log::{self, Metadata, TopicRecord, scan},
 };
 
-/// What there is in a data directory, and what is wrong with it.
+/// The content of a data directory, and its faults.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     pub data_dir: PathBuf,
@@ -39,7 +39,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// One thing that is not as it should be.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub severity: Level,
@@ -55,7 +55,7 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// What a finding means.
+/// The meaning of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -67,7 +67,7 @@ pub enum Level {
     Damage,
 }
 
-/// Why a directory cannot be looked at.
+/// The reason why a directory cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum DoctorError {
     #[error("{} is used by a running broker; stop it first", path.display())]
@@ -104,7 +104,7 @@ pub fn examine_on(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Report, DoctorErro
         Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
             return Err(DoctorError::InUse { path: dir.to_owned() });
         }
-        // Whoever may only read cannot lock.
+        // A user who may only read cannot lock.
         lock => lock.and_then(Result::ok),
     };
     let entries = disk.list(dir).map_err(failed)?;

@@ -36,7 +36,7 @@ const COVERED: usize = 76;
 /// A partition by its topic's id and its number.
 pub(crate) type PartitionKey = (Uuid, i32);
 
-/// What the file of an earlier process says.
+/// The marks in the file of an earlier process.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) of: BTreeMap<PartitionKey, LogMark>,

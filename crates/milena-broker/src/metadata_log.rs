@@ -4,7 +4,7 @@
 //! each change: length u32, CRC-32C u32 of what follows, the change as JSON
 //! ```
 //!
-//! A change that is cut short at the end never happened: nobody was told that it did. Any other damage is an error, because
+//! A change that is cut short at the end never happened: it was never acknowledged. Any other damage is an error, because
 //! changes behind it would be forgotten. When the log is mostly history it is replaced by a snapshot, which is a log too: the
 //! changes that lead to the present.
 
@@ -28,7 +28,7 @@ pub(crate) const FILE: &str = "metadata.log";
 /// Below this size history does not matter.
 const SNAPSHOT_FROM: u64 = 1 << 20;
 const HEADER_SIZE: usize = 8;
-/// So many ids of deleted topics are remembered, so that a folder one of them has left is known for what it is.
+/// The most ids of deleted topics that are remembered, to recognise a folder that one of them has left.
 const DELETED_MAX: usize = 1_000;
 
 /// One change. The names are on disk, so they stay as they are.
@@ -203,7 +203,7 @@ pub(crate) struct MetadataLog {
     metadata: Metadata,
 }
 
-/// Why the metadata cannot be read or written.
+/// A failure to read or write the metadata.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     #[error("cannot {action} {}: {source}", path.display())]
@@ -255,7 +255,7 @@ pub enum MetadataError {
     NoClusterId { path: PathBuf },
 }
 
-/// What the files beside the metadata log tell of the topics that it must name.
+/// Evidence in the files beside the metadata log of the topics that it must name.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Evidence<'a> {
     /// Folders of partitions.

@@ -80,7 +80,7 @@ pub(crate) struct Node {
     pub(crate) damage_log: DamageLog,
 }
 
-/// Whose a folder can be.
+/// The ids of topics that a folder can belong to.
 #[derive(Debug, Default)]
 struct TopicIds {
     /// The topics there were at the start.

@@ -16,7 +16,7 @@ use crate::{
 /// How much is copied at once.
 const WINDOW: usize = 1 << 20;
 
-/// What opening a log found and did.
+/// The outcome of opening a log: the damage that was found, and how much was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// In the order in which it was found.

@@ -13,7 +13,7 @@ use crate::{
     survey::{self, Rules, Survey},
 };
 
-/// What the files of a log hold.
+/// The content of the files of a log.
 #[derive(Debug, Clone, Default)]
 pub struct Inspection {
     pub segments: usize,
@@ -25,7 +25,7 @@ pub struct Inspection {
     pub findings: Vec<Finding>,
 }
 
-/// Something about a file that is not as it should be.
+/// One fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
@@ -37,7 +37,7 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// What a finding means for the records.
+/// The meaning of a finding for the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing is wrong; an earlier start has left it.
@@ -127,7 +127,7 @@ impl Inspector<'_> {
         let rules = Rules {
             expected,
             floor: i64::MAX,
-            limit: next.or(self.known.map(|known| known.end_offset)),
+            limit: next.or_else(|| self.known.map(|known| known.end_offset)),
         };
         let known = self.known;
         let mut crc_at_mark = self.crc_at_mark;

@@ -21,10 +21,10 @@ use crate::{
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
     ledger::LogMark,
-    log::Writer,
     segment::{Segment, base_offset_of, file_name},
     sums,
     survey::{self, Rules, Span},
+    writer::Writer,
 };
 
 /// The file of leader epochs in a partition's folder.
@@ -349,7 +349,7 @@ impl<'a> Loader<'a> {
         let rules = Rules {
             expected,
             floor: self.floor,
-            limit: next.or(known.map(|known| known.end_offset)),
+            limit: next.or_else(|| known.map(|known| known.end_offset)),
         };
         let mut epochs = std::mem::take(&mut self.epochs);
         let mut crc_at_mark = self.crc_at_mark;

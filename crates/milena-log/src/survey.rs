@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     pub(crate) limit: Option<i64>,
 }
 
-/// What is in a segment.
+/// The content of a segment: good batches, holes between them, and a damaged tail.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Survey {
     /// The offset after the last good record.
@@ -132,7 +132,7 @@ fn walk(
     }
 }
 
-/// Why a batch cannot stand where it does; `None` if it can.
+/// The reason why a batch cannot stand where it does; `None` if it can.
 fn problem_of(
     segment: &Segment,
     batch: &Batch,

@@ -11,7 +11,8 @@ use crate::{
     epochs::LeaderEpochs,
     error::StorageError,
     producers::AbortedTransaction,
-    segment::{FileSlice, Found, Segment},
+    segment::{Found, Segment},
+    slice::FileSlice,
     survey,
 };
 

@@ -2,7 +2,7 @@
 
 use super::{Change, HEADER_SIZE, next_whole};
 
-/// What a metadata log holds.
+/// The content of a metadata log.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) changes: Vec<Change>,

@@ -208,7 +208,7 @@ impl Node {
     }
 }
 
-/// A log that nobody has written to.
+/// A log that was never written to.
 const EMPTY: Opening = Opening {
     clean: true,
     recovery_point: 0,
@@ -246,7 +246,7 @@ pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
 
 /// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed, a crash came
 /// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they
-/// may be dear to somebody.
+/// may still be needed.
 fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), StorageError> {
     let aside = disk::with_suffix(dir, &format!(".{}-stray", random_uuid()));
     tracing::warn!(

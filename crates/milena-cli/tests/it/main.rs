@@ -11,6 +11,7 @@ mod broker;
 mod client;
 mod consume;
 mod crash;
+mod doctor;
 mod perf;
 mod process;
 mod produce;

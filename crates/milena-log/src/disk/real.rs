@@ -17,7 +17,7 @@ pub struct RealDisk;
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = match File::options().read(true).write(true).open(path) {
-            // Whoever only looks need not be allowed to write.
+            // Reading needs no permission to write.
             Err(error)
                 if matches!(
                     error.kind(),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Loader<'_> {
-    /// What is known of producers: the newest snapshot that can be read, and all batches after it.
+    /// The state of producers: the newest snapshot that can be read, and all batches after it.
     pub(super) fn producers(
         &self,
         names: &[String],
@@ -41,7 +41,7 @@ impl Loader<'_> {
             // Else another crash could bring it back when the log has grown to its offset in another way.
             self.disk.sync_dir(self.dir).doing("sync", self.dir)?;
         }
-        let (mut producers, from) = newest.unwrap_or((Producers::default(), first));
+        let (mut producers, from) = newest.unwrap_or_else(|| (Producers::default(), first));
         if let Some(read) = self.read.first().copied().filter(|read| *read < from) {
             self.rebuild_aborted(names, segments, read)?;
         }
@@ -55,7 +55,7 @@ impl Loader<'_> {
             .snapshots(names)
             .filter(|(offset, _)| *offset <= read)
             .find_map(|(offset, path)| Some((snapshot::read(&**self.disk, &path).ok()?, offset)));
-        let (mut producers, from) = before.unwrap_or((Producers::default(), i64::MIN));
+        let (mut producers, from) = before.unwrap_or_else(|| (Producers::default(), i64::MIN));
         self.replay_from(&mut producers, segments, from)
     }
 

@@ -101,7 +101,7 @@ fn disk_of(files: &Files) -> Arc<dyn Disk> {
     disk
 }
 
-/// What a reader gets: records by offset, and offsets that it is told it cannot read.
+/// The view of a reader: records by offset, and offsets that it is told it cannot read.
 #[derive(Debug, Default)]
 struct Reading {
     records: BTreeMap<i64, String>,
@@ -227,56 +227,8 @@ fn judge(left: &Left, whole: &Reading, name: &str, (what, content): &Case) -> Re
             };
         }
     };
-    let view = log.view();
-    let reading = read(&view);
-    let told = |offset: &i64| {
-        let lost = log
-            .recovery()
-            .damage
-            .iter()
-            .map(|damage| (damage.from_offset, damage.to_offset));
-        let mut spans = lost.chain(reading.unreadable.iter().copied());
-        spans.any(|(from, to)| (from..to).contains(offset))
-    };
-    let untold: Vec<_> = whole
-        .records
-        .keys()
-        .filter(|offset| !reading.records.contains_key(offset) && !told(offset))
-        .collect();
-    let wrong: Vec<_> = reading
-        .records
-        .iter()
-        .filter(|(offset, text)| whole.records.get(offset) != Some(text))
-        .collect();
-    // A segment that is trusted is not read at the start; then only the doctor sees it.
-    let is_last = left
-        .files
-        .keys()
-        .rfind(|other| other.ends_with(".log"))
-        .is_some_and(|last| last == name);
-    let is_trusted = left.clean || !is_last;
-    let is_silent = is_trusted && name.ends_with(".log") && is_outside_checksum(&left.files[name], what);
-    if !(is_silent || (untold.is_empty() && wrong.is_empty())) {
-        return Err(format!(
-            "missing untold {untold:?}, wrong {wrong:?}, {:?}",
-            log.recovery()
-        ));
-    }
-    let misses = reading.records.len() < whole.records.len() || !wrong.is_empty();
-    if misses && !sees_damage {
-        return Err(format!(
-            "records are missing, but inspect sees nothing: {:?}",
-            log.recovery()
-        ));
-    }
-    if log.recovery().damage.is_empty() && reading.unreadable.is_empty() {
-        let aborted = view
-            .aborted_transactions(0, view.log_end_offset)
-            .map_err(|error| error.to_string())?;
-        if aborted.len() != 2 {
-            return Err(format!("{} aborted transactions", aborted.len()));
-        }
-    }
+    let is_silent = is_silent(left, name, what);
+    let reading = serves_or_says(&log, whole, is_silent, sees_damage)?;
     goes_on(&log, left)?;
     // What was mended stays so.
     if !is_silent {
@@ -301,6 +253,60 @@ fn judge(left: &Left, whole: &Reading, name: &str, (what, content): &Case) -> Re
         }
     }
     Ok(())
+}
+
+/// Whether damage cannot be noticed by a start: a segment that is trusted is not read, so only the doctor sees it.
+fn is_silent(left: &Left, name: &str, what: &str) -> bool {
+    let last = left.files.keys().rfind(|other| other.ends_with(".log"));
+    let is_trusted = left.clean || last.is_none_or(|last| last != name);
+    is_trusted && name.ends_with(".log") && is_outside_checksum(&left.files[name], what)
+}
+
+/// Checks that a log that was opened serves all records, or has told which it does not.
+fn serves_or_says(log: &Log, whole: &Reading, is_silent: bool, sees_damage: bool) -> Result<Reading, String> {
+    let view = log.view();
+    let reading = read(&view);
+    let told = |offset: &i64| {
+        let lost = log
+            .recovery()
+            .damage
+            .iter()
+            .map(|damage| (damage.from_offset, damage.to_offset));
+        let mut spans = lost.chain(reading.unreadable.iter().copied());
+        spans.any(|(from, to)| (from..to).contains(offset))
+    };
+    let untold: Vec<_> = whole
+        .records
+        .keys()
+        .filter(|offset| !reading.records.contains_key(offset) && !told(offset))
+        .collect();
+    let wrong: Vec<_> = reading
+        .records
+        .iter()
+        .filter(|(offset, text)| whole.records.get(offset) != Some(text))
+        .collect();
+    if !(is_silent || (untold.is_empty() && wrong.is_empty())) {
+        return Err(format!(
+            "missing untold {untold:?}, wrong {wrong:?}, {:?}",
+            log.recovery()
+        ));
+    }
+    let misses = reading.records.len() < whole.records.len() || !wrong.is_empty();
+    if misses && !sees_damage {
+        return Err(format!(
+            "records are missing, but inspect sees nothing: {:?}",
+            log.recovery()
+        ));
+    }
+    if log.recovery().damage.is_empty() && reading.unreadable.is_empty() {
+        let aborted = view
+            .aborted_transactions(0, view.log_end_offset)
+            .map_err(|error| error.to_string())?;
+        if aborted.len() != 2 {
+            return Err(format!("{} aborted transactions", aborted.len()));
+        }
+    }
+    Ok(reading)
 }
 
 /// A log that was refused opens when losses are accepted, and gives no offset out twice.
