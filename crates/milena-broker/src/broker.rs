@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use milena_log::disk::{Disk, RealDisk};
@@ -17,7 +18,7 @@ use crate::{
     data_dir::{DataDir, DataDirError},
     log_levels::LogLevels,
     maintenance,
-    metadata_log::{MetadataError, MetadataLog},
+    metadata_log::{MetadataError, MetadataLog, OnLoss},
     net,
     node::{Node, Place},
     syncer::Syncer,
@@ -115,7 +116,12 @@ impl Broker {
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
-        let data_dir = DataDir::open(options.disk, Path::new(dir))?;
+        let began = Instant::now();
+        let on_loss = match config.accept_loss {
+            true => OnLoss::Accept,
+            false => OnLoss::Refuse,
+        };
+        let data_dir = DataDir::open(options.disk, Path::new(dir), on_loss)?;
         let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
@@ -124,8 +130,17 @@ impl Broker {
             })?;
         let address = listening.address;
         let (host, port) = advertised(&config, address);
-        let metadata = MetadataLog::open(data_dir.disk(), data_dir.path())?;
+        let metadata = MetadataLog::open(
+            data_dir.disk(),
+            data_dir.path(),
+            data_dir.evidence(),
+            data_dir.on_loss(),
+        )?;
         let config = with_run_time_settings(config, &metadata)?;
+        data_dir.begin().map_err(|source| DataDirError::Io {
+            path: data_dir.path().to_owned(),
+            source,
+        })?;
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
         let place = Place {
             data_dir,
@@ -138,6 +153,7 @@ impl Broker {
         let node =
             Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);
+        tell_start(&node, address, began.elapsed());
         let (stop, stopped) = watch::channel(false);
         let running = Running {
             serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
@@ -237,10 +253,46 @@ fn advertised(config: &BrokerConfig, address: SocketAddr) -> (String, u16) {
     (host.unwrap_or(own), port.unwrap_or_else(|| address.port()))
 }
 
+/// Tells what was started, and what was found.
+fn tell_start(node: &Node, address: SocketAddr, took: Duration) {
+    let (mut partitions, mut offline, mut damaged, mut segments_read, mut bytes_read) = (0, 0, 0, 0, 0);
+    let topics = node.topics();
+    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
+        let recovery = partition.log.recovery();
+        partitions += 1;
+        offline += usize::from(partition.log.offline_reason().is_some());
+        damaged += usize::from(!recovery.damage.is_empty());
+        segments_read += recovery.segments_read;
+        bytes_read += recovery.bytes_read;
+    }
+    let durability = format!("{:?}", node.config().topic_defaults.durability).to_lowercase();
+    let ended = if node.data_dir.was_clean() { "clean" } else { "unclean" };
+    tracing::info!(
+        event = "broker_started",
+        version = env!("CARGO_PKG_VERSION"),
+        %address,
+        data_dir = %node.data_dir.path().display(),
+        durability,
+        topics = topics.iter().count(),
+        partitions,
+        offline,
+        damaged,
+        last_stop = ended,
+        segments_read,
+        bytes_read,
+        took_ms = took.as_millis() as u64,
+        "broker started"
+    );
+}
+
 fn close(node: &Node) {
+    let began = Instant::now();
     let mut all_closed = true;
     for topic in node.topics().iter() {
         for partition in &topic.partitions {
+            if partition.log.offline_reason().is_some() {
+                continue;
+            }
             if let Err(error) = partition.log.close() {
                 all_closed = false;
                 tracing::error!(topic = %topic.name, partition = partition.index, %error, "cannot close a log");
@@ -249,6 +301,14 @@ fn close(node: &Node) {
     }
     maintenance::write_checkpoints(node);
     if all_closed && let Err(error) = node.data_dir.mark_clean() {
-        tracing::error!(%error, "cannot mark the directory as clean");
+        all_closed = false;
+        tracing::error!(event = "clean_mark_not_written", %error, "cannot mark the directory as clean");
     }
+    tracing::info!(
+        event = "broker_stopped",
+        data_dir = %node.data_dir.path().display(),
+        clean = all_closed,
+        took_ms = began.elapsed().as_millis() as u64,
+        "broker stopped"
+    );
 }

@@ -9,23 +9,38 @@ use std::{
 };
 
 use milena_log::{
-    Opening, StorageError,
-    checkpoint::{self, CLEANER_OFFSETS, LOG_STARTS, PartitionName, RECOVERY_POINTS},
+    LogMark, Opening, StorageError,
+    checkpoint::{self, CLEANER_OFFSETS, LOG_STARTS, PartitionName, RECOVERY_POINTS, TOPIC_ID},
     disk::{self, Disk},
 };
+use milena_wire::Uuid;
 
-const LOCK: &str = ".lock";
+use crate::{
+    log_ends::{LogEnds, Marks, PartitionKey},
+    metadata_log::{Evidence, OnLoss},
+    topics::name_problem,
+};
+
+pub(crate) const LOCK: &str = ".lock";
 /// Kafka's name of the file that a clean end leaves behind.
-const CLEAN: &str = ".kafka_cleanshutdown";
+pub(crate) const CLEAN: &str = ".kafka_cleanshutdown";
 
 #[derive(Debug)]
 pub(crate) struct DataDir {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     clean: bool,
+    on_loss: OnLoss,
+    /// Folders of partitions, whether their topics are known or not.
+    folders: Vec<String>,
+    /// Those that the broker before this one had in use, with the ids of their topics.
+    in_use: Vec<(String, Uuid)>,
     recovery_points: BTreeMap<PartitionName, i64>,
     log_starts: BTreeMap<PartitionName, i64>,
     first_dirty: BTreeMap<PartitionName, i64>,
+    /// How far the logs had come when the process before this one ended.
+    marks: Marks,
+    ends: Arc<LogEnds>,
     _lock: Box<dyn Debug + Send + Sync>,
 }
 
@@ -49,8 +64,8 @@ pub enum DataDirError {
 }
 
 impl DataDir {
-    /// Takes the directory, creating it if it does not exist.
-    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<Self, DataDirError> {
+    /// Takes the directory, creating it if it does not exist. Nothing that is there changes before [`DataDir::begin`].
+    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path, on_loss: OnLoss) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Io {
             path: path.to_owned(),
             source,
@@ -60,23 +75,74 @@ impl DataDir {
             io::ErrorKind::WouldBlock => DataDirError::InUse { path: path.to_owned() },
             _ => failed(error),
         })?;
-        let marker = path.join(CLEAN);
-        let fresh = !disk.list(path).map_err(failed)?.iter().any(|entry| entry.is_dir);
-        let clean = disk.exists(&marker).map_err(failed)?;
-        if clean {
-            // From here on a crash is possible again.
-            disk.remove(&marker).map_err(failed)?;
-            disk.sync_dir(path).map_err(failed)?;
+        let entries = disk.list(path).map_err(failed)?;
+        let fresh = !entries.iter().any(|entry| entry.is_dir);
+        let mut folders: Vec<String> = entries
+            .into_iter()
+            .filter(|entry| entry.is_dir && partition_of_folder(&entry.name).is_some())
+            .map(|entry| entry.name)
+            .collect();
+        folders.sort();
+        let clean = disk.exists(&path.join(CLEAN)).map_err(failed)?;
+        let marks = Marks::read(&*disk, path).map_err(failed)?;
+        if marks.damaged > 0 {
+            tracing::warn!(
+                event = "log_ends_damaged",
+                entries = marks.damaged,
+                "entries of the log ends are damaged; these partitions are opened by Kafka's checkpoints instead"
+            );
         }
         Ok(Self {
-            recovery_points: checkpoint::read_offsets(&*disk, &path.join(RECOVERY_POINTS))?,
-            log_starts: checkpoint::read_offsets(&*disk, &path.join(LOG_STARTS))?,
-            first_dirty: checkpoint::read_offsets(&*disk, &path.join(CLEANER_OFFSETS))?,
+            recovery_points: read_checkpoint(&*disk, path, RECOVERY_POINTS)?,
+            log_starts: read_checkpoint(&*disk, path, LOG_STARTS)?,
+            first_dirty: read_checkpoint(&*disk, path, CLEANER_OFFSETS)?,
+            ends: LogEnds::create(Arc::clone(&disk), path).map_err(failed)?,
+            in_use: in_use(&*disk, path, &folders, &marks),
+            marks,
+            folders,
+            on_loss,
             disk,
             path: path.to_owned(),
             clean: clean || fresh,
             _lock: lock,
         })
+    }
+
+    /// Takes the mark of a clean end away: from here on a crash is possible again.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        let marker = self.path.join(CLEAN);
+        if self.disk.exists(&marker)? {
+            self.disk.remove(&marker)?;
+            self.disk.sync_dir(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// The folders of partitions that were there at the start.
+    pub(crate) fn folders(&self) -> &[String] {
+        &self.folders
+    }
+
+    /// Evidence in the directory of the topics that there must be.
+    pub(crate) fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            folders: &self.folders,
+            in_use: &self.in_use,
+        }
+    }
+
+    pub(crate) fn on_loss(&self) -> OnLoss {
+        self.on_loss
+    }
+
+    /// Where logs note how far they have come.
+    pub(crate) fn ends(&self) -> &Arc<LogEnds> {
+        &self.ends
+    }
+
+    /// How far the log of a partition had come, if that is known.
+    pub(crate) fn mark_of(&self, key: PartitionKey) -> Option<LogMark> {
+        self.marks.of.get(&key).copied()
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -92,14 +158,24 @@ impl DataDir {
         self.clean
     }
 
-    /// How the log of a partition was left.
-    pub(crate) fn opening_of(&self, topic: &str, index: i32) -> Opening {
-        let name = (topic.to_owned(), index);
+    /// How the log of a partition was left. What the log noted itself has a checksum; Kafka's checkpoints have none.
+    pub(crate) fn opening_of(&self, topic: &str, key: PartitionKey) -> Opening {
+        let name = (topic.to_owned(), key.1);
+        let known = self.mark_of(key);
+        let or = |offsets: &BTreeMap<PartitionName, i64>| offsets.get(&name).copied().unwrap_or(0);
         Opening {
             clean: self.clean,
-            recovery_point: self.recovery_points.get(&name).copied().unwrap_or(0),
-            log_start_offset: self.log_starts.get(&name).copied().unwrap_or(0),
+            recovery_point: known.map_or_else(|| or(&self.recovery_points), |known| known.synced_offset),
+            log_start_offset: known.map_or_else(|| or(&self.log_starts), |known| known.log_start_offset),
+            known,
+            accept_loss: self.on_loss == OnLoss::Accept,
         }
+    }
+
+    /// The checkpoints of a partition, as they were at the start.
+    pub(crate) fn checkpoints_of(&self, name: &PartitionName) -> (Option<i64>, Option<i64>, Option<i64>) {
+        let of = |offsets: &BTreeMap<PartitionName, i64>| offsets.get(name).copied();
+        (of(&self.recovery_points), of(&self.log_starts), of(&self.first_dirty))
     }
 
     /// The partitions that had a checkpoint when the directory was opened.
@@ -122,6 +198,11 @@ impl DataDir {
     /// Writes down where recovery, reading and compaction would begin.
     pub(crate) fn write_checkpoints(&self, checkpoints: &Checkpoints) -> Result<(), StorageError> {
         let write = |name, offsets| checkpoint::write_offsets(&*self.disk, &self.path.join(name), offsets);
+        self.ends.sync().map_err(|source| StorageError::Io {
+            action: "sync",
+            path: self.path.join(crate::log_ends::FILE),
+            source,
+        })?;
         write(RECOVERY_POINTS, &checkpoints.recovery_points)?;
         write(LOG_STARTS, &checkpoints.log_starts)?;
         write(CLEANER_OFFSETS, &checkpoints.first_dirty)
@@ -131,4 +212,37 @@ impl DataDir {
     pub(crate) fn mark_clean(&self) -> io::Result<()> {
         disk::replace_file(&*self.disk, &self.path.join(CLEAN), b"")
     }
+}
+
+/// The folders whose logs were noted, each with the id of its topic.
+fn in_use(disk: &dyn Disk, dir: &Path, folders: &[String], marks: &Marks) -> Vec<(String, Uuid)> {
+    let noted = folders.iter().filter_map(|folder| {
+        let (_, index) = partition_of_folder(folder)?;
+        let id = checkpoint::read_topic_id(disk, &dir.join(folder).join(TOPIC_ID)).ok()??;
+        marks.of.contains_key(&(id, index)).then(|| (folder.clone(), id))
+    });
+    noted.collect()
+}
+
+/// Offsets of partitions. A file that cannot be read counts as none, since logs can be opened without.
+fn read_checkpoint(disk: &dyn Disk, dir: &Path, name: &str) -> Result<BTreeMap<PartitionName, i64>, StorageError> {
+    match checkpoint::read_offsets(disk, &dir.join(name)) {
+        Err(StorageError::Damaged { path, reason }) => {
+            tracing::warn!(
+                event = "checkpoint_damaged",
+                file = %path.display(),
+                %reason,
+                "a checkpoint cannot be read and is written anew; logs are opened without it"
+            );
+            Ok(BTreeMap::new())
+        }
+        read => read,
+    }
+}
+
+/// The topic and the number that the name of a folder stands for; `None` if it is not that of a partition.
+pub(crate) fn partition_of_folder(name: &str) -> Option<(&str, i32)> {
+    let (topic, number) = name.rsplit_once('-')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && name_problem(topic).is_none()).then_some((topic, number.parse().ok()?))
 }

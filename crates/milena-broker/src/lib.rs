@@ -15,9 +15,12 @@
 mod broker;
 pub mod config;
 mod coordinators;
+mod damage_log;
 mod data_dir;
+pub mod doctor;
 mod fetch_sessions;
 mod handlers;
+mod log_ends;
 mod log_levels;
 mod maintenance;
 mod metadata_log;

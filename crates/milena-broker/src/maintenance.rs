@@ -77,7 +77,7 @@ fn compact(node: &Node) {
 
 /// Tells people what could not be done. If the topic was deleted meanwhile, nothing had to be.
 fn tell(partition: &Partition, error: &StorageError, problem: &str) {
-    if !matches!(error, StorageError::Retired { .. }) {
+    if !matches!(error, StorageError::Retired { .. } | StorageError::Offline { .. }) {
         tracing::error!(topic = %partition.topic, partition = partition.index, %error, "{problem}");
     }
 }

@@ -9,6 +9,7 @@ mod partitions;
 pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -27,10 +28,11 @@ use milena_wire::{
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{Groups, Transactions, Wake},
-    data_dir::DataDir,
+    damage_log::DamageLog,
+    data_dir::{DataDir, partition_of_folder},
     fetch_sessions::FetchSessions,
     log_levels::LogLevels,
-    metadata_log::{Change, MetadataError, MetadataLog},
+    metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     net::{Connections, RequestMemory},
     node::{
         image::TopicsCache,
@@ -79,6 +81,16 @@ pub(crate) struct Node {
     /// When a coordinator must act.
     pub(crate) wake: Wake,
     image: TopicsCache,
+    topic_ids: Mutex<TopicIds>,
+    pub(crate) damage_log: DamageLog,
+}
+
+/// The ids of topics that a folder can belong to.
+#[derive(Debug, Default)]
+struct TopicIds {
+    /// The topics there were at the start.
+    live: BTreeSet<Uuid>,
+    deleted: BTreeSet<Uuid>,
 }
 
 #[derive(Debug, Default)]
@@ -184,6 +196,15 @@ impl Node {
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
+        let topic_ids = TopicIds {
+            live: records.values().filter_map(|topic| topic.id.parse().ok()).collect(),
+            deleted: metadata
+                .metadata()
+                .deleted
+                .iter()
+                .filter_map(|id| id.parse().ok())
+                .collect(),
+        };
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
@@ -214,7 +235,16 @@ impl Node {
             transactions: Transactions::default(),
             wake: Wake::default(),
             image: TopicsCache::default(),
+            topic_ids: Mutex::new(topic_ids),
+            damage_log: DamageLog::default(),
         };
+        node.open_topics(records)?;
+        node.drop_old_checkpoints()?;
+        Ok(node)
+    }
+
+    /// Opens the topics that the metadata names, and tells of folders that belong to none.
+    fn open_topics(&self, records: BTreeMap<String, TopicRecord>) -> Result<(), Refusal> {
         for (name, record) in records {
             let id = record
                 .id
@@ -226,11 +256,28 @@ impl Node {
                 replication_factor: record.replication_factor,
                 overrides: TopicOverrides(record.configs),
             };
-            let topic = node.open_topic(&new, id, Age::Old)?;
-            node.topics_mut().insert(topic);
+            let topic = self.open_topic(&new, id, Age::Old)?;
+            self.topics_mut().insert(topic);
         }
-        node.drop_old_checkpoints()?;
-        Ok(node)
+        let topics = self.topics();
+        for folder in self.data_dir.folders() {
+            let named = partition_of_folder(folder).and_then(|(topic, index)| topics.by_name(topic)?.partition(index));
+            if named.is_none() {
+                tracing::warn!(
+                    event = "unknown_partition_folder",
+                    folder,
+                    "a folder of records belongs to no topic that the broker knows; it is left as it is"
+                );
+            }
+        }
+        self.data_dir.ends().publish().map_err(|source| {
+            let reason = format!("cannot write {}: {source}", self.data_dir.path().display());
+            Refusal::new(ErrorCode::KafkaStorageError, reason)
+        })
+    }
+
+    fn topic_ids(&self) -> MutexGuard<'_, TopicIds> {
+        self.topic_ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn config(&self) -> Arc<BrokerConfig> {

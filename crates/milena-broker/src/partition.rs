@@ -1,6 +1,9 @@
 //! A partition: its log, who waits for it, and what must be synced.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicI64, Ordering},
+};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -37,6 +40,8 @@ pub(crate) struct Partition {
     pub(crate) asked: Asked,
     /// Whether somebody wrote while the last sync went on: then there are several writers.
     pub(crate) busy: AtomicBool,
+    /// The offset that the last fetch began with.
+    last_fetched: AtomicI64,
     /// Up to where records survive a power cut; writers that were promised that wait here.
     synced: watch::Sender<Synced>,
 }
@@ -68,8 +73,19 @@ impl Partition {
             waiters: Waiters::default(),
             asked: Asked::default(),
             busy: AtomicBool::new(false),
+            last_fetched: AtomicI64::new(-1),
             synced,
         }
+    }
+
+    /// Whether its log could be opened.
+    pub(crate) fn is_online(&self) -> bool {
+        self.log.offline_reason().is_none()
+    }
+
+    /// Whether a fetch asks again for what was asked for last, as a reader does that cannot go past a damaged batch.
+    pub(crate) fn is_asked_again(&self, offset: i64) -> bool {
+        self.last_fetched.swap(offset, Ordering::Relaxed) == offset
     }
 
     /// Appends a batch and wakes those who wait for it, if they may see it already.

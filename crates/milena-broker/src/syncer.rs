@@ -194,11 +194,7 @@ mod tests {
     const ENDLESS: Duration = Duration::from_secs(100_000);
 
     fn partition(config: LogConfig) -> Arc<Partition> {
-        let opening = Opening {
-            clean: true,
-            recovery_point: 0,
-            log_start_offset: 0,
-        };
+        let opening = Opening::default();
         let log = Log::open(Arc::new(MemoryDisk::new()), "/letters-0".as_ref(), config, opening).unwrap();
         Arc::new(Partition::new("letters".into(), 0, log))
     }

@@ -8,6 +8,7 @@ mod completion;
 mod config;
 mod connection;
 mod consume;
+mod doctor;
 mod group;
 mod log;
 mod log_levels;
@@ -89,6 +90,9 @@ enum Command {
     /// Measure how fast a cluster is written and read
     #[command(subcommand)]
     Perf(perf::Command),
+    /// Check a data directory for damage, without starting a broker
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Arguments),
     /// Look up APIs, error codes and the batches of a segment file
     #[command(subcommand)]
     Protocol(protocol::Command),
@@ -122,6 +126,7 @@ impl Command {
             Self::Config(command) => config::run(command),
             Self::Txn(command) => txn::run(command),
             Self::Perf(command) => perf::run(command),
+            Self::Doctor(arguments) => doctor::run(arguments),
             Self::Protocol(command) => protocol::run(command),
             Self::Completion(arguments) => completion::run(arguments),
             Self::Man(arguments) => man::run(arguments),

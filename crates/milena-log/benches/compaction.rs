@@ -25,6 +25,8 @@ const FRESH: Opening = Opening {
     clean: true,
     recovery_point: 0,
     log_start_offset: 0,
+    known: None,
+    accept_loss: false,
 };
 
 /// A log that is as large for all sizes of values; the last segment holds next to nothing.

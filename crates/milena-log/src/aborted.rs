@@ -32,8 +32,7 @@ pub(crate) fn append(disk: &dyn Disk, path: &Path, aborted: &AbortedTransaction)
 
 /// Gives the file these entries and no others, all or nothing.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, all: &[AbortedTransaction]) -> Result<(), StorageError> {
-    let content: Vec<u8> = all.iter().flat_map(encode).collect();
-    disk::replace_file(disk, path, &content).doing("write", path)
+    disk::replace_file(disk, path, &encode_all(all)).doing("write", path)
 }
 
 /// All entries; none if there is no file. What is cut short at the end is left out: recovery writes it anew.
@@ -48,7 +47,21 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<AbortedTransactio
         .collect()
 }
 
-pub(crate) fn encode(aborted: &AbortedTransaction) -> Vec<u8> {
+/// The content of a file with these entries.
+pub(crate) fn encode_all(all: &[AbortedTransaction]) -> Vec<u8> {
+    all.iter().flat_map(encode).collect()
+}
+
+/// The entries of a file; `None` if it is not whole.
+pub(crate) fn decode_all(content: &[u8]) -> Option<Vec<AbortedTransaction>> {
+    let entries = content.chunks_exact(ENTRY_SIZE);
+    if !entries.remainder().is_empty() {
+        return None;
+    }
+    entries.map(decode).collect()
+}
+
+fn encode(aborted: &AbortedTransaction) -> Vec<u8> {
     let mut entry = Vec::with_capacity(ENTRY_SIZE);
     entry.put_i16(VERSION);
     entry.put_i64(aborted.producer_id);

@@ -7,7 +7,7 @@ use std::{
 
 use milena_wire::errors::ErrorCode;
 
-use crate::disk::Retired;
+use crate::{disk::Retired, producers::ProducerError, validate::InvalidBatch};
 
 /// A file operation that failed, or a file that is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,23 @@ pub enum StorageError {
     },
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
+    /// Records that were safe on disk are not there any more.
+    #[error(
+        "{}: offsets {from} to {} are missing: {reason}; stop the broker and restore the files from a copy, or start it \
+         once with milena.recovery=accept-loss to go on without these records",
+        dir.display(),
+        to - 1
+    )]
+    Missing {
+        dir: PathBuf,
+        from: i64,
+        /// The first offset that is not missing.
+        to: i64,
+        reason: String,
+    },
+    /// The log was not opened; the reason is that of the error it was not opened for.
+    #[error("{} is offline: {reason}", dir.display())]
+    Offline { dir: PathBuf, reason: String },
 }
 
 impl StorageError {
@@ -33,7 +50,18 @@ impl StorageError {
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Retired { .. } => ErrorCode::UnknownTopicOrPartition,
-            Self::DiskFull { .. } | Self::Io { .. } | Self::Damaged { .. } => ErrorCode::KafkaStorageError,
+            Self::DiskFull { .. }
+            | Self::Io { .. }
+            | Self::Damaged { .. }
+            | Self::Missing { .. }
+            | Self::Offline { .. } => ErrorCode::KafkaStorageError,
+        }
+    }
+
+    pub(crate) fn offline(dir: &Path, reason: &str) -> Self {
+        Self::Offline {
+            dir: dir.to_owned(),
+            reason: reason.to_owned(),
         }
     }
 
@@ -43,6 +71,38 @@ impl StorageError {
             reason: reason.into(),
         }
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidBatch),
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl AppendError {
+    /// What Kafka answers.
+    pub fn error_code(&self) -> ErrorCode {
+        match self {
+            Self::Invalid(invalid) => invalid.error_code(),
+            Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
+            Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
+            Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
+            Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
+            Self::Storage(error) => error.error_code(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteRecordsError {
+    #[error("offset {offset} is above the high watermark {high_watermark}")]
+    OutOfRange { offset: i64, high_watermark: i64 },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
 }
 
 /// Adds to an error of the disk what was tried and with which file.

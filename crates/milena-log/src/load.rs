@@ -1,22 +1,30 @@
 //! Opening a log: trusting what was closed or synced, reading all else, and cutting it where it is damaged.
+//!
+//! Three kinds of loss are told apart. What was never synced may be cut by a crash: the log then ends before the first
+//! batch that is missing or damaged. Bytes that were synced and are damaged are taken out, and what follows them stays. But
+//! where synced bytes are not there at all, a file was removed or cut, and may be put back: the log is not opened.
+//!
+//! Offsets that readers have seen are not given out again in any case: batches without records stand for those that are lost.
 
-use std::{path::Path, sync::Arc};
+mod mend;
+mod replay;
 
-use milena_wire::{
-    pool::BufferPool,
-    records::{Batch, ControlRecord, RecordDecoder, RecordSet},
-};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use milena_wire::records::Batch;
 
 use crate::{
     checkpoint, cleaner,
     config::LogConfig,
+    damage::{Damage, Recovery},
     disk::Disk,
     epochs::LeaderEpochs,
     error::{Doing, StorageError},
-    log::{Opening, Writer},
-    producers::{AbortedTransaction, Producers},
+    ledger::LogMark,
     segment::{Segment, base_offset_of, file_name},
-    snapshot,
+    sums,
+    survey::{self, Rules, Span},
+    writer::Writer,
 };
 
 /// The file of leader epochs in a partition's folder.
@@ -25,60 +33,36 @@ pub(crate) const EPOCHS: &str = "leader-epoch-checkpoint";
 /// How much is read at once when all of a segment is.
 const WINDOW: usize = 1 << 20;
 
+/// How the process before this one left a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// Whether it ended cleanly; then files are trusted without reading them.
+    pub clean: bool,
+    /// What lies below was synced, and is trusted in any case.
+    pub recovery_point: i64,
+    pub log_start_offset: i64,
+    /// The last state that the ledger has of the log. The log must not have become shorter since.
+    pub known: Option<LogMark>,
+    /// Whether to open a log of which synced records are missing, rather than to refuse.
+    pub accept_loss: bool,
+}
+
 pub(crate) fn load(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     config: &LogConfig,
     opening: Opening,
-) -> Result<Writer, StorageError> {
-    let mut loader = Loader {
-        disk,
-        dir,
-        config,
-        opening,
-        epochs: LeaderEpochs::default(),
-    };
-    cleaner::complete_swaps(disk, dir)?;
-    let names = loader.names()?;
-    loader.remove_leftovers(&names)?;
-    if names.iter().any(|name| name == EPOCHS) {
-        loader.epochs = LeaderEpochs::from_checkpoint(checkpoint::read_epochs(&**disk, &dir.join(EPOCHS))?);
-    }
-    let (mut segments, mut end_offset) = loader.segments(&names)?;
-    if end_offset < opening.log_start_offset {
-        // A crash took records after the point up to which they were deleted. Their offsets are not given out again.
-        for segment in segments.drain(..) {
-            remove_segment(&**disk, &segment)?;
+) -> Result<(Writer, Recovery), StorageError> {
+    let mut loader = Loader::new(disk, dir, config, opening);
+    match loader.load() {
+        // A segment that was trusted is damaged, so none is.
+        Err(StorageError::Damaged { .. }) if !loader.distrusts => {
+            let mut loader = Loader::new(disk, dir, config, opening);
+            loader.distrusts = true;
+            loader.load()
         }
-        end_offset = opening.log_start_offset;
+        loaded => loaded,
     }
-    let first_offset = segments.first().map_or(end_offset, |first| first.base_offset);
-    let log_start_offset = opening.log_start_offset.max(first_offset);
-    loader.epochs.truncate_end(end_offset);
-    let producers = loader.producers(&names, &segments, end_offset)?;
-    let trusted = if opening.clean {
-        end_offset
-    } else {
-        opening.recovery_point.min(end_offset)
-    };
-    let settled_offset = match opening.clean {
-        true => producers.first_open_offset().unwrap_or(end_offset),
-        // Which transactions below ended with a marker that is not synced is not known, until all is.
-        false => log_start_offset,
-    };
-    Ok(Writer {
-        segments,
-        producers,
-        epochs: Arc::new(loader.epochs),
-        log_start_offset,
-        first_dirty_offset: log_start_offset,
-        end_offset,
-        // What was read back after a crash is there, but only a sync makes sure that it stays.
-        synced_offset: trusted,
-        settled_offset,
-        // A partition that was never written to has no folder, and so no names.
-        new_names: !opening.clean && !names.is_empty(),
-    })
 }
 
 /// Removes the files of a segment.
@@ -99,9 +83,97 @@ struct Loader<'a> {
     config: &'a LogConfig,
     opening: Opening,
     epochs: LeaderEpochs,
+    /// Whether indexes may be believed at all.
+    distrusts: bool,
+    /// Below this offset all records were synced, as far as is known.
+    floor: i64,
+    recovery: Recovery,
+    /// The checksum of the last batch of the last segment.
+    last_crc: Option<u32>,
+    /// The checksum of the batch that ended the log when its state was noted.
+    crc_at_mark: Option<u32>,
+    /// The segments whose indexes must be written, by their base offsets.
+    read: BTreeSet<i64>,
+    /// Whether damaged bytes at the end of the log were cut off, and nothing that was there before is missing beside them.
+    tail_was_cut: bool,
+    /// The end of the log by the bytes that were cut off.
+    end_by_bytes: i64,
+    /// The end of the offsets that were told to be missing at the end of the log.
+    told_to: i64,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    fn new(disk: &'a Arc<dyn Disk>, dir: &'a Path, config: &'a LogConfig, opening: Opening) -> Self {
+        let seen = opening.known.map_or(0, |known| known.high_watermark);
+        Self {
+            disk,
+            dir,
+            config,
+            opening,
+            epochs: LeaderEpochs::default(),
+            distrusts: false,
+            floor: match opening.clean {
+                true => seen.max(opening.recovery_point),
+                false => opening.recovery_point,
+            },
+            recovery: Recovery::default(),
+            last_crc: None,
+            crc_at_mark: None,
+            read: BTreeSet::new(),
+            tail_was_cut: false,
+            end_by_bytes: 0,
+            told_to: 0,
+        }
+    }
+
+    fn load(&mut self) -> Result<(Writer, Recovery), StorageError> {
+        let (disk, opening) = (Arc::clone(self.disk), self.opening);
+        cleaner::complete_swaps(&disk, self.dir)?;
+        let names = self.names()?;
+        self.read_epochs(&names);
+        let bases: Vec<i64> = names.iter().filter_map(|name| base_offset_of(name, "log")).collect();
+        self.check_start(&bases)?;
+        let (mut segments, mut data_end) = self.segments(&bases)?;
+        if data_end < opening.log_start_offset {
+            // A crash took records after the point up to which they were deleted. Their offsets are not given out again.
+            for segment in segments.drain(..) {
+                remove_segment(&*disk, &segment)?;
+            }
+            self.read.clear();
+            data_end = opening.log_start_offset;
+        }
+        let end_offset = self.settle_end(&mut segments, data_end)?;
+        self.remove_leftovers(&names)?;
+        let first_offset = segments.first().map_or(end_offset, |first| first.base_offset);
+        let log_start_offset = opening.log_start_offset.max(first_offset);
+        self.epochs.truncate_end(end_offset);
+        let producers = self.producers(&names, &segments, data_end)?;
+        let is_clean = opening.clean && end_offset == data_end && self.recovery.damage.is_empty();
+        let settled_offset = match opening.clean {
+            true => producers.first_open_offset().unwrap_or(end_offset),
+            // Which transactions below ended with a marker that is not synced is not known, until all is.
+            false => log_start_offset,
+        };
+        let writer = Writer {
+            segments,
+            producers,
+            epochs: Arc::new(std::mem::take(&mut self.epochs)),
+            log_start_offset,
+            first_dirty_offset: log_start_offset,
+            end_offset,
+            // What was read back after a crash is there, but only a sync makes sure that it stays.
+            synced_offset: match is_clean {
+                true => end_offset,
+                false => opening.recovery_point.min(end_offset),
+            },
+            settled_offset,
+            // A partition that was never written to has no folder, and so no names.
+            new_names: !is_clean && !names.is_empty(),
+            last_crc: self.last_crc,
+        };
+        Ok((writer, std::mem::take(&mut self.recovery)))
+    }
+
     fn names(&self) -> Result<Vec<String>, StorageError> {
         if !self.disk.exists(self.dir).doing("look for", self.dir)? {
             return Ok(vec![]);
@@ -112,6 +184,17 @@ impl Loader<'_> {
         Ok(names)
     }
 
+    /// Reads the leader epochs. If they cannot be read, all segments are, because the batches know their epochs too.
+    fn read_epochs(&mut self, names: &[String]) {
+        if !names.iter().any(|name| name == EPOCHS) {
+            return;
+        }
+        match checkpoint::read_epochs(&**self.disk, &self.dir.join(EPOCHS)) {
+            Ok(epochs) => self.epochs = LeaderEpochs::from_checkpoint(epochs),
+            Err(_) => self.distrusts = true,
+        }
+    }
+
     /// Removes what a crash in the middle of something has left behind.
     fn remove_leftovers(&self, names: &[String]) -> Result<(), StorageError> {
         let has_log = |base_offset| names.contains(&file_name(base_offset, "log"));
@@ -119,7 +202,7 @@ impl Loader<'_> {
             let unfinished = [".tmp", ".cleaned", ".deleted"]
                 .iter()
                 .any(|ending| name.ends_with(ending));
-            let orphan = ["index", "timeindex", "txnindex"]
+            let orphan = ["index", "timeindex", "txnindex", sums::ENDING]
                 .iter()
                 .find_map(|ending| base_offset_of(name, ending))
                 .is_some_and(|base_offset| !has_log(base_offset));
@@ -130,170 +213,179 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Checks that the log begins where it did. Retention may have removed segments just before a crash.
+    fn check_start(&mut self, bases: &[i64]) -> Result<(), StorageError> {
+        let (Some(first), Some(known)) = (bases.first().copied(), self.opening.known) else {
+            return Ok(());
+        };
+        let start = known.log_start_offset;
+        if first <= start {
+            return Ok(());
+        }
+        let reason = format!("the first segment is {}", file_name(first, "log"));
+        if self.opening.clean && !self.opening.accept_loss {
+            return Err(self.missing(start, first, reason));
+        }
+        self.recovery.damage.push(Damage {
+            from_offset: start,
+            to_offset: first,
+            bytes: 0,
+            records: 0,
+            reason: format!("{reason}; retention removed them just before the broker stopped, or files were removed"),
+            kept: vec![],
+        });
+        Ok(())
+    }
+
     /// The segments that hold good, and the offset after the last record.
-    fn segments(&mut self, names: &[String]) -> Result<(Vec<Arc<Segment>>, i64), StorageError> {
-        let offsets: Vec<i64> = names.iter().filter_map(|name| base_offset_of(name, "log")).collect();
+    fn segments(&mut self, bases: &[i64]) -> Result<(Vec<Arc<Segment>>, i64), StorageError> {
         let mut segments: Vec<Arc<Segment>> = vec![];
-        let mut end_offset = offsets.first().copied().unwrap_or(self.opening.log_start_offset);
-        let (mut damaged, mut removed) = (false, false);
-        for (place, base_offset) in offsets.iter().copied().enumerate() {
-            let segment = Arc::new(Segment::new(Arc::clone(self.disk), self.dir, base_offset));
-            // Where records were lost, nothing that follows may stay. A gap is such a loss unless it was synced: then
-            // compaction made it.
-            let gap = base_offset > end_offset && !self.opening.clean && base_offset > self.opening.recovery_point;
-            damaged |= gap && place > 0;
-            if damaged || base_offset < end_offset {
-                remove_segment(&**self.disk, &segment)?;
-                removed = true;
+        let mut end_offset = bases.first().copied().unwrap_or(self.opening.log_start_offset);
+        let mut is_cut = false;
+        for (place, base_offset) in bases.iter().copied().enumerate() {
+            let segment = Segment::new(Arc::clone(self.disk), self.dir, base_offset);
+            // What was not synced is lost from the first gap on.
+            let unsynced = !self.opening.clean && base_offset > self.opening.recovery_point;
+            let misfits = place > 0 && base_offset != end_offset;
+            if is_cut || (misfits && unsynced) {
+                if end_offset < self.floor.min(base_offset) && !is_cut && !self.opening.accept_loss {
+                    let reason = format!(
+                        "no segment holds them; the next one is {}",
+                        file_name(base_offset, "log")
+                    );
+                    return Err(self.missing(end_offset, base_offset, reason));
+                }
+                is_cut |= base_offset > end_offset;
+                self.tail_was_cut |= is_cut;
+                self.put_aside(&segment, end_offset)?;
                 continue;
             }
-            let next = offsets.get(place + 1).copied();
-            let trusted = self.opening.clean || next.is_some_and(|next| next <= self.opening.recovery_point);
-            let end = match trusted {
-                true => self.trust(&segment)?,
-                false => None,
-            };
-            end_offset = match end {
-                Some(end) => end,
-                None => {
-                    let (end, whole) = self.recover(&segment, end_offset.max(base_offset))?;
-                    damaged = !whole;
-                    end
-                }
-            };
-            segments.push(segment);
+            if misfits && base_offset > end_offset {
+                self.bridge(segments.last(), end_offset, base_offset)?;
+                end_offset = base_offset;
+            } else if misfits {
+                self.check_overlap(&segment, end_offset)?;
+                self.put_aside(&segment, end_offset)?;
+                continue;
+            }
+            let next = bases.get(place + 1).copied();
+            let (segment, end) = self.segment(segment, end_offset.max(base_offset), next)?;
+            is_cut = self.tail_was_cut;
+            end_offset = end;
+            segments.push(Arc::new(segment));
         }
-        if damaged || removed {
+        if !self.recovery.damage.is_empty() {
             // A second crash must not bring back what was cut: after new records in its place it could look right.
             self.disk.sync_dir(self.dir).doing("sync", self.dir)?;
         }
         Ok((segments, end_offset))
     }
 
+    /// Takes over one segment, trusting or reading it; gives the offset after its last record.
+    fn segment(&mut self, segment: Segment, expected: i64, next: Option<i64>) -> Result<(Segment, i64), StorageError> {
+        let synced = self.opening.clean || next.is_some_and(|next| next <= self.opening.recovery_point);
+        if synced
+            && !self.distrusts
+            && let Some(end) = self.trust(&segment)?
+            && self.ends_right(end, next)
+        {
+            return Ok((segment, end));
+        }
+        self.read.insert(segment.base_offset);
+        self.recover(segment, expected, next)
+    }
+
+    /// Whether a segment ends where the next one begins, or where the log ended. The checksum of a batch does not cover its
+    /// offset, so where it does not, all of the segment is looked at.
+    fn ends_right(&self, end_offset: i64, next: Option<i64>) -> bool {
+        match next {
+            Some(next) => end_offset == next,
+            None => self.opening.known.is_none_or(|known| known.end_offset == end_offset),
+        }
+    }
+
     /// Takes a segment over by its indexes, looking only at what follows their last entry; `None` if they do not fit.
-    fn trust(&self, segment: &Segment) -> Result<Option<i64>, StorageError> {
+    fn trust(&mut self, segment: &Segment) -> Result<Option<i64>, StorageError> {
         let size = segment.file_size()?;
         if !segment.load_indexes(size)? {
             return Ok(None);
         }
         let mut end_offset = segment.base_offset;
+        let mut last_crc = None;
+        let known_end = self.opening.known.map(|known| known.end_offset);
         let position = segment.last_indexed_position();
         let noted = segment.scan(position, size, |batch| {
             end_offset = batch.last_offset() + 1;
+            last_crc = survey::crc_of(batch);
+            if known_end == Some(end_offset) {
+                self.crc_at_mark = last_crc;
+            }
             note(segment, self.config, batch);
             false
         });
         if noted.is_err() || segment.size() != size {
             return Ok(None);
         }
-        if let Some(first) = segment.read_batch(0, size)? {
-            segment.set_first_timestamp(max_timestamp(&first.batch));
+        match segment.read_batch(0, size) {
+            Ok(Some(first)) => segment.set_first_timestamp(max_timestamp(&first.batch)),
+            Ok(None) => {}
+            Err(StorageError::Damaged { .. }) => return Ok(None),
+            Err(error) => return Err(error),
         }
+        self.last_crc = last_crc;
         Ok(Some(end_offset))
     }
 
-    /// Reads a segment from its start, checks every batch, builds its indexes anew, and cuts it at the first that is
-    /// damaged or out of order. Gives the offset after the last good record, and whether all was good.
-    fn recover(&mut self, segment: &Segment, expected: i64) -> Result<(i64, bool), StorageError> {
+    /// Reads a segment from its start, checks every batch, builds its indexes anew, and takes out what is damaged.
+    fn recover(&mut self, segment: Segment, expected: i64, next: Option<i64>) -> Result<(Segment, i64), StorageError> {
         segment.reset();
         let size = segment.file_size()?;
-        let mut end_offset = expected;
+        if !self.opening.accept_loss {
+            self.check_own(&segment, size)?;
+        }
+        self.recovery.segments_read += 1;
+        self.recovery.bytes_read += u64::from(size);
+        let known = self.opening.known;
+        let rules = Rules {
+            expected,
+            floor: self.floor,
+            limit: next.or_else(|| known.map(|known| known.end_offset)),
+        };
         let mut epochs = std::mem::take(&mut self.epochs);
-        let stopped = segment.scan_by(WINDOW, 0, size, |batch| {
-            let good = batch.verify().is_ok() && batch.last_offset() >= end_offset && first_offset(batch) >= end_offset;
-            if good {
-                end_offset = batch.last_offset() + 1;
-                note(segment, self.config, batch);
-                if let Batch::V2(batch) = batch {
-                    epochs.assign(batch.header().partition_leader_epoch, batch.header().base_offset);
-                }
+        let mut crc_at_mark = self.crc_at_mark;
+        let survey = survey::survey(&segment, size, rules, |batch| {
+            note(&segment, self.config, batch);
+            if known.is_some_and(|known| known.end_offset == batch.last_offset() + 1) {
+                crc_at_mark = survey::crc_of(batch);
             }
-            !good
+            if let Batch::V2(batch) = batch {
+                epochs.assign(batch.header().partition_leader_epoch, batch.header().base_offset);
+            }
         });
         self.epochs = epochs;
-        // A header that makes no sense ends the walk as a bad checksum does; an error of the disk is an error.
-        let whole = match stopped {
-            Ok(None) => segment.size() == size,
-            Ok(Some(_)) | Err(StorageError::Damaged { .. }) => false,
-            Err(error) => return Err(error),
-        };
-        if !whole {
-            segment.truncate(segment.size())?;
-            segment.sync()?;
+        self.crc_at_mark = crc_at_mark;
+        let mut survey = survey?;
+        if let (Some(tail), Some(next)) = (&survey.tail, next)
+            && next <= self.floor
+        {
+            // The segments that follow are good, so this is no end of the log.
+            survey.holes.push(Span {
+                to_offset: next,
+                ..tail.clone()
+            });
+            survey.tail = None;
         }
-        // A power cut may have taken a marker and left what the index says of it.
-        segment.truncate_aborted(end_offset)?;
-        segment.write_indexes()?;
-        Ok((end_offset, whole))
-    }
-
-    /// What is known of producers: the newest snapshot that can be read, and all batches after it.
-    fn producers(
-        &self,
-        names: &[String],
-        segments: &[Arc<Segment>],
-        end_offset: i64,
-    ) -> Result<Producers, StorageError> {
-        let mut from = segments.first().map_or(end_offset, |segment| segment.base_offset);
-        let (mut producers, mut removed) = (Producers::default(), false);
-        let snapshots = names
-            .iter()
-            .filter_map(|name| Some((base_offset_of(name, "snapshot")?, name)));
-        for (offset, name) in snapshots.collect::<Vec<_>>().into_iter().rev() {
-            let path = self.dir.join(name);
-            if offset <= end_offset
-                && let Ok(read) = snapshot::read(&**self.disk, &path)
-            {
-                (producers, from) = (read, offset);
-                break;
-            }
-            // Of a future that a crash has taken, or unreadable.
-            remove_if_there(&**self.disk, &path)?;
-            removed = true;
+        if !survey.holes.is_empty() {
+            let mended = self.take_out(&segment, size, &survey.holes)?;
+            return self.recover(mended, expected, next);
         }
-        if removed {
-            // Else another crash could bring it back when the log has grown to its offset in another way.
-            self.disk.sync_dir(self.dir).doing("sync", self.dir)?;
+        if let Some(tail) = &survey.tail {
+            self.cut_tail(&segment, size, tail, next)?;
         }
-        let after = segments.partition_point(|segment| segment.base_offset <= from);
-        for segment in segments.iter().skip(after.saturating_sub(1)) {
-            self.replay(&mut producers, segment, from)?;
-        }
-        Ok(producers)
-    }
-
-    fn replay(&self, producers: &mut Producers, segment: &Segment, from: i64) -> Result<(), StorageError> {
-        let mut decoder = RecordDecoder::new(BufferPool::new(0), 1 << 20);
-        let mut set = RecordSet::default();
-        let mut aborts = vec![];
-        let start = segment
-            .find(from, segment.size())?
-            .map_or_else(|| segment.size(), |found| found.position);
-        segment.scan_by(WINDOW, start, segment.size(), |batch| {
-            let Batch::V2(batch) = batch else { return false };
-            let header = batch.header();
-            if !header.attributes.is_control() {
-                producers.apply(header);
-            } else if batch.decode_into(&mut decoder, &mut set).is_ok()
-                && let Some(Ok(marker)) = set.get(0).map(|record| ControlRecord::parse(&record))
-            {
-                aborts.extend(producers.apply_marker(header, marker));
-            }
-            false
-        })?;
-        self.complete_aborts(segment, &aborts)
-    }
-
-    /// Adds the aborted transactions that the index of a segment lacks because of a crash.
-    fn complete_aborts(&self, segment: &Segment, aborts: &[AbortedTransaction]) -> Result<(), StorageError> {
-        for aborted in aborts {
-            // By its marker, because compaction may have removed the first records of the transaction.
-            let known = segment.aborted(|known| known.last_offset == aborted.last_offset)?;
-            if known.is_empty() {
-                segment.add_aborted(*aborted);
-            }
-        }
-        segment.complete_aborted()
+        self.last_crc = survey.last_crc;
+        // The indexes are written when the markers have told which transactions were aborted.
+        segment.set_aborted(vec![]);
+        Ok((segment, survey.end_offset))
     }
 }
 
@@ -307,12 +399,5 @@ pub(crate) fn max_timestamp(batch: &Batch) -> i64 {
     match batch {
         Batch::V2(batch) if batch.header().record_count > 0 => batch.header().max_timestamp,
         Batch::V2(_) | Batch::Legacy(_) => -1,
-    }
-}
-
-fn first_offset(batch: &Batch) -> i64 {
-    match batch {
-        Batch::V2(batch) => batch.header().base_offset,
-        Batch::Legacy(message) => message.offset(),
     }
 }

@@ -2,28 +2,29 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 
 use bytes::Bytes;
 use milena_wire::{
     Uuid,
-    errors::ErrorCode,
-    records::{Batch, BatchHeader, Batches, ControlRecord, TimestampType},
+    records::{Batch, BatchHeader, Batches, ControlRecord},
 };
 
 use crate::{
     checkpoint, cleaner,
     config::{Durability, LogConfig},
+    damage::Recovery,
     disk::{Disk, OwnDisk},
-    epochs::LeaderEpochs,
-    error::{Doing, StorageError},
-    load,
-    producers::{Duplicate, ProducerError, Producers},
+    error::{AppendError, DeleteRecordsError, Doing, StorageError},
+    ledger::Ledger,
+    load::{self, Opening},
+    producers::{ProducerError, Producers},
     segment::{Segment, file_name},
     snapshot,
     validate::{self, InvalidBatch, Validated},
     view::LogView,
+    writer::Writer,
 };
 
 /// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
@@ -44,35 +45,12 @@ pub struct Log {
     writer: Mutex<Writer>,
     /// Published anew after every change.
     view: RwLock<Arc<LogView>>,
-}
-
-/// What only the writer touches.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    pub(crate) segments: Vec<Arc<Segment>>,
-    pub(crate) producers: Producers,
-    /// Shared with the views.
-    pub(crate) epochs: Arc<LeaderEpochs>,
-    pub(crate) log_start_offset: i64,
-    /// Compaction has dealt with what lies below.
-    pub(crate) first_dirty_offset: i64,
-    pub(crate) end_offset: i64,
-    /// What lies below survives a power cut.
-    pub(crate) synced_offset: i64,
-    /// What lies below does not change in a power cut: it is synced, and so is the end of each transaction in it.
-    pub(crate) settled_offset: i64,
-    /// Whether the folder has names that a power cut could take back.
-    pub(crate) new_names: bool,
-}
-
-/// How the process before this one left a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    /// Whether it ended cleanly; then files are trusted without reading them.
-    pub clean: bool,
-    /// What lies below was synced, and is trusted in any case.
-    pub recovery_point: i64,
-    pub log_start_offset: i64,
+    /// Where the state of the log is noted before readers see it.
+    ledger: OnceLock<Arc<dyn Ledger>>,
+    /// The damage that opening found.
+    recovery: Recovery,
+    /// Why the log is offline; then nothing is read from it or written to it.
+    offline: Option<Arc<str>>,
 }
 
 /// A batch that is in the log.
@@ -87,49 +65,35 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum AppendError {
-    #[error(transparent)]
-    Invalid(#[from] InvalidBatch),
-    #[error(transparent)]
-    Producer(#[from] ProducerError),
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-}
-
-impl AppendError {
-    /// What Kafka answers.
-    pub fn error_code(&self) -> ErrorCode {
-        match self {
-            Self::Invalid(invalid) => invalid.error_code(),
-            Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
-            Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
-            Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
-            Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,
-            Self::Storage(error) => error.error_code(),
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum DeleteRecordsError {
-    #[error("offset {offset} is above the high watermark {high_watermark}")]
-    OutOfRange { offset: i64, high_watermark: i64 },
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-}
-
 impl Log {
-    /// Opens the log in `dir`, mending what a crash has left. A folder that does not exist is an empty log; the first
-    /// append creates it.
+    /// Opens the log in `dir`, mending what a crash has left; [`Log::recovery`] says what that was. A folder that does not
+    /// exist is an empty log; the first append creates it.
+    ///
+    /// Fails if records are missing that were synced, unless the opening accepts that.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
         let own = Arc::new(OwnDisk::new(disk));
-        let disk: Arc<dyn Disk> = Arc::<OwnDisk>::clone(&own);
-        let mut writer = load::load(&disk, dir, &config, opening)?;
+        let shared: Arc<dyn Disk> = Arc::<OwnDisk>::clone(&own);
+        let (writer, recovery) = load::load(&shared, dir, &config, opening)?;
+        Ok(Self::new(own, dir, config, writer, recovery))
+    }
+
+    /// A log that is not opened because of `error`: every use of it fails, and its files stay as they are.
+    pub fn offline(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, error: &StorageError) -> Self {
+        let own = Arc::new(OwnDisk::new(disk));
+        let mut log = Self::new(own, dir, config, Writer::default(), Recovery::default());
+        let reason: Arc<str> = error.to_string().into();
+        let mut view = LogView::clone(&log.view());
+        view.offline = Some((dir.to_owned(), Arc::clone(&reason)));
+        log.offline = Some(reason);
+        log.view = RwLock::new(Arc::new(view));
+        log
+    }
+
+    fn new(own: Arc<OwnDisk>, dir: &Path, config: LogConfig, mut writer: Writer, recovery: Recovery) -> Self {
         let view = Arc::new(writer.view(config.durability));
-        Ok(Self {
+        Self {
+            disk: Arc::<OwnDisk>::clone(&own),
             own,
-            disk,
             dir: dir.to_owned(),
             topic_id: None,
             config: RwLock::new(Arc::new(config)),
@@ -137,7 +101,36 @@ impl Log {
             layout: Mutex::default(),
             writer: Mutex::new(writer),
             view: RwLock::new(view),
-        })
+            ledger: OnceLock::new(),
+            recovery,
+            offline: None,
+        }
+    }
+
+    /// The damage that opening the log found, and what was done about it.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Why the log is offline, if it is.
+    pub fn offline_reason(&self) -> Option<&str> {
+        self.offline.as_deref()
+    }
+
+    /// Fails if the log is offline.
+    pub fn check_online(&self) -> Result<(), StorageError> {
+        match &self.offline {
+            None => Ok(()),
+            Some(reason) => Err(StorageError::offline(&self.dir, reason)),
+        }
+    }
+
+    /// Notes the state of the log in `ledger`, now and before each change becomes visible.
+    pub fn keep_ledger(&self, ledger: Arc<dyn Ledger>) {
+        let writer = self.writer();
+        if self.offline.is_none() && self.ledger.set(Arc::clone(&ledger)).is_ok() {
+            ledger.note(&writer.mark(self.view().high_watermark));
+        }
     }
 
     /// Says whose log it is. The folder will say so too, from when it is made; Kafka takes no folder for its own that does
@@ -266,6 +259,7 @@ impl Log {
         batch: &[u8],
         now_ms: i64,
     ) -> Result<(), StorageError> {
+        self.check_online()?;
         self.own.check().doing("write", &self.dir)?;
         let mut segment = self.active(writer)?;
         if segment.should_roll(config, header, batch.len(), now_ms) {
@@ -275,6 +269,7 @@ impl Log {
         self.note_epoch(writer, header)?;
         segment.append(config, header, batch)?;
         writer.end_offset = header.last_offset() + 1;
+        writer.last_crc = Some(header.crc);
         Ok(())
     }
 
@@ -308,6 +303,7 @@ impl Log {
     }
 
     fn start_segment(&self, writer: &mut Writer) -> Arc<Segment> {
+        writer.last_crc = None;
         let segment = Arc::new(Segment::new(Arc::clone(&self.disk), &self.dir, writer.end_offset));
         writer.segments.push(Arc::clone(&segment));
         writer.new_names = true;
@@ -328,6 +324,7 @@ impl Log {
     ///
     /// Writers go on meanwhile, so whoever waits for the same call shares one sync.
     pub fn sync(&self) -> Result<i64, StorageError> {
+        self.check_online()?;
         let (segments, end_offset, settled_offset, new_names) = {
             let mut writer = self.writer();
             let dirty = writer.segments_from(writer.synced_offset);
@@ -356,6 +353,7 @@ impl Log {
 
     /// Moves the start of the log up to `offset`; what lies before is no longer read, and goes when a whole segment can.
     pub fn delete_records(&self, offset: i64) -> Result<i64, DeleteRecordsError> {
+        self.check_online()?;
         let _layout = self.layout();
         let mut writer = self.writer();
         let high_watermark = self.view().high_watermark;
@@ -372,6 +370,7 @@ impl Log {
 
     /// Removes the segments that the topic's settings no longer keep; says how many.
     pub fn apply_retention(&self, now_ms: i64) -> Result<usize, StorageError> {
+        self.check_online()?;
         let config = self.config();
         let _layout = self.layout();
         let mut writer = self.writer();
@@ -446,6 +445,7 @@ impl Log {
 
     /// Leaves everything on disk so that the next start trusts it unread.
     pub fn close(&self) -> Result<(), StorageError> {
+        self.check_online()?;
         let writer = self.writer();
         if let Some(segment) = writer.segments.last().filter(|segment| segment.size() > 0) {
             segment.write_indexes()?;
@@ -492,6 +492,10 @@ impl Log {
 
     pub(crate) fn publish(&self, writer: &mut Writer, durability: Durability) {
         let view = Arc::new(writer.view(durability));
+        // First, so that no reader has seen what the ledger does not know of.
+        if let Some(ledger) = self.ledger.get() {
+            ledger.note(&writer.mark(view.high_watermark));
+        }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
@@ -501,63 +505,5 @@ impl Log {
 
     pub(crate) fn layout(&self) -> MutexGuard<'_, ()> {
         self.layout.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Writer {
-    fn view(&mut self, durability: Durability) -> LogView {
-        let high_watermark = match durability {
-            // What a power cut could take back, nobody sees.
-            Durability::Fsync => self.synced_offset,
-            Durability::Memory | Durability::Os => self.end_offset,
-        };
-        self.producers.advance(high_watermark);
-        let unstable = self.producers.first_unstable_offset();
-        LogView {
-            segments: self.segments.clone().into(),
-            log_start_offset: self.log_start_offset,
-            high_watermark,
-            last_stable_offset: unstable.map_or(high_watermark, |offset| offset.min(high_watermark)),
-            log_end_offset: self.end_offset,
-            active_size: self.segments.last().map_or(0, |segment| segment.size()),
-            epochs: Arc::clone(&self.epochs),
-        }
-    }
-
-    /// The answer about a batch that was just written.
-    fn appended(&self, header: &BatchHeader) -> Appended {
-        Appended {
-            base_offset: header.base_offset,
-            last_offset: header.last_offset(),
-            log_append_time_ms: log_append_time(header),
-            log_start_offset: self.log_start_offset,
-            duplicate: false,
-        }
-    }
-
-    fn was_there(&self, duplicate: &Duplicate, config: &LogConfig) -> Appended {
-        Appended {
-            base_offset: duplicate.base_offset,
-            last_offset: duplicate.last_offset,
-            log_append_time_ms: match config.timestamp_type {
-                TimestampType::LogAppendTime => duplicate.timestamp,
-                _ => -1,
-            },
-            log_start_offset: self.log_start_offset,
-            duplicate: true,
-        }
-    }
-
-    /// The segments that hold offsets from `offset` on.
-    fn segments_from(&self, offset: i64) -> Vec<Arc<Segment>> {
-        let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
-        self.segments.iter().skip(after.saturating_sub(1)).cloned().collect()
-    }
-}
-
-fn log_append_time(header: &BatchHeader) -> i64 {
-    match header.attributes.timestamp_type() {
-        TimestampType::LogAppendTime => header.max_timestamp,
-        _ => -1,
     }
 }

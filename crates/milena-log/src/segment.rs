@@ -19,6 +19,9 @@ use crate::{
     error::{Doing, StorageError},
     index::{OffsetIndex, TimeIndex},
     producers::AbortedTransaction,
+    slice::FileSlice,
+    sums::{self, Sums},
+    survey,
 };
 
 /// How much is read at once to find a batch between two index entries.
@@ -52,24 +55,6 @@ struct State {
     aborted: Option<Vec<AbortedTransaction>>,
     /// Whether the file of that index lacks some, because it could not be written.
     aborted_behind: bool,
-}
-
-/// A stretch of whole batches in a file, or one that ends with a batch cut short.
-#[derive(Debug, Clone)]
-pub struct FileSlice {
-    pub file: Arc<dyn DiskFile>,
-    pub position: u64,
-    pub len: usize,
-}
-
-impl FileSlice {
-    /// The bytes themselves.
-    pub fn read(&self) -> std::io::Result<Bytes> {
-        let mut bytes = vec![0; self.len];
-        let read = self.file.read_at(&mut bytes, self.position)?;
-        bytes.truncate(read);
-        Ok(Bytes::from(bytes))
-    }
 }
 
 /// A batch found in a segment.
@@ -229,7 +214,23 @@ impl Segment {
             None if offset < self.base_offset => 0,
             None => return Ok(None),
         };
-        self.scan(start, end, |batch| batch.last_offset() >= offset)
+        let mut reached = start;
+        let mut is_odd = false;
+        let found = self.scan(start, end, |batch| {
+            let (first, last) = (survey::first_offset(batch), batch.last_offset());
+            is_odd = last < first;
+            let is_found = last >= offset || is_odd;
+            reached += if is_found { 0 } else { batch.size() as u32 };
+            is_found
+        })?;
+        // A damaged header must not make the reader go on with the next batch or segment.
+        match is_odd || (found.is_none() && reached < end) {
+            true => Err(StorageError::damaged(
+                &self.path,
+                format!("there is no whole batch at byte {reached}"),
+            )),
+            false => Ok(found),
+        }
     }
 
     /// The first batch from `start` on, as far as `end`, that `wanted` accepts.
@@ -318,6 +319,8 @@ impl Segment {
         };
         Ok(FileSlice {
             file: self.file()?,
+            path: self.path.clone(),
+            first_batch: first,
             position: u64::from(found.position),
             len,
         })
@@ -364,9 +367,12 @@ impl Segment {
 
     /// As [`Segment::write_indexes`], with `suffix` at the end of the names.
     pub(crate) fn write_indexes_as(&self, suffix: &str) -> Result<(), StorageError> {
+        self.load_aborted()?;
         let mut state = self.state_mut();
         self.note_time(&mut state);
         let (offsets, times) = (state.offsets.encode(), state.times.encode());
+        let aborted = aborted::encode_all(state.aborted.as_deref().unwrap_or_default());
+        let sums = Sums::of(&offsets, &times, &aborted, state.size);
         drop(state);
         for (ending, content) in [("index", offsets), ("timeindex", times)] {
             let path = disk::with_suffix(&self.path_of(ending), suffix);
@@ -374,7 +380,10 @@ impl Segment {
             file.write_at(&content, &[], 0).doing("write", &path)?;
             file.sync().doing("sync", &path)?;
         }
-        Ok(())
+        // Not synced: without it the segment is read again, and no more.
+        let path = disk::with_suffix(&self.path_of(sums::ENDING), suffix);
+        let file = self.disk.create(&path).doing("create", &path)?;
+        file.write_at(sums.encode().as_bytes(), &[], 0).doing("write", &path)
     }
 
     /// Notes a transaction that was aborted by a marker in this segment; what was aborted before is known. Readers know it
@@ -435,19 +444,14 @@ impl Segment {
         self.state_mut().aborted = Some(aborted);
     }
 
-    /// Forgets the aborted transactions whose marker is not below `end_offset`.
-    pub(crate) fn truncate_aborted(&self, end_offset: i64) -> Result<(), StorageError> {
+    /// Gives the segment these aborted transactions and no others.
+    pub(crate) fn replace_aborted(&self, all: Vec<AbortedTransaction>) -> Result<(), StorageError> {
         let path = self.path_of("txnindex");
-        let all = aborted::read(&*self.disk, &path)?;
-        let good: Vec<_> = all
-            .iter()
-            .copied()
-            .filter(|entry| entry.last_offset < end_offset)
-            .collect();
-        if good.len() < all.len() {
-            aborted::replace(&*self.disk, &path, &good)?;
+        if !all.is_empty() || self.disk.exists(&path).doing("look for", &path)? {
+            aborted::replace(&*self.disk, &path, &all)?;
         }
-        self.state_mut().aborted = Some(good);
+        let mut state = self.state_mut();
+        (state.aborted, state.aborted_behind) = (Some(all), false);
         Ok(())
     }
 
@@ -475,18 +479,19 @@ impl Segment {
         *self.state_mut() = State::default();
     }
 
-    /// Takes over indexes from files, if they are whole; says whether they are.
+    /// Takes over indexes from files, if they are what was written; says whether they are.
     pub(crate) fn load_indexes(&self, size: u32) -> Result<bool, StorageError> {
-        let read = |ending| -> Result<Option<Vec<u8>>, StorageError> {
-            let path = self.path_of(ending);
-            if !self.disk.exists(&path).doing("look for", &path)? {
-                return Ok(None);
-            }
-            disk::read_file(&*self.disk, &path).map(Some).doing("read", &path)
+        let Some(sums) = Sums::read(&*self.disk, &self.path_of(sums::ENDING)) else {
+            return Ok(false);
         };
-        let offsets = read("index")?.and_then(|bytes| OffsetIndex::decode(&bytes, u64::from(size)));
-        let times = read("timeindex")?.and_then(|bytes| TimeIndex::decode(&bytes));
-        let (Some(offsets), Some(times)) = (offsets, times) else {
+        let (index, timeindex) = (self.read_beside("index")?, self.read_beside("timeindex")?);
+        let txnindex = self.read_beside("txnindex")?;
+        if Sums::of(&index, &timeindex, &txnindex, size) != sums {
+            return Ok(false);
+        }
+        let offsets = OffsetIndex::decode(&index, u64::from(size));
+        let times = TimeIndex::decode(&timeindex);
+        let (Some(offsets), Some(times), Some(aborted)) = (offsets, times, aborted::decode_all(&txnindex)) else {
             return Ok(false);
         };
         let latest = times
@@ -497,9 +502,27 @@ impl Segment {
             offsets,
             times,
             latest,
+            aborted: Some(aborted),
             ..State::default()
         };
         Ok(true)
+    }
+
+    /// The content of another file of the segment; nothing if there is no such file.
+    fn read_beside(&self, ending: &str) -> Result<Vec<u8>, StorageError> {
+        let path = self.path_of(ending);
+        match self.disk.exists(&path).doing("look for", &path)? {
+            true => disk::read_file(&*self.disk, &path).doing("read", &path),
+            false => Ok(vec![]),
+        }
+    }
+
+    /// Writes batches without records at the end, for offsets that are not given out again.
+    pub(crate) fn fill(&self, config: &LogConfig, fillers: &[BatchHeader]) -> Result<(), StorageError> {
+        for filler in fillers {
+            self.append(config, filler, &filler.to_bytes())?;
+        }
+        self.sync()
     }
 
     /// Makes the file, so that the base offset is remembered although there is no record.
@@ -531,7 +554,7 @@ impl Segment {
 
     /// The paths of all files that belong to the segment, whether they exist or not.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        ["log", "index", "timeindex", "txnindex", "snapshot"]
+        ["log", "index", "timeindex", "txnindex", sums::ENDING, "snapshot"]
             .map(|ending| self.path_of(ending))
             .into()
     }

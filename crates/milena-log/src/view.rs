@@ -1,6 +1,6 @@
 //! Reading: an immutable picture of a log that any number of readers share while the writer goes on.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use milena_wire::{
     pool::BufferPool,
@@ -11,7 +11,9 @@ use crate::{
     epochs::LeaderEpochs,
     error::StorageError,
     producers::AbortedTransaction,
-    segment::{FileSlice, Found, Segment},
+    segment::{Found, Segment},
+    slice::FileSlice,
+    survey,
 };
 
 /// A log as it was at one moment. Segments that retention or compaction has removed since stay readable for whoever holds one.
@@ -28,6 +30,8 @@ pub struct LogView {
     /// Size of the last segment at that moment.
     pub(crate) active_size: u32,
     pub(crate) epochs: Arc<LeaderEpochs>,
+    /// The folder and the reason, of a log that was not opened.
+    pub(crate) offline: Option<(PathBuf, Arc<str>)>,
 }
 
 /// Which records a reader wants to see.
@@ -61,6 +65,14 @@ struct Place<'a> {
 }
 
 impl LogView {
+    /// Fails if the log is offline.
+    pub fn check_online(&self) -> Result<(), StorageError> {
+        match &self.offline {
+            None => Ok(()),
+            Some((dir, reason)) => Err(StorageError::offline(dir, reason)),
+        }
+    }
+
     /// Where a reader must stop.
     pub fn end_for(&self, isolation: Isolation) -> i64 {
         match isolation {
@@ -83,6 +95,7 @@ impl LogView {
     /// Batches from the one that holds `offset` on: at most `len_max` bytes, but at least one batch if there is any.
     /// `None` if there is nothing to see yet.
     pub fn read(&self, offset: i64, len_max: usize, isolation: Isolation) -> Result<Option<FileSlice>, ReadError> {
+        self.check_online()?;
         let (start, end) = (self.log_start_offset, self.log_end_offset);
         if !(start..=end).contains(&offset) {
             return Err(ReadError::OutOfRange { offset, start, end });
@@ -94,11 +107,35 @@ impl LogView {
         let Some(place) = self.find(offset)? else {
             return Ok(None);
         };
+        self.check_order(&place, offset)?;
         if place.found.batch.last_offset() >= end {
             return Ok(None);
         }
         let stop = self.stop_position(&place, end)?;
         Ok(Some(place.segment.slice(&place.found, len_max, stop)?))
+    }
+
+    /// Refuses a batch whose offsets cannot be right: the checksum does not cover the first, and is not compared here.
+    fn check_order(&self, place: &Place<'_>, offset: i64) -> Result<(), StorageError> {
+        let (first, last) = (
+            survey::first_offset(&place.found.batch),
+            place.found.batch.last_offset(),
+        );
+        let after = place.found.position + place.found.batch.size() as u32;
+        let next = match first > offset && after < place.size {
+            true => survey::next_offset(place.segment, after),
+            false => None,
+        };
+        match last >= self.log_end_offset || next.is_some_and(|next| next <= last) {
+            true => {
+                let reason = format!(
+                    "the batch at byte {} has offsets {first} to {last} where {offset} is expected",
+                    place.found.position
+                );
+                Err(StorageError::damaged(&place.segment.path_of("log"), reason))
+            }
+            false => Ok(()),
+        }
     }
 
     /// The first batch that ends at or after `offset`.
@@ -136,6 +173,7 @@ impl LogView {
 
     /// The first record that is as late as `timestamp`, in the order of offsets.
     pub fn offset_for_time(&self, timestamp: i64) -> Result<Option<OffsetAndTime>, StorageError> {
+        self.check_online()?;
         for (place, segment) in self.segments.iter().enumerate() {
             if segment.largest_timestamp().is_none_or(|latest| latest < timestamp) {
                 continue;
@@ -152,6 +190,7 @@ impl LogView {
 
     /// The first of the records with the largest timestamp.
     pub fn latest_record(&self) -> Result<Option<OffsetAndTime>, StorageError> {
+        self.check_online()?;
         let latest = self
             .segments
             .iter()

@@ -47,6 +47,8 @@ pub struct BrokerConfig {
     pub default_replication_factor: i32,
     /// Whether a topic with more replicas than there are nodes is refused, as Kafka does.
     pub strict_replication_factor: bool,
+    /// Whether to start although synced records or entries of the metadata are missing; `milena.recovery=accept-loss`.
+    pub accept_loss: bool,
     pub topic_defaults: TopicConfig,
 
     pub socket_request_max_bytes: i32,
@@ -137,6 +139,7 @@ impl BrokerConfig {
             num_partitions: raw.get("num.partitions")?,
             default_replication_factor: raw.get("default.replication.factor")?,
             strict_replication_factor: raw.get("milena.strict.replication.factor")?,
+            accept_loss: raw.get::<String>("milena.recovery")? == "accept-loss",
             topic_defaults: TopicConfig::resolve_with(&TopicOverrides::default(), raw)?,
 
             socket_request_max_bytes: raw.get("socket.request.max.bytes")?,

@@ -278,6 +278,9 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(DURABILITIES), cluster_wide,
         about("The state of a record when its producer hears of it: memory, os (with the operating system), or fsync \
                (on disk).");
+    "milena.recovery" String = "strict", allowed(RECOVERIES),
+        about("Whether a start with damaged files is refused where records are lost (strict), or goes on without them and \
+               keeps the damaged files aside (accept-loss).");
     "milena.strict.replication.factor" Boolean = "false",
         about("Whether a topic with more replicas than there are brokers is refused, as Kafka does.");
     "min.insync.replicas" Int = "1", at_least(1), cluster_wide,
@@ -423,6 +426,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
 
 const MIGRATION_POLICIES: Allowed = Allowed::OneOfInAnyCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]);
 const GROUP_PROTOCOLS: Allowed = Allowed::Each(&["consumer", "classic", "share", "streams"]);
+const RECOVERIES: Allowed = Allowed::OneOf(&["strict", "accept-loss"]);
 const CLIENT_AUTHENTICATION: Allowed = Allowed::OneOf(&["required", "requested", "none"]);
 
 const THREADS: &str = "its runtime decides how many threads there are";

@@ -38,6 +38,14 @@ pub(super) fn handle(node: &Node, request: DescribeProducersRequest) -> Describe
 }
 
 fn describe(partition: &Partition) -> PartitionResponse {
+    if let Err(error) = partition.log.check_online() {
+        return PartitionResponse {
+            partition_index: partition.index,
+            error_code: error.error_code().code(),
+            error_message: Some(error.to_string().into()),
+            ..Default::default()
+        };
+    }
     let producers = partition.log.producers();
     let active_producers = producers.iter().map(|(producer_id, producer)| ProducerState {
         producer_id,

@@ -76,7 +76,8 @@ fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTop
             leader_id: id,
             leader_epoch: node.leader_epoch,
             replica_nodes: vec![id],
-            isr_nodes: vec![id],
+            isr_nodes: if partition.is_online() { vec![id] } else { vec![] },
+            offline_replicas: if partition.is_online() { vec![] } else { vec![id] },
             // Null is allowed by the protocol, but Kafka's admin client does not expect it.
             eligible_leader_replicas: Some(vec![]),
             last_known_elr: Some(vec![]),

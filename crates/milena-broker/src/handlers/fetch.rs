@@ -26,6 +26,9 @@ use crate::{
 /// Smaller record data is copied into the frame, so it cannot be a placeholder.
 const FILE_FROM: usize = 1024;
 
+/// Up to this size the first batch of an answer is checked whenever it is sent.
+const CHECKED_ALWAYS_MAX: usize = 64 << 10;
+
 /// From this version on an answer tells who leads, if the client has it wrong.
 const LEADERS_SINCE: i16 = 16;
 
@@ -242,6 +245,7 @@ impl Fetch {
     ) -> Result<PartitionData, ErrorCode> {
         self.node.check_leader_epoch(wanted.leader_epoch)?;
         let view = partition.log.view();
+        view.check_online().map_err(|error| error.error_code())?;
         let mut data = PartitionData {
             partition_index: wanted.partition,
             high_watermark: view.high_watermark,
@@ -266,14 +270,29 @@ impl Fetch {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
             Err(ReadError::Storage(error)) => {
-                return Err(storage_error(&error, "records cannot be read"));
+                let problem = error.to_string();
+                self.node.damage_log.tell(partition, &problem, wanted.offset, &problem);
+                return Err(error.error_code());
             }
         };
         if let Some(slice) = slice {
+            self.check_first_batch(partition, wanted.offset, &slice);
             data.aborted_transactions = self.aborted(&view, wanted.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
+    }
+
+    /// Tells of a damaged batch at the start of an answer. The client gets it nevertheless: it can say what is behind it. A
+    /// large batch is looked at when it is asked for again.
+    fn check_first_batch(&self, partition: &Partition, offset: i64, slice: &FileSlice) {
+        let is_asked_again = partition.is_asked_again(offset);
+        if (slice.first_batch <= CHECKED_ALWAYS_MAX || is_asked_again)
+            && let Some(problem) = slice.problem()
+        {
+            let place = format!("byte {} of {}", slice.position, slice.path.display());
+            self.node.damage_log.tell(partition, &place, offset, &problem);
+        }
     }
 
     /// Where the records of the epoch that the client fetched last end here, if it has others than we do.
@@ -372,11 +391,7 @@ mod tests {
 
     #[test]
     fn a_fetch_that_is_given_up_leaves_no_trace_in_its_partitions() {
-        let opening = Opening {
-            clean: true,
-            recovery_point: 0,
-            log_start_offset: 0,
-        };
+        let opening = Opening::default();
         let disk = Arc::new(MemoryDisk::new());
         let log = Log::open(disk, "/letters-0".as_ref(), LogConfig::default(), opening).unwrap();
         let partition = Arc::new(Partition::new("letters".into(), 0, log));

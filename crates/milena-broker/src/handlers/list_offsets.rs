@@ -67,6 +67,7 @@ fn look_up(
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     node.check_leader_epoch(wanted.current_leader_epoch)?;
     let view = partition.log.view();
+    view.check_online().map_err(|error| error.error_code())?;
     let found = find(&view, version, isolation, wanted.timestamp)?;
     // Versions before 4 have no place for it.
     let epoch = view.epoch_at(found.offset).filter(|_| version >= 4);

@@ -93,7 +93,8 @@ fn describe(node: &Node, topic: &Arc<Topic>) -> MetadataResponseTopic {
         leader_id: id,
         leader_epoch: node.leader_epoch,
         replica_nodes: vec![id],
-        isr_nodes: vec![id],
+        isr_nodes: if partition.is_online() { vec![id] } else { vec![] },
+        offline_replicas: if partition.is_online() { vec![] } else { vec![id] },
         ..Default::default()
     });
     MetadataResponseTopic {

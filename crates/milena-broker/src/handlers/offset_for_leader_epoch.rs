@@ -47,6 +47,7 @@ fn look_up(node: &Node, topic: Option<&Topic>, wanted: &OffsetForLeaderPartition
     let partition = topic.and_then(|topic| topic.partition(wanted.partition));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     node.check_leader_epoch(wanted.current_leader_epoch)?;
+    partition.log.check_online().map_err(|error| error.error_code())?;
     let end = partition
         .log
         .view()

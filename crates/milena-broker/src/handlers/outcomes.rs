@@ -35,7 +35,8 @@ impl<K: Ord> Named<K> {
 /// What to answer where a log cannot do what was asked; `problem` says for people what that was. That a topic was deleted
 /// meanwhile is no news to them.
 pub(super) fn storage_error(error: &StorageError, problem: &str) -> ErrorCode {
-    if !matches!(error, StorageError::Retired { .. }) {
+    // That a partition is offline was told at the start.
+    if !matches!(error, StorageError::Retired { .. } | StorageError::Offline { .. }) {
         tracing::error!(%error, "{problem}");
     }
     error.error_code()

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use milena_log::{Durability, StorageError};
+use milena_log::{Durability, StorageError, checkpoint::PartitionName};
 
 use super::Node;
 use crate::data_dir::Checkpoints;
@@ -16,6 +16,10 @@ impl Node {
         for topic in self.topics().iter() {
             for partition in &topic.partitions {
                 let view = partition.log.view();
+                if partition.log.offline_reason().is_some() {
+                    self.keep_checkpoints(&mut checkpoints, (topic.name.to_string(), partition.index));
+                    continue;
+                }
                 if view.log_end_offset == 0 || partition.durability() == Durability::Memory {
                     continue;
                 }
@@ -34,6 +38,19 @@ impl Node {
         self.data_dir.write_checkpoints(&checkpoints)
     }
 
+    /// Leaves the checkpoints of a partition that is offline as they were.
+    fn keep_checkpoints(&self, checkpoints: &mut Checkpoints, name: PartitionName) {
+        let (recovery_point, log_start, first_dirty) = self.data_dir.checkpoints_of(&name);
+        let kept = [
+            (&mut checkpoints.recovery_points, recovery_point),
+            (&mut checkpoints.log_starts, log_start),
+            (&mut checkpoints.first_dirty, first_dirty),
+        ];
+        for (offsets, offset) in kept {
+            offsets.extend(offset.map(|offset| (name.clone(), offset)));
+        }
+    }
+
     /// Drops the checkpoints of topics that were deleted just before a crash, and of folders that were set aside. A new
     /// topic of the same name would otherwise begin where the old one did, and lose its records in the next crash.
     pub(super) fn drop_old_checkpoints(&self) -> Result<(), StorageError> {
@@ -41,7 +58,9 @@ impl Node {
             let topics = self.topics();
             let is_present = |topic: &str, index| {
                 let partition = topics.by_name(topic).and_then(|topic| topic.partition(index));
-                partition.is_some_and(|partition| partition.log.view().log_end_offset > 0)
+                partition.is_some_and(|partition| {
+                    partition.log.offline_reason().is_some() || partition.log.view().log_end_offset > 0
+                })
             };
             self.data_dir
                 .checkpointed()

@@ -42,6 +42,7 @@ impl Node {
                 .map(|outcome| outcome.and_then(|()| Err(refusal.clone())))
                 .collect();
         }
+        self.topic_ids().deleted.extend(leaving.iter().map(|topic| topic.id));
         {
             let mut topics = self.topics_mut();
             for topic in &leaving {

@@ -8,14 +8,14 @@ use std::{
 
 use bytestring::ByteString;
 use milena_log::{
-    Durability, Log, LogConfig, Opening, StorageError,
+    Durability, Ledger as _, Log, LogConfig, Opening, StorageError,
     checkpoint::{self, TOPIC_ID},
     disk::{self, Disk},
 };
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::{Node, Refusal, log_config, random_uuid};
-use crate::{config::TopicConfig, metadata_log::Change, partition::Partition, topics::Topic};
+use crate::{config::TopicConfig, log_ends::PartitionKey, metadata_log::Change, partition::Partition, topics::Topic};
 
 /// How many partitions one request may add to a topic, as in Kafka: each costs memory, and a number costs nothing.
 const ADDED_AT_ONCE_MAX: i32 = 10_000;
@@ -71,29 +71,132 @@ impl Node {
     ) -> Result<Vec<Arc<Partition>>, Refusal> {
         let open = |index| {
             let (disk, dir) = self.place_of(topic, index, config.durability);
+            let key = (id, index);
             let on_disk = config.durability != Durability::Memory;
-            let is_own = age == Age::Old && (!on_disk || is_of_topic(&*disk, &dir, id)?);
-            if !is_own {
-                set_aside(&*disk, &dir)?;
-            }
-            let opening = match is_own && on_disk {
-                true => self.data_dir.opening_of(topic, index),
-                false => EMPTY,
+            let opened = match (on_disk, age) {
+                (true, Age::Old) => self.open_old(topic, key, disk, &dir, config),
+                (true, Age::New) => {
+                    self.make_way(&*disk, &dir)?;
+                    Log::open(disk, &dir, config.clone(), EMPTY)?
+                }
+                (false, _) => Log::open(disk, &dir, config.clone(), EMPTY)?,
             };
-            let mut log = Log::open(disk, &dir, config.clone(), opening)?;
+            let mut log = opened;
             if on_disk {
                 log = log.of_topic(id);
             }
-            if log.is_dirty() {
-                // What a crash has left is there, but only synced records may be seen where that is the promise.
-                log.sync()?;
-            }
-            if let (true, Some(offset)) = (is_own, self.data_dir.first_dirty_of(topic, index)) {
-                log.set_first_dirty_offset(offset);
+            if on_disk && log.offline_reason().is_none() {
+                log.keep_ledger(self.data_dir.ends().ledger(key));
             }
             Ok(Arc::new(Partition::new(topic.clone(), index, log)))
         };
         indexes.map(open).collect()
+    }
+
+    /// Opens the log of a partition that was there before. If that is not possible, the partition is offline.
+    fn open_old(&self, topic: &str, key: PartitionKey, disk: Arc<dyn Disk>, dir: &Path, config: &LogConfig) -> Log {
+        let opened = self.owner_of(&*disk, dir, key.0).and_then(|is_own| {
+            let opening = match is_own {
+                true => self.data_dir.opening_of(topic, key),
+                false => EMPTY,
+            };
+            let log = Log::open(Arc::clone(&disk), dir, config.clone(), opening)?;
+            if log.is_dirty() {
+                // What a crash has left is there, but only synced records may be seen where that is the promise.
+                log.sync()?;
+            }
+            if let (true, Some(offset)) = (is_own, self.data_dir.first_dirty_of(topic, key.1)) {
+                log.set_first_dirty_offset(offset);
+            }
+            Ok(log)
+        });
+        match opened {
+            Ok(log) => {
+                tell_damage(topic, key.1, &log);
+                log
+            }
+            Err(error) => {
+                tracing::error!(
+                    event = "partition_offline",
+                    topic,
+                    partition = key.1,
+                    %error,
+                    "partition {topic}-{} is offline; the others are served",
+                    key.1
+                );
+                if let Some(mark) = self.data_dir.mark_of(key) {
+                    // The next start must know it as well.
+                    self.data_dir.ends().ledger(key).note(&mark);
+                }
+                Log::offline(disk, dir, config.clone(), &error)
+            }
+        }
+    }
+
+    /// Whether a folder is that of the topic, or there is none. A folder of a topic that was deleted is moved out of the way;
+    /// one that does not say whose it is, because of a power cut or damage, is made to: its name is this topic's.
+    fn owner_of(&self, disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<bool, StorageError> {
+        let path = dir.join(TOPIC_ID);
+        let found = match checkpoint::read_topic_id(disk, &path) {
+            Ok(Some(found)) if found == id => return Ok(true),
+            Ok(found) => found,
+            Err(StorageError::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let io = |source| StorageError::Io {
+            action: "look for",
+            path: dir.to_owned(),
+            source,
+        };
+        if !disk.exists(dir).map_err(io)? {
+            return Ok(true);
+        }
+        let ids = self.topic_ids();
+        match found {
+            Some(found) if ids.deleted.contains(&found) => {
+                set_aside(disk, dir)?;
+                return Ok(false);
+            }
+            Some(found) if ids.live.contains(&found) => {
+                let reason = format!(
+                    "it names the id {found} of another topic; were folders exchanged? Put them back, or, if only this file is \
+                     wrong, remove it"
+                );
+                return Err(StorageError::Damaged { path, reason });
+            }
+            _ => {}
+        }
+        tracing::warn!(
+            event = "partition_metadata_rewritten",
+            file = %path.display(),
+            "the topic id of a folder was missing or damaged and is written anew"
+        );
+        checkpoint::write_topic_id(disk, &path, id)?;
+        Ok(true)
+    }
+
+    /// Moves the folder of a deleted topic out of the way of a new one. A folder of records that were not deleted stays, and
+    /// the topic cannot be created.
+    fn make_way(&self, disk: &dyn Disk, dir: &Path) -> Result<(), Refusal> {
+        let failed = |error: std::io::Error| Refusal::new(ErrorCode::KafkaStorageError, error.to_string());
+        if !disk.exists(dir).map_err(failed)? {
+            return Ok(());
+        }
+        let found = checkpoint::read_topic_id(disk, &dir.join(TOPIC_ID)).ok().flatten();
+        let is_deleted = found.is_some_and(|found| self.topic_ids().deleted.contains(&found));
+        let entries = disk.list(dir).map_err(failed)?;
+        let has_records = entries
+            .iter()
+            .any(|entry| entry.name.ends_with(".log") && entry.len > 0);
+        if !is_deleted && has_records {
+            let reason = format!(
+                "{} holds records that were not deleted, and no topic that the broker knows; move the folder away, or \
+                 restore metadata.log from a copy",
+                dir.display()
+            );
+            return Err(Refusal::new(ErrorCode::KafkaStorageError, reason));
+        }
+        Ok(set_aside(disk, dir)?)
     }
 
     pub(super) fn place_of(&self, topic: &str, index: i32, durability: Durability) -> (Arc<dyn Disk>, PathBuf) {
@@ -105,25 +208,31 @@ impl Node {
     }
 }
 
-/// A log that nobody has written to.
+/// A log that was never written to.
 const EMPTY: Opening = Opening {
     clean: true,
     recovery_point: 0,
     log_start_offset: 0,
+    known: None,
+    accept_loss: false,
 };
 
-/// Whether a folder is that of a topic, or there is none. A folder that does not say whose it is, because of a power cut,
-/// is made to: then it has the name that only this topic can have given it.
-fn is_of_topic(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<bool, Refusal> {
-    let path = dir.join(TOPIC_ID);
-    match checkpoint::read_topic_id(disk, &path) {
-        Ok(Some(found)) => Ok(found == id),
-        Ok(None) if !disk.exists(dir).unwrap_or(true) => Ok(true),
-        Ok(None) | Err(StorageError::Damaged { .. }) => {
-            checkpoint::write_topic_id(disk, &path, id)?;
-            Ok(true)
-        }
-        Err(error) => Err(error.into()),
+/// Tells what opening a log found.
+fn tell_damage(topic: &str, partition: i32, log: &Log) {
+    for damage in &log.recovery().damage {
+        let (from, to) = (damage.from_offset, damage.to_offset);
+        let kept: Vec<String> = damage.kept.iter().map(|path| path.display().to_string()).collect();
+        tracing::warn!(
+            event = "log_damage",
+            topic,
+            partition,
+            from_offset = from,
+            to_offset = to,
+            bytes = damage.bytes,
+            whole_records = damage.records,
+            kept = kept.join(", "),
+            "partition {topic}-{partition}: {damage}"
+        );
     }
 }
 
@@ -137,16 +246,18 @@ pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
 
 /// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed, a crash came
 /// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they
-/// may be dear to somebody.
-fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), Refusal> {
-    let failed = |error| {
-        let reason = format!("cannot move {} out of the way: {error}", dir.display());
-        Refusal::new(ErrorCode::KafkaStorageError, reason)
-    };
-    if !disk.exists(dir).map_err(failed)? {
-        return Ok(());
-    }
+/// may still be needed.
+fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), StorageError> {
     let aside = disk::with_suffix(dir, &format!(".{}-stray", random_uuid()));
-    tracing::warn!(dir = %dir.display(), aside = %aside.display(), "files of a deleted topic were in the way");
-    disk.rename(dir, &aside).map_err(failed)
+    tracing::warn!(
+        event = "stray_folder",
+        dir = %dir.display(),
+        aside = %aside.display(),
+        "files of a deleted topic were in the way of a new one and were renamed"
+    );
+    disk.rename(dir, &aside).map_err(|source| StorageError::Io {
+        action: "move out of the way",
+        path: dir.to_owned(),
+        source,
+    })
 }

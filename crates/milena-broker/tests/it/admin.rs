@@ -193,11 +193,22 @@ fn files_of_a_topic_that_is_gone_are_not_those_of_a_new_one() {
     client.create("letters", 1, &[]);
     client.produce("letters", 5, 10);
     server.stop();
-    // As if a crash had come between forgetting the topic and removing its files.
+    // A folder of records that were not deleted is never touched.
     fs::rename(dir.path().join("letters-0"), dir.path().join("more-1")).unwrap();
     let server = Server::start(&dir);
     let mut client = server.client();
     client.create("more", 1, &[]);
+    assert_eq!(client.grow("more", 2, None, false), ErrorCode::KafkaStorageError);
+    assert!(dir.path().join("more-1").exists());
+    // As if a crash had come between forgetting the topic and removing its files.
+    let deletion = client.call(
+        &DeleteTopicsRequest {
+            topic_names: vec!["letters".into()],
+            ..Default::default()
+        },
+        1,
+    );
+    assert_eq!(deletion.responses[0].error_code, NONE);
     assert_eq!(client.grow("more", 2, None, false), ErrorCode::None);
     let names: Vec<String> = fs::read_dir(dir.path())
         .unwrap()

@@ -11,6 +11,7 @@ mod config_broker;
 mod config_describe;
 mod config_topic;
 mod coordinators;
+mod damage;
 mod data_path;
 mod failing_disk;
 mod fetch_sessions;

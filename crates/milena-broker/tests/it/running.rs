@@ -32,6 +32,15 @@ pub fn start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Running {
     try_start_with(options, Path::new("/data"), settings).unwrap()
 }
 
+/// As [`start_on`], for a broker that may refuse.
+pub fn try_start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Result<Running, StartError> {
+    let options = Options {
+        disk,
+        ..Options::default()
+    };
+    try_start_with(options, Path::new("/data"), settings)
+}
+
 /// Starts a broker that slows clients down.
 pub fn start_throttled(throttle: Arc<dyn Throttle>, dir: &Path) -> Running {
     let options = Options {

@@ -227,16 +227,30 @@ fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
     assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
     broker.kill();
 
-    // One was lost in a crash; the other folder was put there by somebody.
+    // One was lost in a crash, the other is damaged: it names a topic that never was.
     fs::write(metadata(0), "").unwrap();
     fs::write(metadata(1), "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ").unwrap();
     let broker = start(dir.path(), &[]);
     let mut client = broker.client();
     assert_eq!(fs::read_to_string(metadata(0)).unwrap(), expected);
+    assert_eq!(fs::read_to_string(metadata(1)).unwrap(), expected);
     assert_eq!(
         values(&client.fetch("letters", 0, 0).records.unwrap()),
         [(0, "a".to_owned())]
     );
+    assert_eq!(client.fetch("letters", 1, 3).high_watermark, 3);
+    let old = client.create_topic("old", 1, &[]);
+    let deletion = DeleteTopicsRequest {
+        topic_names: vec!["old".into()],
+        ..Default::default()
+    };
+    assert_eq!(client.call(&deletion, 1).responses[0].error_code, 0);
+    broker.kill();
+
+    // The folder is that of a deleted topic.
+    fs::write(metadata(1), format!("version: 0\ntopic_id: {old}")).unwrap();
+    let broker = start(dir.path(), &[]);
+    let mut client = broker.client();
     assert_eq!(client.fetch("letters", 1, 0).high_watermark, 0);
     let stray = names(dir.path())
         .into_iter()

@@ -186,12 +186,13 @@ fn explain(error: PollError) -> Error {
         PollError::Unreadable {
             partition,
             offset,
+            next_offset,
             problem,
         } => anyhow::anyhow!(
             "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try {} -p {} -o {}",
             partition.topic,
             partition.partition,
-            offset + 1
+            next_offset
         ),
         error => error.into(),
     }

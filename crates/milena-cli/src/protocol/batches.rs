@@ -10,7 +10,9 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use milena_wire::{
     pool::BufferPool,
-    records::{BATCH_OVERHEAD, Batch, BatchError, Batches, Record, RecordDecoder, RecordSet, TimestampType},
+    records::{
+        BATCH_OVERHEAD, Batch, BatchError, BatchHeader, Batches, Record, RecordDecoder, RecordSet, TimestampType,
+    },
 };
 
 /// Enough for any batch that a broker with sane limits took; what claims more is reported as damaged.
@@ -25,6 +27,7 @@ pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Res
     let (mut position, mut damaged) = (0, 0);
     while let Some(bytes) = next_batch(&mut file, size - position)? {
         let length = bytes.len() as u64;
+        let offsets = offsets(&bytes);
         match decode(bytes, &mut decoder, &mut set) {
             Ok(batch) => {
                 describe(out, position, &batch, &set)?;
@@ -34,7 +37,7 @@ pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Res
             }
             Err(error) => {
                 damaged += 1;
-                writeln!(out, "position: {position} size: {length} DAMAGED: {error}")?;
+                writeln!(out, "DAMAGED {offsets}position: {position} size: {length}: {error:#}")?;
             }
         }
         position += length;
@@ -49,6 +52,18 @@ pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Res
         path.display()
     );
     Ok(())
+}
+
+/// The offsets of a batch by its header alone, which may be damaged too.
+fn offsets(bytes: &[u8]) -> String {
+    match bytes.first_chunk().map(BatchHeader::parse) {
+        Some(header) => format!(
+            "baseOffset: {} lastOffset: {} ",
+            header.base_offset,
+            header.last_offset()
+        ),
+        None => String::new(),
+    }
 }
 
 /// The bytes of the next batch, by its length alone; `None` when fewer than that are left.

@@ -12,6 +12,7 @@ mod client;
 mod connection;
 mod consume;
 mod crash;
+mod doctor;
 mod help;
 mod logging;
 mod perf;

@@ -65,10 +65,12 @@ pub enum PollError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The position stands before the batch that cannot be read. The next `poll` reads it again; seek to go past it.
-    #[error("{partition} cannot be read at offset {offset}: {problem}; seek past it to go on")]
+    #[error("{partition} cannot be read at offset {offset}: {problem}; seek to offset {next_offset} to go past it")]
     Unreadable {
         partition: TopicPartition,
         offset: i64,
+        /// The first offset behind the batch, by its header. If that is damaged too, the offset after `offset`.
+        next_offset: i64,
         problem: String,
     },
     #[error(transparent)]
@@ -83,10 +85,11 @@ pub enum PollError {
 }
 
 impl PollError {
-    pub(super) fn unreadable(partition: &TopicPartition, error: &BatchError) -> Self {
+    pub(super) fn unreadable(partition: &TopicPartition, error: &BatchError, next_offset: Option<i64>) -> Self {
         Self::Unreadable {
             partition: partition.clone(),
             offset: error.base_offset,
+            next_offset: next_offset.unwrap_or_else(|| error.base_offset.saturating_add(1)),
             problem: error.problem.to_string(),
         }
     }

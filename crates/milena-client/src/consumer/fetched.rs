@@ -30,6 +30,8 @@ pub(crate) struct Fetched {
     uncounted: (usize, usize),
     /// What comes when all records are handed out.
     end: End,
+    /// The end of the batch that is looked into, which stays if it cannot be read.
+    looked_into: Option<i64>,
 }
 
 /// How the buffered part of a partition ends.
@@ -76,6 +78,7 @@ impl Fetched {
             current: None,
             uncounted: (0, 0),
             end: End::Open,
+            looked_into: None,
         }
     }
 
@@ -108,6 +111,11 @@ impl Fetched {
     /// Whether the application must hear of how it ends.
     pub(crate) fn is_to_be_told(&self) -> bool {
         matches!(self.end, End::Error(_) | End::Unreadable)
+    }
+
+    /// Where to go on after a batch that could not be read, if its header tells.
+    pub(crate) fn after_unreadable(&self) -> Option<i64> {
+        self.looked_into
     }
 
     /// Hands out up to `max` records. Says whether there may be more.
@@ -163,12 +171,17 @@ impl Fetched {
     /// Looks into the next batch; says whether there was one. Afterwards there is none in hand if it holds nothing for the
     /// application.
     fn next_batch(&mut self, reading: &mut Reading) -> Result<bool, BatchError> {
+        self.looked_into = None;
         let Some(batch) = self.batches.next().transpose()? else {
             return Ok(false);
         };
         let after = after(&batch);
+        self.looked_into = Some(after.offset).filter(|offset| *offset > self.position.offset);
         if after.offset <= self.position.offset {
-            // A fetch answers from an index: what it begins with may have been read.
+            // A fetch answers from an index: what it begins with may have been read. But a damaged header says so too.
+            if reading.checks_crc {
+                batch.verify()?;
+            }
             return Ok(true);
         }
         if let (Batch::V2(batch), Some(aborted)) = (&batch, &mut self.aborted)

@@ -157,7 +157,8 @@ impl Consumer {
                     core.buffer.finish(&fetched);
                     core.is_dirty = true;
                     if records.is_empty() {
-                        return Err(PollError::unreadable(&fetched.partition, &error));
+                        let next = fetched.after_unreadable();
+                        return Err(PollError::unreadable(&fetched.partition, &error, next));
                     }
                     break;
                 }
@@ -379,6 +380,7 @@ fn finish(core: &mut Core, fetched: &Fetched) -> Option<PollError> {
             Some(PollError::Unreadable {
                 partition: partition.clone(),
                 offset: fetched.position().offset,
+                next_offset: fetched.position().offset.saturating_add(1),
                 problem: "the broker sent what is not a whole batch of records".to_owned(),
             })
         }

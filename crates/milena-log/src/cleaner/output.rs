@@ -72,14 +72,14 @@ impl<'a> Output<'a> {
     pub(super) fn finish(mut self) -> Result<(Segment, Vec<u8>), StorageError> {
         self.flush()?;
         self.segment.sync()?;
-        self.segment.write_indexes_as(CLEANED)?;
         // Written even if it is empty: what takes the place of the old one has to be there.
         let path = disk::with_suffix(&self.segment.path_of("txnindex"), CLEANED);
-        let content: Vec<u8> = self.aborted.iter().flat_map(aborted::encode).collect();
+        let content = aborted::encode_all(&self.aborted);
         let file = self.disk.create(&path).doing("create", &path)?;
         file.write_at(&content, &[], 0).doing("write", &path)?;
         file.sync().doing("sync", &path)?;
         self.segment.set_aborted(self.aborted);
+        self.segment.write_indexes_as(CLEANED)?;
         Ok((self.segment, self.pending))
     }
 

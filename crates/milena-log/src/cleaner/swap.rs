@@ -22,8 +22,8 @@ use crate::{
 
 pub(super) const CLEANED: &str = ".cleaned";
 const SWAP: &str = ".swap";
-const INDEXES: [&str; 3] = ["index", "timeindex", "txnindex"];
-const ENDINGS: [&str; 5] = ["log", "index", "timeindex", "txnindex", "snapshot"];
+const INDEXES: [&str; 4] = ["index", "timeindex", "txnindex", "sums"];
+const ENDINGS: [&str; 6] = ["log", "index", "timeindex", "txnindex", "sums", "snapshot"];
 
 /// Finishes what a crash, or an error of the disk, has interrupted after the point of no return.
 pub(crate) fn complete_swaps(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(), StorageError> {

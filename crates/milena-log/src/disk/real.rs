@@ -16,7 +16,18 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = match File::options().read(true).write(true).open(path) {
+            // Reading needs no permission to write.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                File::open(path).map_err(|_| error)?
+            }
+            opened => opened?,
+        };
         Ok(Arc::new(RealFile(file)))
     }
 

@@ -15,6 +15,8 @@ pub const FRESH: Opening = Opening {
     clean: true,
     recovery_point: 0,
     log_start_offset: 0,
+    known: None,
+    accept_loss: false,
 };
 
 /// As after the death of the process, with nothing known to be synced.

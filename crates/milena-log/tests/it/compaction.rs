@@ -536,6 +536,8 @@ fn crash_after(
         clean: false,
         recovery_point: 20,
         log_start_offset: 0,
+        known: None,
+        accept_loss: false,
     };
     let log = open(&shared, &config(), opening);
     let values = values(&log);

@@ -379,6 +379,10 @@ impl World {
         let end = self.log.view().log_end_offset;
         assert!(end >= synced, "{end} is before what was synced, {synced}");
         self.end = end.max(self.start);
+        // Offsets that were given out stay so, but their records end where the first is missing.
+        let lost = self.log.recovery().damage.iter().filter(|damage| damage.is_loss());
+        let end = lost.map(|damage| damage.from_offset).min().unwrap_or(end);
+        assert!(end >= synced, "{end} is before what was synced, {synced}");
         self.written.retain(|offset, _| *offset < end);
         for transaction in &mut self.transactions {
             transaction.marker = transaction.marker.filter(|(offset, _)| *offset < end);
@@ -424,6 +428,8 @@ impl World {
             clean,
             recovery_point: self.recovery_point,
             log_start_offset: self.start,
+            known: None,
+            accept_loss: false,
         };
         self.log = open(&disk, &self.config, opening);
         self.log.set_first_dirty_offset(self.first_dirty);

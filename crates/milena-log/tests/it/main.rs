@@ -7,6 +7,7 @@ mod append;
 mod batches;
 mod compaction;
 mod compaction_model;
+mod damage;
 mod fragile;
 mod keyed;
 mod model;

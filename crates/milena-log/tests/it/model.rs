@@ -221,7 +221,11 @@ impl World {
         }
         assert!(end <= self.end);
         self.end = end.max(self.start);
-        self.records.retain(|offset, _| *offset < end);
+        // Offsets that were given out stay so, but their records end where the first is missing.
+        let lost = self.log.recovery().damage.iter().filter(|damage| damage.is_loss());
+        let whole = lost.map(|damage| damage.from_offset).min().unwrap_or(end);
+        assert!(whole >= synced, "{whole} is before what was synced, {synced}");
+        self.records.retain(|offset, _| *offset < whole);
         self.next_sequence = self
             .log
             .producers()
@@ -255,6 +259,8 @@ impl World {
             clean,
             recovery_point: self.recovery_point,
             log_start_offset: self.start,
+            known: None,
+            accept_loss: false,
         };
         self.log = open(&disk, &self.config, opening);
     }

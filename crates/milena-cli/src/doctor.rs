@@ -1,0 +1,87 @@
+//! `milena doctor`: a look at a data directory that no broker uses.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use milena_broker::doctor::{Finding, Level, Report, examine};
+
+use crate::output::{OutputArguments, Table};
+
+pub(crate) const HELP: &str = "\
+Reads all records of the directory and writes nothing. Stop the broker first.
+Exit code: 0 if nothing is damaged, 1 if something is.
+
+Examples:
+  milena doctor --data-dir milena-data
+  milena doctor --data-dir milena-data -o json";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directory that a broker keeps its records in
+    #[arg(long, value_name = "DIR", default_value = "milena-data")]
+    data_dir: PathBuf,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let report = examine(&arguments.data_dir)?;
+    arguments.output.print(&report, || text(&report))?;
+    let damage = report
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Level::Damage);
+    ensure!(
+        report.is_healthy(),
+        "{} is damaged in {} places",
+        report.data_dir.display(),
+        damage.count()
+    );
+    Ok(())
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "{}: {} topics, {} partitions, {} segments, {} bytes, {} records; the last stop was {}\n",
+        report.data_dir.display(),
+        report.topics,
+        report.partitions,
+        report.segments,
+        report.bytes,
+        report.records,
+        if report.clean_stop { "clean" } else { "not clean" }
+    );
+    if report.findings.is_empty() {
+        text.push_str("nothing is damaged\n");
+        return text;
+    }
+    let mut table = Table::new(&["SEVERITY", "FILE", "BYTE", "OFFSETS", "PROBLEM"]);
+    for finding in &report.findings {
+        table.row([
+            severity(finding.severity).to_owned(),
+            finding.file.clone(),
+            finding
+                .position
+                .map_or_else(String::new, |position| position.to_string()),
+            offsets(finding),
+            finding.problem.clone(),
+        ]);
+    }
+    text.push_str(&table.write());
+    text
+}
+
+fn severity(level: Level) -> &'static str {
+    match level {
+        Level::Note => "note",
+        Level::Mendable => "mendable",
+        Level::Damage => "damage",
+    }
+}
+
+fn offsets(finding: &Finding) -> String {
+    match (finding.from_offset, finding.to_offset) {
+        (Some(from), Some(to)) => format!("{from}-{}", to - 1),
+        _ => String::new(),
+    }
+}
