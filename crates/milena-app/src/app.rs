@@ -16,6 +16,7 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{Available, BatchHandler, Done, Fault, Handler, States},
+    outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
@@ -69,8 +70,10 @@ pub struct App {
     clock: Clock,
     states: States,
     routes: Vec<Route>,
-    breakers: BTreeMap<String, Breaker>,
+    pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
+    /// Handlers that are programs.
+    pub(crate) programs: Programs,
     may_topics_be_missing: bool,
     problems: Vec<TopicNameError>,
     /// What a file has declared for topics whose handlers are not here yet.
@@ -100,6 +103,7 @@ impl App {
             routes: vec![],
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
+            programs: Programs::default(),
             may_topics_be_missing: false,
             problems: vec![],
             declared: BTreeMap::new(),
@@ -392,6 +396,9 @@ impl App {
 
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
     pub async fn start(mut self) -> Result<Running, StartError> {
+        self.check()?;
+        // A program that does not start is known before a partition is assigned.
+        self.programs.start().await?;
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -404,7 +411,7 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits))
+        Ok(Running::new(engines, self.limits, self.programs))
     }
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
@@ -415,6 +422,15 @@ impl App {
     /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
     /// and the same replay started again goes on there.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
+        self.check()?;
+        self.programs.start().await.map_err(StartError::from)?;
+        let replayed = self.replay_all(replay).await;
+        self.programs.begin_stop();
+        self.programs.stop().await;
+        replayed
+    }
+
+    async fn replay_all(&mut self, replay: Replay) -> Result<ReplayReport, RunError> {
         let began = Instant::now();
         let setup = self.set_up().await?;
         let mut report = ReplayReport::default();

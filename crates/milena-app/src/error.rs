@@ -8,7 +8,7 @@ use milena_client::{
 };
 use milena_machines::app;
 
-use crate::{handler::MissingState, topics::TopicNameError};
+use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
 
 /// Why an application does not start. Nothing was read.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum StartError {
     State { topics: String, source: MissingState },
     #[error("{topics}: there is no bulkhead {name:?}: add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
-    #[error("the topic {topic} does not exist: create it, or let App::missing_topics wait for it")]
+    #[error("the topic {topic} does not exist: create it, or wait for it with App::wait_for_topics")]
     NoTopic { topic: String },
     #[error("the topic {topic} is needed for what fails of {origin}, does not exist and cannot be created: {error}")]
     NotCreated {
@@ -66,6 +66,8 @@ pub enum StartError {
     ReplayExactlyOnce { topics: String },
     #[error("the transactions of this instance cannot begin: {0}")]
     Transactions(TransactionCallError),
+    #[error(transparent)]
+    Handler(#[from] OutsideError),
 }
 
 /// Why an application ended although nobody asked it to. What was done is committed as far as that was possible.

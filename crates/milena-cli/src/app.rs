@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let running = app.start().await?;
+        let running = app.start().await.with_context(|| format!("in {name}"))?;
         // One line that scripts can wait for.
         println!("RUNNING");
         tokio::select! {

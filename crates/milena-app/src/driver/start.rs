@@ -425,6 +425,7 @@ pub(super) fn breaker_config(breaker: Breaker) -> BreakerConfig {
         open_ms_max: millis(breaker.open_max),
         probes: breaker.probes,
         when_open: breaker.when_open,
+        attempts: breaker.attempts,
     }
 }
 

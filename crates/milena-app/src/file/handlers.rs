@@ -23,6 +23,9 @@ pub struct HandlerFile {
     pub http: Option<String>,
     /// A file with certificates of authorities besides those that the system knows, for an address that is https.
     pub http_ca: Option<PathBuf>,
+    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it is
+    /// a failure of the record.
+    pub pause_when_down: bool,
 }
 
 impl HandlerFile {
@@ -34,6 +37,7 @@ impl HandlerFile {
             command: keys.get("command"),
             http: keys.get("http"),
             http_ca: keys.get("http_ca").map(|path: String| path.into()),
+            pause_when_down: keys.get("pause_when_down").unwrap_or(true),
         };
         keys.finish();
         file

@@ -5,6 +5,7 @@
 
 mod admin;
 mod app;
+mod application;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
@@ -14,5 +15,7 @@ mod crash;
 mod perf;
 mod process;
 mod produce;
+mod programs;
 mod run;
+mod services;
 mod skew;
