@@ -1,5 +1,7 @@
 //! Declaring an application.
 
+mod check;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -15,7 +17,7 @@ use crate::{
     driver::{self, EngineParts, Setup, Shared, start},
     error::{AppError, StartError},
     file::AppFile,
-    handler::{Available, BatchHandler, Done, Fault, Handler, States},
+    handler::{BatchHandler, Done, Fault, Handler, States},
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
@@ -113,7 +115,7 @@ impl App {
     pub(crate) fn from_file(file: &AppFile) -> Self {
         let handlers = file.handlers.iter();
         let declared = handlers.map(|handler| (handler.topic.clone(), (handler.policy.clone(), handler.delivery)));
-        Self {
+        let app = Self {
             settings: file.settings.clone(),
             limits: file.limits.clone(),
             breakers: file.breakers.clone(),
@@ -121,7 +123,9 @@ impl App {
             may_topics_be_missing: file.wait_for_topics,
             declared: declared.collect(),
             ..Self::with_settings(ConfigMap::new())
-        }
+        };
+        let otherwise = file.otherwise.iter();
+        otherwise.fold(app, |app, (pattern, unknown)| app.otherwise(pattern, *unknown))
     }
 
     /// The same application on another cluster.
@@ -357,41 +361,6 @@ impl App {
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
-    }
-
-    /// What can be told without a cluster.
-    pub fn check(&self) -> Result<(), StartError> {
-        if let Some(problem) = self.problems.first() {
-            return Err(problem.clone().into());
-        }
-        if let Some(topic) = self.declared.keys().next() {
-            let topic = topic.clone();
-            return Err(StartError::NoHandlerFor { topic });
-        }
-        if self.routes.is_empty() {
-            return Err(StartError::NoHandler);
-        }
-        if self.settings.group.is_empty() {
-            return Err(StartError::NoGroup);
-        }
-        for (place, route) in self.routes.iter().enumerate() {
-            let name = route.topics.text();
-            let twin = self
-                .routes
-                .iter()
-                .skip(place + 1)
-                .find(|other| other.topics.text() == name);
-            if twin.is_some() {
-                return Err(StartError::TwoHandlers { topic: name.to_owned() });
-            }
-            let available = Available { states: &self.states };
-            let checked = route.handler.check(&available);
-            checked.map_err(|source| StartError::State {
-                topics: name.to_owned(),
-                source,
-            })?;
-        }
-        Ok(())
     }
 
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.

@@ -43,7 +43,7 @@ pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
 pub(crate) use shared::Shared;
-pub(crate) use start::{EngineParts, Started, replay, start};
+pub(crate) use start::{Declared, EngineParts, Started, check_policies, replay, start};
 
 use crate::{
     clock::Clock,

@@ -32,7 +32,12 @@ pub struct Application {
 impl Application {
     /// Starts the application that `text` declares and waits until it runs.
     pub fn start(dir: &Path, text: &str, arguments: &[&str]) -> Self {
-        let mut application = Self::spawn(dir, text, arguments);
+        Self::start_with(dir, text, arguments, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(dir: &Path, text: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut application = Self::spawn(dir, text, arguments, variables);
         let mut line = String::new();
         let stdout = application.child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
@@ -40,13 +45,14 @@ impl Application {
         application
     }
 
-    fn spawn(dir: &Path, text: &str, arguments: &[&str]) -> Self {
+    fn spawn(dir: &Path, text: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let file = dir.join("app.toml");
         fs::write(&file, text).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_milena"))
             .arg("run")
             .arg(&file)
             .args(arguments)
+            .envs(variables.iter().copied())
             .current_dir(dir)
             .process_group(0)
             .stdout(Stdio::piped())
@@ -59,7 +65,7 @@ impl Application {
 
     /// Runs an application to its end, which it finds by itself, and returns its stderr.
     pub fn fails(dir: &Path, text: &str, arguments: &[&str]) -> String {
-        let mut application = Self::spawn(dir, text, arguments);
+        let mut application = Self::spawn(dir, text, arguments, &[]);
         let status = application.child.wait().unwrap();
         let log = application.log();
         assert_eq!(status.code(), Some(1), "{log}");
@@ -163,7 +169,12 @@ pub fn is_committed(broker: &Process, application: &Application, offset: i64) {
 
 /// The dead letters of `letters`, as objects.
 pub fn dead_letters(broker: &Process) -> Vec<Value> {
-    let arguments = ["consume", "-b", &broker.address, "-t", "letters.dlq"];
+    records(broker, "letters.dlq")
+}
+
+/// All records of a topic, as objects; none if there is no such topic.
+pub fn records(broker: &Process, topic: &str) -> Vec<Value> {
+    let arguments = ["consume", "-b", &broker.address, "-t", topic];
     let output = milena(&[&arguments[..], &["--exit-at-end", "-f", "json"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
