@@ -2,7 +2,7 @@
 
 mod explain;
 
-use std::{env, path::PathBuf};
+use std::{env, io::Write as _, path::PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use milena_app::{App, AppFile, Replay, RunError, outside};
@@ -103,7 +103,7 @@ async fn run_on(app: App, mut signals: Signals) -> Result<()> {
         () = signals.received() => return Ok(()),
     };
     // One line that scripts can wait for.
-    println!("RUNNING");
+    say("RUNNING");
     tokio::select! {
         () = signals.received() => {}
         () = running.ended() => {}
@@ -113,7 +113,7 @@ async fn run_on(app: App, mut signals: Signals) -> Result<()> {
 
 /// Reads a stretch and ends. Started again, it goes on where it was.
 async fn replay_once(app: App, replay: Replay, mut signals: Signals) -> Result<()> {
-    println!("RUNNING");
+    say("RUNNING");
     let report = tokio::select! {
         report = app.replay(replay) => report,
         () = signals.received() => bail!("the replay was interrupted; run it again to go on"),
@@ -123,7 +123,12 @@ async fn replay_once(app: App, replay: Replay, mut signals: Signals) -> Result<(
         error => error.into(),
     })?;
     for (partition, (begin, end)) in &report.partitions {
-        println!("{partition} replayed from {begin} to {end}");
+        say(&format!("{partition} replayed from {begin} to {end}"));
     }
     Ok(())
+}
+
+/// Prints a line. A script that has read enough may have closed the pipe, which does not concern the application.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

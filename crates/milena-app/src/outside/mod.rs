@@ -32,6 +32,7 @@ mod tls;
 use std::{sync::Arc, time::Duration};
 
 pub use http::{HttpHandler, HttpHandlerError};
+pub(crate) use program::START_TIMEOUT;
 pub use program::{ProgramHandler, ProgramHandlerError};
 pub(crate) use programs::Programs;
 
@@ -76,7 +77,9 @@ pub fn app(file: &AppFile) -> Result<App, OutsideError> {
 
 fn on_program(mut app: App, handler: &HandlerFile, command: &[String], place: &str) -> Result<App, BoxError> {
     let name = command.join(" ");
-    let mut program = ProgramHandler::new(command)?.timeout(handler.policy.timeout, place);
+    let mut program = ProgramHandler::new(command)?
+        .timeout(handler.policy.timeout, place)
+        .start_timeout(handler.start_timeout);
     if handler.pause_when_down {
         app = app.around_handler(&name);
         program = program.breaker(&name);

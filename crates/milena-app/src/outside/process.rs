@@ -146,6 +146,11 @@ impl Process {
         self.ended.borrow().is_none() && !self.is_killed.load(Ordering::Acquire) && self.lines().is_some()
     }
 
+    /// Whether it has replied to a record.
+    pub(super) fn has_replied(&self) -> bool {
+        self.replies.any.load(Ordering::Acquire)
+    }
+
     /// The end of the program, for which this waits.
     pub(super) async fn exit(&self) -> Exit {
         let mut ended = self.ended.clone();
@@ -299,18 +304,23 @@ async fn write(mut input: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
 }
 
 async fn read(output: ChildStdout, program: Arc<str>, replies: Arc<Replies>) {
-    let mut lines = BufReader::new(output).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        match serde_json::from_str::<Answer>(&line) {
+    let mut output = BufReader::new(output);
+    let mut line = vec![];
+    while let Ok(1..) = output.read_until(b'\n', &mut line).await {
+        match serde_json::from_slice::<Answer>(&line) {
             Ok(answer) => replies.arrived(answer),
-            Err(error) => tracing::warn!(
-                event = "reply_invalid",
-                program = &*program,
-                %error,
-                line,
-                "a line on stdout is not a reply; print logs to stderr"
-            ),
+            Err(error) => {
+                let text = String::from_utf8_lossy(line.trim_ascii_end());
+                tracing::warn!(
+                    event = "reply_invalid",
+                    program = &*program,
+                    %error,
+                    line = &*text,
+                    "a line on stdout is not a reply; print logs to stderr"
+                );
+            }
         }
+        line.clear();
     }
 }
 

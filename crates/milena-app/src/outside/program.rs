@@ -24,6 +24,8 @@ const WATCH: Duration = Duration::from_millis(500);
 const WATCH_MAX: Duration = Duration::from_secs(30);
 /// The pause before a record is handed out again that was not tried.
 const AGAIN: Duration = Duration::from_millis(100);
+/// The default of [`ProgramHandler::start_timeout`].
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time from closing stdin to SIGTERM, and from there to SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -68,6 +70,7 @@ impl ProgramHandlerError {
 pub struct ProgramHandler {
     command: Vec<String>,
     timeout: Option<Duration>,
+    start_timeout: Duration,
     /// The place of the handler in its file, for messages.
     place: String,
     /// The breaker that guards the program. Without one, a start that fails is a failure of the record.
@@ -102,6 +105,7 @@ impl ProgramHandler {
         Ok(Self {
             command: command.to_vec(),
             timeout: None,
+            start_timeout: START_TIMEOUT,
             place: "handler".to_owned(),
             breaker: None,
             next_id: AtomicU64::new(1),
@@ -119,6 +123,14 @@ impl ProgramHandler {
     #[must_use]
     pub fn timeout(mut self, limit: Option<Duration>, place: impl Into<String>) -> Self {
         (self.timeout, self.place) = (limit, place.into());
+        self
+    }
+
+    /// The time that the first reply after a start may take, if it is longer than the timeout: 30 s. A program may read its
+    /// first record late, because it still loads.
+    #[must_use]
+    pub fn start_timeout(mut self, limit: Duration) -> Self {
+        self.start_timeout = limit;
         self
     }
 
@@ -161,24 +173,40 @@ impl ProgramHandler {
             Ok(process) => process,
             Err(failed) => return self.not_started(failed),
         };
-        match self.ask(&process, id, line).await {
+        let limit = self.limit(&process);
+        match self.ask(&process, id, line, limit).await {
             Some(Ok(answer)) => {
                 self.has_replied.store(true, Ordering::Release);
                 answer.outcome()
             }
             Some(Err(exit)) => self.exited(&process, exit).await,
-            None => self.timed_out(&process).await,
+            None => self.timed_out(&process, limit.unwrap_or_default()).await,
         }
     }
 
+    /// The longest that the next reply may take, and the setting that says so.
+    fn limit(&self, process: &Process) -> Option<(Duration, &'static str)> {
+        let limit = self.timeout?;
+        if process.has_replied() || limit >= self.start_timeout {
+            return Some((limit, "timeout"));
+        }
+        Some((self.start_timeout, "start_timeout"))
+    }
+
     /// `None` if there was no reply in time.
-    async fn ask(&self, process: &Process, id: u64, line: String) -> Option<Result<Answer, Exit>> {
+    async fn ask(
+        &self,
+        process: &Process,
+        id: u64,
+        line: String,
+        limit: Option<(Duration, &str)>,
+    ) -> Option<Result<Answer, Exit>> {
         let mut call = match process.send(id, line) {
             Ok(call) => call,
             Err(exit) => return Some(Err(exit)),
         };
-        let reply = match self.timeout {
-            Some(limit) => tokio::time::timeout(limit, call.reply()).await.ok()?,
+        let reply = match limit {
+            Some((limit, _)) => tokio::time::timeout(limit, call.reply()).await.ok()?,
             None => call.reply().await,
         };
         match reply {
@@ -265,7 +293,7 @@ impl ProgramHandler {
         Err(Fault::retry(error).with_class(class).with_details(exit.stderr))
     }
 
-    async fn timed_out(&self, process: &Process) -> Result<Done, Fault> {
+    async fn timed_out(&self, process: &Process, (limit, setting): (Duration, &str)) -> Result<Done, Fault> {
         process.kill();
         let exit = process.exit().await;
         if self.is_stopping() {
@@ -273,8 +301,8 @@ impl ProgramHandler {
         }
         let error = ProgramHandlerError::TimedOut {
             program: self.name(),
-            limit: duration_text(self.timeout.unwrap_or_default()),
-            setting: format!("{}.timeout", self.place),
+            limit: duration_text(limit),
+            setting: format!("{}.{setting}", self.place),
         };
         tracing::warn!(event = "program_timed_out", "{error}");
         let class = error.class();

@@ -70,7 +70,7 @@ fn a_program_that_does_not_start_again_pauses_its_partitions() {
 #[test]
 fn a_program_that_hangs_is_killed_with_its_children_and_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let broker = broker_with(dir.path(), &["hang", "good"]);
+    let broker = broker_with(dir.path(), &["good", "hang", "good"]);
     let handler = script(
         dir.path(),
         r#"
@@ -84,7 +84,7 @@ fn a_program_that_hangs_is_killed_with_its_children_and_replaced() {
     );
     let file = format!("{}{handler}timeout = \"1s\"\n", head(&broker));
     let application = Application::start(dir.path(), &file, &[]);
-    is_committed(&broker, &application, 2);
+    is_committed(&broker, &application, 3);
     let log = application.log();
     assert!(log.contains("timed out after 1 s (handlers[0].timeout)"), "{log}");
     assert!(!log.contains("slow"), "{log}");
@@ -100,6 +100,18 @@ fn a_program_that_hangs_is_killed_with_its_children_and_replaced() {
     assert_eq!(dead.len(), 1, "{log}");
     assert_eq!(dead[0]["value"], "hang");
     assert_eq!(header(&dead[0], "dlq.failure.exception"), "program.timeout");
+    application.stop();
+}
+
+#[test]
+fn a_program_that_is_slow_to_start_has_time_for_its_first_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = broker_with(dir.path(), &["a"]);
+    let handler = script(dir.path(), "sleep 2; while read -r line; do reply; done");
+    let file = format!("{}{handler}timeout = \"250ms\"\n", head(&broker));
+    let application = Application::start(dir.path(), &file, &[]);
+    is_committed(&broker, &application, 1);
+    assert_eq!(dead_letters(&broker).len(), 0, "{}", application.log());
     application.stop();
 }
 
