@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    #[error("{path} is not known{}; the keys here are {}", hint(*nearest), known.join(", "))]
+    #[error("{path} is not known; {} {}", hint(*nearest), known.join(", "))]
     Unknown {
         path: String,
         nearest: Option<&'static str>,
@@ -37,7 +37,10 @@ pub enum FileError {
 }
 
 fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+    match nearest {
+        Some(name) => format!("did you mean {name}? The keys here are"),
+        None => "the keys here are".to_owned(),
+    }
 }
 
 /// An error and the line that it is in.

@@ -52,9 +52,8 @@ pub(super) fn replay(keys: &Keys<'_>) -> Option<Replay> {
         },
     );
     keys.finish();
-    let replay = Replay::new(name?);
-    let replay = from.map_or(replay.clone(), |from| replay.from(from));
-    Some(to.map_or(replay.clone(), |to| replay.to(to)))
+    let replay = Replay::new(name?).from(from.unwrap_or(ReplayFrom::Beginning));
+    Some(replay.to(to.unwrap_or(ReplayTo::End)))
 }
 
 enum Bound {

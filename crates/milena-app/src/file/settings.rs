@@ -55,6 +55,8 @@ fn locate(error: &ConfigError) -> Option<LocatedError> {
 fn line(origin: &Origin) -> Option<usize> {
     match origin {
         Origin::File { line, .. } => Some(*line),
-        _ => None,
+        // Of a text without a name.
+        Origin::Named(name) => name.strip_prefix("line ")?.parse().ok(),
+        Origin::Code => None,
     }
 }

@@ -175,7 +175,7 @@ topics = ["1m", "1minute"]
     let text = errors.to_string();
     let expected = [
         "group is missing; it must be text",
-        "line 1: gruop is not known; did you mean group?; the keys here are instance, group, kafka,",
+        "line 1: gruop is not known; did you mean group? The keys here are instance, group, kafka,",
         "line 3: kafka.bootstrap.servrs: the environment variable MILENA_NO_SUCH_VARIABLE is not set",
         "line 3: bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
         "line 5: max.poll.records cannot be \"many\"",

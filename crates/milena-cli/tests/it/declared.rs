@@ -39,7 +39,7 @@ http = "ftp://nowhere"
         (8, "handlers[0].command: there is no program \"nosuchprogram\" in PATH"),
         (
             9,
-            "handlers[0].comand is not known; did you mean command?; the keys here are topic,",
+            "handlers[0].comand is not known; did you mean command? The keys here are topic,",
         ),
         (
             10,
