@@ -59,7 +59,7 @@ fn serve_one(stream: &TcpStream, count: &AtomicUsize, statuses: &[u16]) -> Optio
     }
     reader.read_exact(&mut vec![0; length]).ok()?;
     let turn = count.fetch_add(1, Ordering::SeqCst);
-    let status = statuses.get(turn).or(statuses.last()).unwrap();
+    let status = statuses.get(turn).or_else(|| statuses.last()).unwrap();
     let reply = format!("HTTP/1.1 {status} Status\r\nContent-Length: 0\r\n\r\n");
     (&mut &*stream).write_all(reply.as_bytes()).ok()
 }
