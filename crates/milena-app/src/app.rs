@@ -1,5 +1,7 @@
 //! Declaring an application.
 
+mod check;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -15,7 +17,8 @@ use crate::{
     driver::{self, EngineParts, Setup, Shared, start},
     error::{AppError, StartError},
     file::AppFile,
-    handler::{Available, BatchHandler, Done, Fault, Handler, States},
+    handler::{BatchHandler, Done, Fault, Handler, States},
+    outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
@@ -69,8 +72,10 @@ pub struct App {
     clock: Clock,
     states: States,
     routes: Vec<Route>,
-    breakers: BTreeMap<String, Breaker>,
+    pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
+    /// Handlers that are programs.
+    pub(crate) programs: Programs,
     may_topics_be_missing: bool,
     problems: Vec<TopicNameError>,
     /// What a file has declared for topics whose handlers are not here yet.
@@ -100,6 +105,7 @@ impl App {
             routes: vec![],
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
+            programs: Programs::default(),
             may_topics_be_missing: false,
             problems: vec![],
             declared: BTreeMap::new(),
@@ -109,7 +115,7 @@ impl App {
     pub(crate) fn from_file(file: &AppFile) -> Self {
         let handlers = file.handlers.iter();
         let declared = handlers.map(|handler| (handler.topic.clone(), (handler.policy.clone(), handler.delivery)));
-        Self {
+        let app = Self {
             settings: file.settings.clone(),
             limits: file.limits.clone(),
             breakers: file.breakers.clone(),
@@ -117,7 +123,9 @@ impl App {
             may_topics_be_missing: file.wait_for_topics,
             declared: declared.collect(),
             ..Self::with_settings(ConfigMap::new())
-        }
+        };
+        let otherwise = file.otherwise.iter();
+        otherwise.fold(app, |app, (pattern, unknown)| app.otherwise(pattern, *unknown))
     }
 
     /// The same application on another cluster.
@@ -355,43 +363,11 @@ impl App {
         self
     }
 
-    /// What can be told without a cluster.
-    pub fn check(&self) -> Result<(), StartError> {
-        if let Some(problem) = self.problems.first() {
-            return Err(problem.clone().into());
-        }
-        if let Some(topic) = self.declared.keys().next() {
-            let topic = topic.clone();
-            return Err(StartError::NoHandlerFor { topic });
-        }
-        if self.routes.is_empty() {
-            return Err(StartError::NoHandler);
-        }
-        if self.settings.group.is_empty() {
-            return Err(StartError::NoGroup);
-        }
-        for (place, route) in self.routes.iter().enumerate() {
-            let name = route.topics.text();
-            let twin = self
-                .routes
-                .iter()
-                .skip(place + 1)
-                .find(|other| other.topics.text() == name);
-            if twin.is_some() {
-                return Err(StartError::TwoHandlers { topic: name.to_owned() });
-            }
-            let available = Available { states: &self.states };
-            let checked = route.handler.check(&available);
-            checked.map_err(|source| StartError::State {
-                topics: name.to_owned(),
-                source,
-            })?;
-        }
-        Ok(())
-    }
-
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
     pub async fn start(mut self) -> Result<Running, StartError> {
+        self.check()?;
+        // A program that does not start is known before a partition is assigned.
+        self.programs.start().await?;
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -404,7 +380,7 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits))
+        Ok(Running::new(engines, self.limits, self.programs))
     }
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
@@ -415,6 +391,15 @@ impl App {
     /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
     /// and the same replay started again goes on there.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
+        self.check()?;
+        self.programs.start().await.map_err(StartError::from)?;
+        let replayed = self.replay_all(replay).await;
+        self.programs.begin_stop();
+        self.programs.stop().await;
+        replayed
+    }
+
+    async fn replay_all(&mut self, replay: Replay) -> Result<ReplayReport, RunError> {
         let began = Instant::now();
         let setup = self.set_up().await?;
         let mut report = ReplayReport::default();

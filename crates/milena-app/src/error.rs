@@ -1,14 +1,16 @@
 //! What can go wrong with an application as a whole.
 
+use std::fmt;
+
 use milena_client::{
     admin::{AdminError, NewAdminError},
-    config::ConfigErrors,
+    config::{ConfigError, ConfigErrors},
     consumer::{CommitError, NewConsumerError, PollError, SubscribeError},
     producer::{NewProducerError, TransactionCallError},
 };
 use milena_machines::app;
 
-use crate::{handler::MissingState, topics::TopicNameError};
+use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
 
 /// Why an application does not start. Nothing was read.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +30,7 @@ pub enum StartError {
     State { topics: String, source: MissingState },
     #[error("{topics}: there is no bulkhead {name:?}: add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
-    #[error("the topic {topic} does not exist: create it, or let App::missing_topics wait for it")]
+    #[error("the topic {topic} does not exist: create it, or wait for it with App::wait_for_topics")]
     NoTopic { topic: String },
     #[error("the topic {topic} is needed for what fails of {origin}, does not exist and cannot be created: {error}")]
     NotCreated {
@@ -66,7 +68,56 @@ pub enum StartError {
     ReplayExactlyOnce { topics: String },
     #[error("the transactions of this instance cannot begin: {0}")]
     Transactions(TransactionCallError),
+    #[error(transparent)]
+    Handler(#[from] OutsideError),
+    #[error(transparent)]
+    Settings(SettingErrors),
 }
+
+/// Settings of the clients that are wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingErrors(pub Vec<ConfigError>);
+
+impl SettingErrors {
+    /// Adds errors about keys that none is about so far.
+    pub(crate) fn extend(&mut self, errors: &ConfigErrors) {
+        for error in errors.iter() {
+            let is_known = |known: &ConfigError| match (key(known), key(error)) {
+                (Some(known), Some(key)) => known == key,
+                _ => known == error,
+            };
+            if !self.0.iter().any(is_known) {
+                self.0.push(error.clone());
+            }
+        }
+    }
+}
+
+fn key(error: &ConfigError) -> Option<&str> {
+    match error {
+        ConfigError::UnknownKey { key, .. }
+        | ConfigError::OtherClient { key, .. }
+        | ConfigError::Invalid { key, .. }
+        | ConfigError::Unsupported { key, .. } => Some(key),
+        ConfigError::Missing { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+/// A line for each.
+impl fmt::Display for SettingErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, error) in self.0.iter().enumerate() {
+            if place > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingErrors {}
 
 /// Why an application ended although nobody asked it to. What was done is committed as far as that was possible.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -36,7 +36,7 @@ mod topics;
 
 pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
 pub use clock::Clock;
-pub use error::{AppError, StartError};
+pub use error::{AppError, SettingErrors, StartError};
 pub use file::AppFile;
 pub use metrics::HandlerCounts;
 pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, Unfinished, UnfinishedWhy};

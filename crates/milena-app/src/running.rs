@@ -8,6 +8,7 @@ use crate::{
     driver::Started,
     error::AppError,
     metrics::{self, HandlerCounts},
+    outside::Programs,
     settings::Limits,
     status::Status,
     times::ConsumerTimes,
@@ -17,11 +18,16 @@ use crate::{
 pub struct Running {
     engines: Vec<Started>,
     limits: Limits,
+    programs: Programs,
 }
 
 impl Running {
-    pub(crate) fn new(engines: Vec<Started>, limits: Limits) -> Self {
-        Self { engines, limits }
+    pub(crate) fn new(engines: Vec<Started>, limits: Limits, programs: Programs) -> Self {
+        Self {
+            engines,
+            limits,
+            programs,
+        }
     }
 
     /// Returns when it cannot go on. [`stop`](Self::stop) tells why.
@@ -46,6 +52,7 @@ impl Running {
     /// All of that is bounded by the shutdown timeout.
     pub async fn stop(mut self) -> Result<(), AppError> {
         let failure = self.failure();
+        self.programs.begin_stop();
         let engines = std::mem::take(&mut self.engines);
         let limit = self.limits.shutdown;
         let close_timeout = self.limits.close_timeout;
@@ -61,6 +68,7 @@ impl Running {
             }
         };
         let in_time = tokio::time::timeout(limit, ending).await;
+        self.programs.stop().await;
         match (failure, in_time) {
             (Some(failure), _) => Err(failure),
             (None, Ok(())) => Ok(()),

@@ -1,15 +1,21 @@
 //! `milena run`: an application whose handlers are programs or services.
 
-use std::path::PathBuf;
+mod explain;
 
-use anyhow::{Context as _, Result};
-use milena_app::{AppFile, outside};
+use std::{env, io::Write as _, path::PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use milena_app::{App, AppFile, Replay, RunError, outside};
+use milena_client::config::Origin;
 
 use crate::signals::Signals;
+use explain::explain;
 
-pub(crate) const HELP: &str = "A handler is a program (command) that gets a line of JSON for each record and answers with one,
-or a service (http) that gets a POST for each. {\"id\":1} means done; {\"id\":1,\"error\":\"…\",\"intent\":\"poison\"} sends the
-record to the dead letters; skip, duplicate, retry_after_ms and emit are understood too.
+pub(crate) const HELP: &str =
+    "A handler is a program (command) that gets a line of JSON for each record and replies with
+one, or a service (http) that gets a POST for each. {\"id\":1} means done;
+{\"id\":1,\"error\":\"…\",\"intent\":\"poison\"} makes the record a dead letter. A program that does not
+start and a service that is down pause their partitions.
 
   group = \"billing\"
   [kafka]
@@ -17,36 +23,108 @@ record to the dead letters; skip, duplicate, retry_after_ms and emit are underst
   [[handlers]]
   topic = \"orders\"
   command = [\"python3\", \"charge.py\"]
-  retry = { attempts = 5, topics = [\"1m\", \"5m\", \"15m\"] }";
+  retry = { attempts = 5, topics = [\"1m\", \"5m\", \"15m\"] }
+
+docs/run.md has all keys of the file, the JSON, and examples in Python and with HTTP.";
+
+/// The address that `milena up` listens at.
+const LOCAL: &str = "localhost:9092";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The file that declares the application
     file: PathBuf,
-    /// Look whether the file is right, and start nothing
+    /// Check all of the file, and start nothing
     #[arg(long)]
     check: bool,
+    /// Brokers to begin with, instead of those of the file; several are separated by commas
+    #[arg(
+        short,
+        long = "bootstrap-server",
+        visible_alias = "bootstrap-servers",
+        alias = "bootstrap",
+        value_name = "HOST:PORT"
+    )]
+    bootstrap: Option<String>,
+    /// One setting of the clients under Kafka's name; may be repeated, and wins over the file
+    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    settings: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let name = arguments.file.display();
-    let file = AppFile::read(&arguments.file).with_context(|| format!("in {name}"))?;
-    let app = outside::app(&file).with_context(|| format!("in {name}"))?;
-    app.check().with_context(|| format!("in {name}"))?;
+    let file = declared(arguments)?;
+    let app = outside::app(&file).map_err(|error| anyhow!("{name}: {error}"))?;
+    app.check().map_err(|error| anyhow!("{name}: {}", explain(&error)))?;
     if arguments.check {
         println!("{name} is right");
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        let running = app.start().await?;
-        // One line that scripts can wait for.
-        println!("RUNNING");
-        tokio::select! {
-            () = signals.received() => {}
-            () = running.ended() => {}
-        }
-        Ok(running.stop().await?)
+        let signals = Signals::new()?;
+        let ended = match file.replay {
+            Some(replay) => replay_once(app, replay, signals).await,
+            None => run_on(app, signals).await,
+        };
+        ended.map_err(|error| anyhow!("{name}: {error:#}"))
     })
+}
+
+/// The file, with the settings that flags and the environment have instead.
+fn declared(arguments: &Arguments) -> Result<AppFile> {
+    let mut file = AppFile::read_runnable(&arguments.file)?;
+    let bootstrap = "bootstrap.servers";
+    if let Some(address) = &arguments.bootstrap {
+        file.override_setting(bootstrap, address, &Origin::Named("-b".into()));
+    } else if file.setting(bootstrap).is_none() {
+        let (address, origin) = match env::var("MILENA_BOOTSTRAP") {
+            Ok(address) => (address, "MILENA_BOOTSTRAP"),
+            Err(_) => (LOCAL.to_owned(), "default of this command"),
+        };
+        file.override_setting(bootstrap, &address, &Origin::Named(origin.into()));
+    }
+    for setting in &arguments.settings {
+        let (key, value) = setting
+            .split_once('=')
+            .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
+        file.override_setting(key, value, &Origin::Named("-X".into()));
+    }
+    Ok(file)
+}
+
+async fn run_on(app: App, mut signals: Signals) -> Result<()> {
+    let running = tokio::select! {
+        started = app.start() => started.map_err(|error| anyhow!(explain(&error)))?,
+        () = signals.received() => return Ok(()),
+    };
+    // One line that scripts can wait for.
+    say("RUNNING");
+    tokio::select! {
+        () = signals.received() => {}
+        () = running.ended() => {}
+    }
+    Ok(running.stop().await?)
+}
+
+/// Reads a stretch and ends. Started again, it goes on where it was.
+async fn replay_once(app: App, replay: Replay, mut signals: Signals) -> Result<()> {
+    say("RUNNING");
+    let report = tokio::select! {
+        report = app.replay(replay) => report,
+        () = signals.received() => bail!("the replay was interrupted; run it again to go on"),
+    };
+    let report = report.map_err(|error| match error {
+        RunError::Start(error) => anyhow!(explain(&error)),
+        error => error.into(),
+    })?;
+    for (partition, (begin, end)) in &report.partitions {
+        say(&format!("{partition} replayed from {begin} to {end}"));
+    }
+    Ok(())
+}
+
+/// Prints a line. A script that has read enough may have closed the pipe, which does not concern the application.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -102,6 +102,7 @@ const ROOMS: &[Room] = &[
             "bytes",
             "bytestring",
             "regex",
+            "rustix",
             "rustls-native-certs",
             "serde",
             "serde_json",

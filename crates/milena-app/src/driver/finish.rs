@@ -62,10 +62,12 @@ impl Engine {
         let is_any = !results.is_empty();
         let mut singles = vec![];
         for mut finished in results.drain(..) {
-            if let Err(fault) = &finished.outcome
-                && *fault.intent() == Intent::Fatal
-            {
-                state.last_fatal = fault.chain();
+            match &finished.outcome {
+                Err(fault) if *fault.intent() == Intent::Fatal => state.last_fatal = fault.chain(),
+                Err(fault) if matches!(fault.intent(), Intent::Dependency(_)) => {
+                    state.last_unavailable = fault.to_string();
+                }
+                _ => {}
             }
             match finished.part {
                 Part::Whole(2..) if !finished.is_done() => {
@@ -126,7 +128,8 @@ impl Engine {
         if let Some(link) = self.sources.get(payload.scope.source) {
             link.times.called(took_ns);
         }
-        if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
+        // A call that failed is reported as failed, whatever it took.
+        if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) && finished.outcome.is_ok() {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
             tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");
         }

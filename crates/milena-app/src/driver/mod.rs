@@ -6,6 +6,7 @@
 //! results too.
 
 mod accept;
+mod availability;
 mod back;
 mod bounded;
 mod commands;
@@ -42,7 +43,7 @@ pub(crate) use held::keeps_key_order;
 pub(crate) use payload::{Held, Payload};
 pub(crate) use setup::Setup;
 pub(crate) use shared::Shared;
-pub(crate) use start::{EngineParts, Started, replay, start};
+pub(crate) use start::{Declared, EngineParts, Started, check_policies, replay, start};
 
 use crate::{
     clock::Clock,
@@ -115,6 +116,8 @@ struct State {
     failure: Option<AppError>,
     /// What the last fatal error said.
     last_fatal: String,
+    /// The last error of a dependency.
+    last_unavailable: String,
     /// Whether there is something for the next transaction.
     has_news: bool,
     /// Whether something could not be written, so that the open transaction cannot count.
@@ -191,6 +194,7 @@ impl State {
             timer_at: None,
             failure: None,
             last_fatal: String::new(),
+            last_unavailable: String::new(),
             has_news: false,
             must_abort: false,
             is_ending: false,
@@ -361,6 +365,9 @@ impl Engine {
             } => state.tell_quarantined(partition, offset, owners),
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
+                if self.handler_changed(state, breaker, now) {
+                    return;
+                }
                 tracing::warn!(breaker = name.unwrap_or_default(), state = ?now, "a circuit breaker has changed");
             }
             Action::Closed => {

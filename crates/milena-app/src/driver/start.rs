@@ -63,6 +63,34 @@ pub(crate) struct EngineParts {
     pub(crate) metadata_reserved: usize,
 }
 
+/// The declarations that a machine is configured from.
+pub(crate) struct Declared<'a> {
+    pub(crate) delivery: Delivery,
+    pub(crate) routes: &'a [Route],
+    pub(crate) limits: &'a AppLimits,
+    pub(crate) breakers: &'a BTreeMap<String, Breaker>,
+    pub(crate) bulkheads: &'a BTreeMap<String, u32>,
+    pub(crate) metadata_reserved: usize,
+}
+
+impl EngineParts {
+    fn declared(&self) -> Declared<'_> {
+        Declared {
+            delivery: self.delivery,
+            routes: &self.routes,
+            limits: &self.limits,
+            breakers: &self.breakers,
+            bulkheads: &self.bulkheads,
+            metadata_reserved: self.metadata_reserved,
+        }
+    }
+}
+
+/// Finds contradictions in policies, before anything runs.
+pub(crate) fn check_policies(declared: &Declared<'_>) -> Result<(), StartError> {
+    Ok(work_config(declared, &mut Names::default())?.check()?)
+}
+
 /// An engine and its tasks.
 pub(crate) struct Started {
     pub(crate) engine: Arc<Engine>,
@@ -240,7 +268,7 @@ fn build(
         breakers: shared.map(|shared| shared.names.clone()).unwrap_or_default(),
         bulkheads: vec![],
     };
-    let config = work_config(parts, &mut names)?;
+    let config = work_config(&parts.declared(), &mut names)?;
     let mut links = vec![];
     let mut receivers = vec![];
     for route in &parts.routes {
@@ -301,12 +329,13 @@ fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
 }
 
 /// What the machine knows by number.
+#[derive(Default)]
 struct Names {
     breakers: Vec<String>,
     bulkheads: Vec<String>,
 }
 
-fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, StartError> {
+fn work_config(parts: &Declared<'_>, names: &mut Names) -> Result<WorkConfig, StartError> {
     let handlers: Result<Vec<HandlerConfig>, StartError> = parts
         .routes
         .iter()
@@ -334,7 +363,7 @@ fn work_config(parts: &EngineParts, names: &mut Names) -> Result<WorkConfig, Sta
     })
 }
 
-fn commit_config(parts: &EngineParts) -> CommitConfig {
+fn commit_config(parts: &Declared<'_>) -> CommitConfig {
     let default = CommitConfig::default();
     CommitConfig {
         interval_ms: millis(parts.limits.commit_interval),
@@ -344,7 +373,7 @@ fn commit_config(parts: &EngineParts) -> CommitConfig {
     }
 }
 
-fn handler_config(parts: &EngineParts, names: &mut Names, route: &Route) -> Result<HandlerConfig, StartError> {
+fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Result<HandlerConfig, StartError> {
     let policy = &route.policy;
     let bulkhead = match &policy.bulkhead {
         Some(name) if !parts.bulkheads.contains_key(name) => {
@@ -425,6 +454,7 @@ pub(super) fn breaker_config(breaker: Breaker) -> BreakerConfig {
         open_ms_max: millis(breaker.open_max),
         probes: breaker.probes,
         when_open: breaker.when_open,
+        attempts: breaker.attempts,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use super::keys::{Keys, Limit, Size};
 use crate::{
     letters::Scheme,
+    outside::START_TIMEOUT,
     policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water},
     route::Delivery,
 };
@@ -23,6 +24,11 @@ pub struct HandlerFile {
     pub http: Option<String>,
     /// A file with certificates of authorities besides those that the system knows, for an address that is https.
     pub http_ca: Option<PathBuf>,
+    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it is
+    /// a failure of the record.
+    pub pause_when_down: bool,
+    /// The time that the first reply of a program after its start may take.
+    pub start_timeout: Duration,
 }
 
 impl HandlerFile {
@@ -34,6 +40,8 @@ impl HandlerFile {
             command: keys.get("command"),
             http: keys.get("http"),
             http_ca: keys.get("http_ca").map(|path: String| path.into()),
+            pause_when_down: keys.get("pause_when_down").unwrap_or(true),
+            start_timeout: keys.get("start_timeout").unwrap_or(START_TIMEOUT),
         };
         keys.finish();
         file

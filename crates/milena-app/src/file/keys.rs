@@ -1,57 +1,45 @@
 //! Reading a table of TOML key by key, so that what is wrong can be named exactly.
 
-use std::{cell::RefCell, fmt, time::Duration};
+use std::{cell::RefCell, time::Duration};
 
 use milena_client::config::{edit_distance, parse_time};
 use toml::{Table, Value};
 
-/// One thing that is wrong in a file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileError {
-    #[error("{path} is not known{}", nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
-    Unknown {
-        path: String,
-        nearest: Option<&'static str>,
-    },
-    #[error("{path} cannot be {found}; it must be {expected}")]
-    Invalid {
-        path: String,
-        found: String,
-        expected: &'static str,
-    },
-    #[error("{path} is missing; it must be {expected}")]
-    Missing { path: String, expected: &'static str },
-    #[error("{0}")]
-    Syntax(String),
-    #[error("{path}: {problem}")]
-    Unreadable { path: String, problem: String },
+use super::{FileError, LocatedError, source::Source};
+
+/// What reading a file finds besides its values.
+pub(super) struct Report<'a> {
+    pub(super) source: &'a Source,
+    errors: RefCell<Vec<LocatedError>>,
+    /// Every key that was asked for, by the table that may have it.
+    known: RefCell<Vec<&'static str>>,
 }
 
-/// All that is wrong in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileErrors(pub Vec<FileError>);
-
-impl fmt::Display for FileErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, error) in self.0.iter().enumerate() {
-            if place > 0 {
-                f.write_str("\n")?;
-            }
-            error.fmt(f)?;
+impl<'a> Report<'a> {
+    pub(super) fn new(source: &'a Source, errors: Vec<LocatedError>) -> Self {
+        Self {
+            source,
+            errors: RefCell::new(errors),
+            known: RefCell::default(),
         }
-        Ok(())
+    }
+
+    pub(super) fn errors(self) -> Vec<LocatedError> {
+        self.errors.into_inner()
+    }
+
+    #[cfg(test)]
+    pub(super) fn known(&self) -> Vec<&'static str> {
+        self.known.borrow().clone()
     }
 }
-
-impl std::error::Error for FileErrors {}
 
 /// A table, where it stands, and which of its keys were asked for.
 pub(super) struct Keys<'a> {
     path: String,
     table: &'a Table,
     known: RefCell<Vec<&'static str>>,
-    errors: &'a RefCell<Vec<FileError>>,
+    report: &'a Report<'a>,
 }
 
 /// What a value can be read as.
@@ -59,16 +47,29 @@ pub(super) trait FromValue: Sized {
     const EXPECTED: &'static str;
 
     fn from_value(value: &Value) -> Option<Self>;
+
+    /// What is wrong with a value that is none.
+    fn error(path: String, value: &Value) -> FileError {
+        FileError::Invalid {
+            path,
+            found: shown(value),
+            expected: Self::EXPECTED,
+        }
+    }
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn new(path: impl Into<String>, table: &'a Table, errors: &'a RefCell<Vec<FileError>>) -> Self {
+    pub(super) fn new(path: impl Into<String>, table: &'a Table, report: &'a Report<'a>) -> Self {
         Self {
             path: path.into(),
             table,
             known: RefCell::default(),
-            errors,
+            report,
         }
+    }
+
+    pub(super) fn source(&self) -> &'a Source {
+        self.report.source
     }
 
     pub(super) fn path(&self, key: &str) -> String {
@@ -78,18 +79,31 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(super) fn error(&self, error: FileError) {
-        self.errors.borrow_mut().push(error);
+    /// Reports an error of a key, or of the table itself if the key is empty.
+    pub(super) fn error(&self, key: &str, error: FileError) {
+        let path = if key.is_empty() {
+            self.path.clone()
+        } else {
+            self.path(key)
+        };
+        let located = self.report.source.locate(&path, error);
+        self.report.errors.borrow_mut().push(located);
     }
 
     fn value(&self, key: &'static str) -> Option<&'a Value> {
         self.known.borrow_mut().push(key);
+        self.report.known.borrow_mut().push(key);
         self.table.get(key)
     }
 
     /// The value of a key, if it is there and is what it must be.
     pub(super) fn get<T: FromValue>(&self, key: &'static str) -> Option<T> {
-        self.get_as(key, T::EXPECTED, T::from_value)
+        let value = self.value(key)?;
+        let found = T::from_value(value);
+        if found.is_none() {
+            self.error(key, T::error(self.path(key), value));
+        }
+        found
     }
 
     pub(super) fn get_as<T>(
@@ -101,21 +115,16 @@ impl<'a> Keys<'a> {
         let value = self.value(key)?;
         let found = read(value);
         if found.is_none() {
-            self.error(FileError::Invalid {
-                path: self.path(key),
-                found: shown(value),
-                expected,
-            });
+            let (path, found) = (self.path(key), shown(value));
+            self.error(key, FileError::Invalid { path, found, expected });
         }
         found
     }
 
     pub(super) fn required<T: FromValue>(&self, key: &'static str) -> Option<T> {
         if !self.table.contains_key(key) {
-            self.error(FileError::Missing {
-                path: self.path(key),
-                expected: T::EXPECTED,
-            });
+            let (path, expected) = (self.path(key), T::EXPECTED);
+            self.error("", FileError::Missing { path, expected });
         }
         self.get(key)
     }
@@ -125,15 +134,13 @@ impl<'a> Keys<'a> {
         let table = match self.value(key)? {
             Value::Table(table) => table,
             other => {
-                self.error(FileError::Invalid {
-                    path: self.path(key),
-                    found: shown(other),
-                    expected: "a table",
-                });
+                let (path, found) = (self.path(key), shown(other));
+                let expected = "a table";
+                self.error(key, FileError::Invalid { path, found, expected });
                 return None;
             }
         };
-        Some(Self::new(self.path(key), table, self.errors))
+        Some(Self::new(self.path(key), table, self.report))
     }
 
     /// The tables of a list.
@@ -144,15 +151,13 @@ impl<'a> Keys<'a> {
         let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
         let tables = values.iter().enumerate().filter_map(|(place, value)| {
             let path = format!("{}[{place}]", self.path(key));
-            Some(Self::new(path, value.as_table()?, self.errors))
+            Some(Self::new(path, value.as_table()?, self.report))
         });
         let tables: Vec<Self> = tables.collect();
         if tables.len() != values.len() || value.as_array().is_none() {
-            self.error(FileError::Invalid {
-                path: self.path(key),
-                found: shown(value),
-                expected: "a list of tables",
-            });
+            let (path, found) = (self.path(key), shown(value));
+            let expected = "a list of tables";
+            self.error(key, FileError::Invalid { path, found, expected });
         }
         tables
     }
@@ -163,17 +168,15 @@ impl<'a> Keys<'a> {
     }
 
     pub(super) fn nested(&self, key: &str, table: &'a Table) -> Self {
-        Self::new(self.path(key), table, self.errors)
+        Self::new(self.path(key), table, self.report)
     }
 
     /// Names the keys that nobody asked for.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
         for key in self.table.keys().filter(|key| !known.contains(&key.as_str())) {
-            self.error(FileError::Unknown {
-                path: self.path(key),
-                nearest: nearest(key, &known),
-            });
+            let (path, nearest, known) = (self.path(key), nearest(key, &known), known.clone());
+            self.error(key, FileError::Unknown { path, nearest, known });
         }
     }
 }
@@ -234,6 +237,20 @@ impl<T: FromValue> FromValue for Vec<T> {
     fn from_value(value: &Value) -> Option<Self> {
         value.as_array()?.iter().map(T::from_value).collect()
     }
+
+    /// Of a list it is the first element that is wrong.
+    fn error(path: String, value: &Value) -> FileError {
+        let elements = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        let wrong = elements.iter().position(|element| T::from_value(element).is_none());
+        match wrong.and_then(|place| Some((place, elements.get(place)?))) {
+            Some((place, element)) => T::error(format!("{path}[{place}]"), element),
+            None => FileError::Invalid {
+                path,
+                found: shown(value),
+                expected: Self::EXPECTED,
+            },
+        }
+    }
 }
 
 impl FromValue for Duration {
@@ -241,6 +258,11 @@ impl FromValue for Duration {
 
     fn from_value(value: &Value) -> Option<Self> {
         parse_time(value.as_str()?).ok()
+    }
+
+    fn error(path: String, value: &Value) -> FileError {
+        let found = shown(value);
+        FileError::NotADuration { path, found }
     }
 }
 
@@ -255,6 +277,17 @@ impl FromValue for Limit {
             return Some(Self(None));
         }
         Duration::from_value(value).map(|time| Self(Some(time)))
+    }
+
+    fn error(path: String, value: &Value) -> FileError {
+        match value {
+            Value::String(_) => Duration::error(path, value),
+            _ => FileError::Invalid {
+                path,
+                found: shown(value),
+                expected: Self::EXPECTED,
+            },
+        }
     }
 }
 

@@ -21,23 +21,38 @@
 //!
 //! Handlers themselves are code, or commands and services for `milena run`.
 
+mod commands;
+mod error;
 mod handlers;
 mod keys;
+mod overrides;
+mod replay;
+mod settings;
+mod source;
 
-use std::{cell::RefCell, collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use milena_client::config::ConfigMap;
-use toml::{Table, Value};
+use toml::Value;
 
+pub use error::{FileError, FileErrors, LocatedError};
 pub use handlers::HandlerFile;
-pub use keys::{FileError, FileErrors};
 
 use crate::{
-    App,
+    App, Replay, Unknown,
     policy::{Breaker, Water, WhenOpen, WhenStalled},
     settings::{Limits, Settings},
 };
-use keys::{Keys, Size, shown};
+use keys::{Keys, Report, Size, shown};
+use source::Source;
+
+/// The parts of a file that are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Declarations,
+    /// Programs and services too.
+    Handlers,
+}
 
 /// What a file declares.
 #[derive(Debug, Clone)]
@@ -47,35 +62,60 @@ pub struct AppFile {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) wait_for_topics: bool,
+    pub(crate) otherwise: Vec<(String, Unknown)>,
+    pub(crate) source: Source,
     /// In the order of the file.
     pub handlers: Vec<HandlerFile>,
+    /// The stretch that the application is to read, if it is not to run on.
+    pub replay: Option<Replay>,
 }
 
 impl AppFile {
+    /// Reads a file whose handlers are code, or programs and services.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileErrors> {
-        let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            FileErrors(vec![FileError::Unreadable {
-                path: path.display().to_string(),
-                problem: error.to_string(),
-            }])
-        })?;
-        Self::parse(&text)
+        Self::read_for(path.as_ref(), Scope::Declarations)
     }
 
-    /// Reads all of it, and tells all that is wrong at once.
-    pub fn parse(text: &str) -> Result<Self, FileErrors> {
-        let table: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| FileErrors(vec![FileError::Syntax(error.to_string())]))?;
-        let errors = RefCell::new(vec![]);
-        let file = Self::from_keys(&Keys::new("", &table, &errors));
-        let errors = errors.into_inner();
-        if errors.is_empty() {
-            Ok(file)
-        } else {
-            Err(FileErrors(errors))
+    /// Reads a file for `milena run`: each handler must be a program that exists, or a service. Nothing is started.
+    pub fn read_runnable(path: impl AsRef<Path>) -> Result<Self, FileErrors> {
+        Self::read_for(path.as_ref(), Scope::Handlers)
+    }
+
+    fn read_for(path: &Path, scope: Scope) -> Result<Self, FileErrors> {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse_for(&text, Some(&name), scope),
+            Err(error) => Err(FileErrors {
+                file: Some(name),
+                errors: vec![LocatedError {
+                    line: None,
+                    error: FileError::Unreadable(error.to_string()),
+                }],
+            }),
         }
+    }
+
+    /// Reads all of it, and reports all that is wrong at once.
+    pub fn parse(text: &str) -> Result<Self, FileErrors> {
+        Self::parse_for(text, None, Scope::Declarations)
+    }
+
+    fn parse_for(text: &str, name: Option<&str>, scope: Scope) -> Result<Self, FileErrors> {
+        let (source, mut table) = Source::parse(text, name)?;
+        let unset = source::expand(&mut table, &|variable| std::env::var(variable).ok(), &source);
+        let report = Report::new(&source, unset);
+        let mut file = Self::from_keys(&Keys::new("", &table, &report));
+        let mut errors = report.errors();
+        errors.extend(settings::errors(&file.settings, &source));
+        if scope == Scope::Handlers {
+            errors.extend(commands::errors(&file.handlers, &source));
+        }
+        if errors.is_empty() {
+            file.source = source;
+            return Ok(file);
+        }
+        errors.sort_by_key(|error| error.line);
+        Err(source.errors(errors))
     }
 
     fn from_keys(keys: &Keys<'_>) -> Self {
@@ -100,6 +140,9 @@ impl AppFile {
             breakers: read_breakers(keys),
             bulkheads: read_bulkheads(keys),
             wait_for_topics,
+            otherwise: replay::otherwise(keys),
+            replay: replay::replay(keys),
+            source: Source::default(),
             handlers: keys.list("handlers").iter().map(HandlerFile::from_keys).collect(),
         };
         keys.finish();
@@ -173,27 +216,24 @@ fn client_settings(keys: &Keys<'_>, key: &'static str) -> ConfigMap {
     let mut map = ConfigMap::new();
     if let Some(inner) = keys.inner(key) {
         for (name, value) in inner.free() {
-            flatten(name, value, &mut map);
+            flatten(&inner, name, value, &mut map);
         }
     }
     map
 }
 
-fn flatten(name: &str, value: &Value, map: &mut ConfigMap) {
-    match value {
+fn flatten(keys: &Keys<'_>, name: &str, value: &Value, map: &mut ConfigMap) {
+    let text = match value {
         Value::Table(table) => {
             for (inner, value) in table {
-                flatten(&format!("{name}.{inner}"), value, map);
+                flatten(keys, &format!("{name}.{inner}"), value, map);
             }
+            return;
         }
-        Value::Array(values) => {
-            let texts: Vec<String> = values.iter().map(plain).collect();
-            map.set(name, texts.join(","));
-        }
-        value => {
-            map.set(name, plain(value));
-        }
-    }
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(","),
+        value => plain(value),
+    };
+    map.set_from(name, text, keys.source().origin(&keys.path(name)));
 }
 
 fn plain(value: &Value) -> String {
@@ -207,11 +247,9 @@ fn read_breakers(keys: &Keys<'_>) -> BTreeMap<String, Breaker> {
     let mut breakers = BTreeMap::new();
     for (name, value) in all.free() {
         let Some(table) = value.as_table() else {
-            all.error(FileError::Invalid {
-                path: all.path(name),
-                found: shown(value),
-                expected: "a table",
-            });
+            let (path, found) = (all.path(name), shown(value));
+            let expected = "a table";
+            all.error(name, FileError::Invalid { path, found, expected });
             continue;
         };
         let keys = all.nested(name, table);
@@ -258,11 +296,11 @@ fn read_bulkheads(keys: &Keys<'_>) -> BTreeMap<String, u32> {
     for (name, value) in all.free() {
         match value.as_integer().and_then(|permits| u32::try_from(permits).ok()) {
             Some(permits) => drop(bulkheads.insert(name.clone(), permits)),
-            None => all.error(FileError::Invalid {
-                path: all.path(name),
-                found: shown(value),
-                expected: "a number of permits",
-            }),
+            None => {
+                let (path, found) = (all.path(name), shown(value));
+                let expected = "a number of permits";
+                all.error(name, FileError::Invalid { path, found, expected });
+            }
         }
     }
     bulkheads

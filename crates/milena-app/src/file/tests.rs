@@ -1,7 +1,10 @@
 use std::time::Duration;
 
+use milena_client::{config::Origin, consumer::TopicPartition};
+
 use super::*;
 use crate::{
+    ReplayFrom, ReplayTo,
     letters::Scheme,
     policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry},
     route::Delivery,
@@ -38,8 +41,16 @@ const ALL: &str = r#"
         when_open = "dead-letter"
         [bulkheads]
         database = 4
+        [replay]
+        name = "again"
+        from = 2026-07-01T08:00:00Z
+        to = { "orders-0" = 17 }
+        [[otherwise]]
+        topic = "events-{tenant}"
+        action = "stop"
         [[handlers]]
         topic = "orders"
+        pause_when_down = false
         delivery = "exactly-once"
         order = "partition"
         in_flight = 100
@@ -81,6 +92,12 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     assert_eq!(file.limits.drain, Duration::from_secs(5));
     assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
     assert_eq!(file.limits.crash_limit, Some(5));
+    assert_eq!(file.otherwise, [("events-{tenant}".to_owned(), Unknown::Stop)]);
+    let offsets = [(TopicPartition::new("orders", 0), 17)];
+    let replay = Replay::new("again")
+        .from(ReplayFrom::Time(1_782_892_800_000))
+        .to(ReplayTo::Offsets(offsets.into()));
+    assert_eq!(file.replay, Some(replay));
     let off = AppFile::parse("group = \"g\"\n[app]\ncrash_limit = \"none\"").unwrap();
     assert_eq!(off.limits.crash_limit, None);
     assert!(AppFile::parse("group = \"g\"\n[app]\ncrash_limit = 1").is_err());
@@ -128,44 +145,97 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once_and_where() {
+fn all_that_is_wrong_is_reported_at_once_with_its_line() {
     let errors = AppFile::parse(
-        r#"
-        gruop = "billing"
-        [app]
-        commit_intervall = "1s"
-        drain = 5
-        [breakers.psp]
-        failure_percent = 300
-        [bulkheads]
-        database = "many"
-        [[handlers]]
-        topic = "orders"
-        order = "random"
-        [handlers.retry]
-        atempts = 3
-        topics = ["1 minute"]
-        "#,
+        r#"gruop = "billing"
+[kafka]
+bootstrap.servrs = "${MILENA_NO_SUCH_VARIABLE}"
+[consumer]
+"max.poll.records" = "many"
+[app]
+commit_intervall = "1s"
+drain = 5
+[breakers.psp]
+failure_percent = 300
+[bulkheads]
+database = "many"
+[[otherwise]]
+topic = "events-{tenant}"
+action = "drop"
+[[handlers]]
+topic = "orders"
+order = "random"
+timeout = "soon"
+[handlers.retry]
+atempts = 3
+topics = ["1m", "1minute"]
+"#,
     )
     .unwrap_err();
     let text = errors.to_string();
     let expected = [
         "group is missing; it must be text",
-        "gruop is not known; did you mean group?",
-        "app.commit_intervall is not known; did you mean commit_interval?",
-        "app.drain cannot be 5; it must be a time with its unit",
-        "breakers.psp.failure_percent cannot be 300; it must be a number",
-        "bulkheads.database cannot be \"many\"; it must be a number of permits",
-        "handlers[0].order cannot be \"random\"; it must be \"key\", \"partition\" or \"none\"",
-        "handlers[0].retry.atempts is not known; did you mean attempts?",
-        "handlers[0].retry.topics cannot be [\"1 minute\"]; it must be a list",
+        "line 1: gruop is not known; did you mean group? The keys here are instance, group, kafka,",
+        "line 3: kafka.bootstrap.servrs: the environment variable MILENA_NO_SUCH_VARIABLE is not set",
+        "line 3: bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
+        "line 5: max.poll.records cannot be \"many\"",
+        "line 7: app.commit_intervall is not known; did you mean commit_interval?",
+        "line 8: app.drain: 5 is not a duration such as \"1m\"",
+        "line 10: breakers.psp.failure_percent cannot be 300; it must be a number",
+        "line 12: bulkheads.database cannot be \"many\"; it must be a number of permits",
+        "line 15: otherwise[0].action cannot be \"drop\"; it must be \"skip\", \"dead-letter\" or \"stop\"",
+        "line 18: handlers[0].order cannot be \"random\"; it must be \"key\", \"partition\" or \"none\"",
+        "line 19: handlers[0].timeout: \"soon\" is not a duration such as \"1m\"",
+        "line 21: handlers[0].retry.atempts is not known; did you mean attempts?",
+        "line 22: handlers[0].retry.topics[1]: \"1minute\" is not a duration such as \"1m\"",
     ];
     for message in expected {
         assert!(text.contains(message), "{message}\nis not in\n{text}");
     }
-    assert_eq!(errors.0.len(), expected.len(), "{text}");
-    let syntax = AppFile::parse("group = ").unwrap_err();
-    assert!(matches!(syntax.0.as_slice(), [FileError::Syntax(_)]));
+    assert_eq!(errors.errors.len(), expected.len(), "{text}");
+    let syntax = AppFile::parse("group = \"g\"\nx = ").unwrap_err();
+    assert!(syntax.to_string().starts_with("line 2: "), "{syntax}");
+    assert!(matches!(syntax.errors[0].error, FileError::Syntax(_)));
+}
+
+#[test]
+fn settings_from_outside_win_over_those_of_the_file() {
+    let text = "group = \"g\"\n[kafka]\nbootstrap.servers = \"a:1\"\n[producer]\nlinger.ms = 5\n";
+    let mut file = AppFile::parse(text).unwrap();
+    let origin = Origin::Named("-X".into());
+    file.override_setting("bootstrap.servers", "b:2", &origin);
+    file.override_setting("linger.ms", "7", &origin);
+    file.override_setting("max.poll.records", "9", &origin);
+    file.override_setting("nonsense", "1", &origin);
+    let Settings {
+        common,
+        consumer,
+        producer,
+        ..
+    } = &file.settings;
+    assert_eq!(common.get("bootstrap.servers"), Some("b:2"));
+    assert_eq!((producer.get("linger.ms"), common.get("linger.ms")), (Some("7"), None));
+    assert_eq!(
+        (consumer.get("max.poll.records"), producer.get("max.poll.records")),
+        (Some("9"), None)
+    );
+    assert_eq!(common.get("nonsense"), Some("1"));
+}
+
+#[test]
+fn every_key_of_the_file_is_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.md")).unwrap();
+    let (source, table) = Source::parse(ALL, None).unwrap();
+    let report = Report::new(&source, vec![]);
+    AppFile::from_keys(&Keys::new("", &table, &report));
+    let known = report.known();
+    assert!(known.len() > 50, "{known:?}");
+    for key in known {
+        assert!(
+            page.contains(&format!("`{key}`")),
+            "docs/run.md does not have the key {key}"
+        );
+    }
 }
 
 #[test]

@@ -38,8 +38,10 @@ impl Intent {
 pub struct Fault {
     intent: Intent,
     /// See [`Fault::class`].
-    class: &'static str,
+    class: Cow<'static, str>,
     error: BoxError,
+    /// See [`Fault::with_details`].
+    details: Option<String>,
 }
 
 impl Fault {
@@ -72,25 +74,41 @@ impl Fault {
         };
         Self {
             intent,
-            class,
+            class: class.into(),
             error: error.into(),
+            details: None,
         }
+    }
+
+    /// Names the kind of failure, for `dlq.failure.exception`; by default it is the type of the error.
+    #[must_use]
+    pub fn with_class(mut self, class: impl Into<Cow<'static, str>>) -> Self {
+        self.class = class.into();
+        self
+    }
+
+    /// Adds text for `dlq.stacktrace`, below the error and its causes: a trace, or the last lines of a log.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Into<String>) -> Self {
+        self.details = Some(details.into()).filter(|details| !details.is_empty());
+        self
     }
 
     pub fn intent(&self) -> &Intent {
         &self.intent
     }
 
-    /// The type of the error, as Rust writes it, or the intent if the error is but words: what `dlq.failure.exception` has.
-    pub fn class(&self) -> &'static str {
-        self.class
+    /// The kind of failure, as `dlq.failure.exception` has it: the type of the error as Rust writes it, the intent if the
+    /// error is but words, or what [`with_class`](Self::with_class) named.
+    pub fn class(&self) -> &str {
+        &self.class
     }
 
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }
 
-    /// The error and all that caused it, a line for each.
+    /// The error and all that caused it, a line for each, and the details.
     pub fn chain(&self) -> String {
         let mut text = self.error.to_string();
         let mut cause = self.error.source();
@@ -98,6 +116,10 @@ impl Fault {
             text.push_str("\ncaused by: ");
             text.push_str(&error.to_string());
             cause = error.source();
+        }
+        if let Some(details) = &self.details {
+            text.push('\n');
+            text.push_str(details);
         }
         text
     }
@@ -172,5 +194,10 @@ mod tests {
     fn words_are_classed_by_what_is_meant() {
         assert_eq!(Fault::fatal("the disk is full").class(), "fatal");
         assert_eq!(Fault::poison(format!("{} cents", -1)).class(), "poison");
+        let named = Fault::retry("no reply")
+            .with_class("http.500")
+            .with_details("line 1\nline 2");
+        assert_eq!(named.class(), "http.500");
+        assert_eq!(named.chain(), "no reply\nline 1\nline 2");
     }
 }

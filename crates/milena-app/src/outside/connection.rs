@@ -11,8 +11,8 @@ use super::HttpHandlerError;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 
-/// For a connection, and for the handshake behind it.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest that a connection may take, with the handshake behind it.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) type Connection = BufReader<Box<dyn Stream>>;
 
@@ -42,7 +42,7 @@ impl Way {
         })
     }
 
-    pub(super) async fn connect(&self, host: &str) -> io::Result<Connection> {
+    pub(super) async fn connect(&self, host: &str, limit: Duration) -> io::Result<Connection> {
         let connecting = async {
             let stream = TcpStream::connect(host).await?;
             stream.set_nodelay(true)?;
@@ -53,7 +53,7 @@ impl Way {
             };
             Ok(BufReader::new(stream))
         };
-        let connected = tokio::time::timeout(TIMEOUT, connecting).await;
+        let connected = tokio::time::timeout(limit, connecting).await;
         connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }

@@ -1,14 +1,17 @@
 //! A service that gets a request for each record.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use super::{
-    connection::{Connection, Way, explain},
+    connection::{Connection, TIMEOUT, Way, explain},
+    duration_text,
     message::{Answer, Request},
 };
 use crate::handler::{Cx, Done, Fault};
@@ -36,7 +39,15 @@ pub enum HttpHandlerError {
     #[error("TLS with {host} fails: {problem}")]
     Tls { host: String, problem: String },
     #[error("{host} cannot be reached: {error}")]
+    Unreachable { host: String, error: std::io::Error },
+    #[error("the connection to {host} was lost before the response: {error}")]
     Io { host: String, error: std::io::Error },
+    #[error("{host} timed out after {limit} ({setting})")]
+    TimedOut {
+        host: String,
+        limit: String,
+        setting: String,
+    },
     #[error("{host} does not speak HTTP/1.1: {line:?}")]
     NoHttp { host: String, line: String },
     #[error("{host} answered {status}: {text}")]
@@ -47,13 +58,48 @@ pub enum HttpHandlerError {
     NoOutcome { host: String, error: serde_json::Error },
 }
 
-/// A handler behind an address: `POST` with a record as JSON. The answer 204, or 200 without a body, means that it is done;
-/// a body says more. 4xx is poison, but for 408, 425 and 429; all else is tried again.
+impl HttpHandlerError {
+    /// The kind of failure in the headers of a dead letter.
+    fn class(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Status { status, .. } => return format!("http.{status}").into(),
+            Self::Unreachable { .. } => "http.unreachable",
+            Self::Tls { .. } => "http.tls",
+            Self::Io { .. } => "http.disconnected",
+            Self::TimedOut { .. } => "http.timeout",
+            Self::NoHttp { .. } => "http.protocol",
+            Self::TooLarge { .. } => "http.too_large",
+            Self::NoOutcome { .. } => "http.invalid_reply",
+            Self::Address { .. }
+            | Self::NoTls { .. }
+            | Self::NotTls { .. }
+            | Self::Authority { .. }
+            | Self::NoAuthorities => "http.configuration",
+        })
+    }
+
+    /// Whether the service is down, so that no record is at fault.
+    fn is_down(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Tls { .. } => true,
+            Self::Status { status, .. } => matches!(status, 502..=504),
+            _ => false,
+        }
+    }
+}
+
+/// A handler behind an address: `POST` with a record as JSON. The response 204, or 200 without a body, means that it is
+/// done; a body says more. 4xx is poison, but for 408, 425 and 429; all else is tried again. With a
+/// [breaker](Self::breaker), a service that cannot be reached, 502, 503 and 504 are not failures of the record.
 #[derive(Debug)]
 pub struct HttpHandler {
     host: String,
     path: String,
     way: Way,
+    timeout: Option<Duration>,
+    /// The place of the handler in its file, for messages.
+    place: String,
+    breaker: Option<String>,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -88,45 +134,92 @@ impl HttpHandler {
             host: named.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned()),
             path: format!("/{path}"),
             way,
+            timeout: None,
+            place: "handler".to_owned(),
+            breaker: None,
             idle: Mutex::default(),
         })
     }
 
-    /// Sends a record and waits for the answer.
+    /// The longest that the service may take for a response. `place` names the handler in messages, as `handlers[0]` does.
+    #[must_use]
+    pub fn timeout(mut self, limit: Option<Duration>, place: impl Into<String>) -> Self {
+        (self.timeout, self.place) = (limit, place.into());
+        self
+    }
+
+    /// A service that cannot be reached, 502, 503 and 504 count against this breaker, and the record waits.
+    #[must_use]
+    pub fn breaker(mut self, name: impl Into<String>) -> Self {
+        self.breaker = Some(name.into());
+        self
+    }
+
+    /// Sends a record and waits for the response.
     pub async fn handle(self: Arc<Self>, cx: Cx) -> Result<Done, Fault> {
         let body = serde_json::to_vec(&Request::new(0, &cx)).map_err(Fault::poison)?;
-        let (status, text) = match self.idle() {
-            // The service may have closed a connection that was idle; then a new one is worth a try.
-            Some(idle) => match self.exchange(idle, &body).await {
-                Err(HttpHandlerError::Io { .. }) => self.exchange(self.connect().await?, &body).await?,
-                exchanged => exchanged?,
-            },
-            None => self.exchange(self.connect().await?, &body).await?,
-        };
+        let (status, text) = self.post(&body).await.map_err(|error| self.fault(error))?;
         if !(200..300).contains(&status) {
-            return Err(self.refused(status, text));
+            return Err(self.fault(self.refused(status, text)));
         }
         if text.trim_ascii().is_empty() {
             return Ok(Done::Ok);
         }
-        let answer: Answer = serde_json::from_slice(&text).map_err(|error| HttpHandlerError::NoOutcome {
-            host: self.host.clone(),
-            error,
+        let answer: Result<Answer, _> = serde_json::from_slice(&text);
+        let answer = answer.map_err(|error| {
+            let host = self.host.clone();
+            self.fault(HttpHandlerError::NoOutcome { host, error })
         })?;
         answer.outcome()
     }
 
-    fn refused(&self, status: u16, text: Vec<u8>) -> Fault {
-        let error = HttpHandlerError::Status {
+    async fn post(&self, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
+        if let Some(idle) = self.idle() {
+            match self.exchange_in_time(idle, body).await {
+                // The service may have closed a connection that was idle; then a new one is worth a try.
+                Err(HttpHandlerError::Io { .. }) => {}
+                exchanged => return exchanged,
+            }
+        }
+        let connection = self.connect().await?;
+        self.exchange_in_time(connection, body).await
+    }
+
+    async fn exchange_in_time(&self, connection: Connection, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
+        let exchange = self.exchange(connection, body);
+        let Some(limit) = self.timeout else {
+            return exchange.await;
+        };
+        let in_time = tokio::time::timeout(limit, exchange).await;
+        in_time.unwrap_or_else(|_| {
+            Err(HttpHandlerError::TimedOut {
+                host: self.host.clone(),
+                limit: duration_text(limit),
+                setting: format!("{}.timeout", self.place),
+            })
+        })
+    }
+
+    fn refused(&self, status: u16, text: Vec<u8>) -> HttpHandlerError {
+        HttpHandlerError::Status {
             host: self.host.clone(),
             status,
             text: String::from_utf8_lossy(&text).chars().take(1024).collect(),
-        };
-        match status {
-            408 | 425 | 429 => Fault::retry(error),
-            400..500 => Fault::poison(error),
-            _ => Fault::retry(error),
         }
+    }
+
+    fn fault(&self, error: HttpHandlerError) -> Fault {
+        let class = error.class();
+        let fault = match (&self.breaker, &error) {
+            (Some(name), error_) if error_.is_down() => Fault::dependency(name.clone())(error),
+            (_, HttpHandlerError::Status { status, .. }) => match status {
+                408 | 425 | 429 => Fault::retry(error),
+                400..500 => Fault::poison(error),
+                _ => Fault::retry(error),
+            },
+            _ => Fault::retry(error),
+        };
+        fault.with_class(class)
     }
 
     fn idle(&self) -> Option<Connection> {
@@ -134,13 +227,17 @@ impl HttpHandler {
     }
 
     async fn connect(&self) -> Result<Connection, HttpHandlerError> {
-        let connected = self.way.connect(&self.host).await;
+        let limit = self.timeout.map_or(TIMEOUT, |limit| limit.min(TIMEOUT));
+        let connected = self.way.connect(&self.host, limit).await;
         connected.map_err(|error| match explain(&error) {
             Some(problem) => HttpHandlerError::Tls {
                 host: self.host.clone(),
                 problem,
             },
-            None => self.io(error),
+            None => HttpHandlerError::Unreachable {
+                host: self.host.clone(),
+                error,
+            },
         })
     }
 

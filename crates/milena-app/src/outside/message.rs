@@ -64,6 +64,8 @@ pub(super) struct Answer {
     error: Option<String>,
     intent: Option<WrittenIntent>,
     dependency: Option<String>,
+    /// A trace for the dead letter.
+    stack: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -111,12 +113,13 @@ impl Emitted {
 impl Answer {
     pub(super) fn outcome(self) -> Result<Done, Fault> {
         if let Some(error) = self.error {
-            return Err(match (self.intent, self.dependency) {
+            let fault = match (self.intent, self.dependency) {
                 (Some(WrittenIntent::Poison), _) => Fault::poison(error),
                 (Some(WrittenIntent::Fatal), _) => Fault::fatal(error),
                 (Some(WrittenIntent::Dependency), Some(name)) => Fault::dependency(name)(error),
                 _ => Fault::retry(error),
-            });
+            };
+            return Err(fault.with_details(self.stack.unwrap_or_default()));
         }
         if let Some(why) = self.skip {
             return Ok(Done::Skip(why.into()));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use milena_machines::app::BreakerAttempts;
 pub use milena_machines::app::WhenOpen;
 
 /// A circuit breaker around something that handlers depend on. Handlers feed it with
@@ -19,6 +20,7 @@ pub struct Breaker {
     pub(crate) open_max: Duration,
     pub(crate) probes: u32,
     pub(crate) when_open: WhenOpen,
+    pub(crate) attempts: BreakerAttempts,
 }
 
 impl Default for Breaker {
@@ -32,11 +34,21 @@ impl Default for Breaker {
             open_max: Duration::from_secs(300),
             probes: 3,
             when_open: WhenOpen::Pause,
+            attempts: BreakerAttempts::WhileClosed,
         }
     }
 }
 
 impl Breaker {
+    /// The breaker around a handler that is a program or a service. It opens with the first call that does not reach the
+    /// handler, and probes after 1 s, then after twice as long each time, up to 30 s. No such call is an attempt.
+    pub(crate) fn around_handler() -> Self {
+        let mut breaker = Self::default().failure_percent(100).calls(1).probes(1);
+        (breaker.open, breaker.open_max) = (Duration::from_secs(1), Duration::from_secs(30));
+        breaker.attempts = BreakerAttempts::Never;
+        breaker
+    }
+
     /// Which share of calls must fail for it to open.
     pub fn failure_percent(mut self, percent: u8) -> Self {
         self.failure_percent = percent;

@@ -94,7 +94,7 @@ impl Authority {
 fn file(broker: &TestBroker, address: &str, authority: &Path) -> AppFile {
     let text = format!(
         "group = \"{GROUP}\"\n[kafka]\n\"bootstrap.servers\" = \"{}\"\n[[handlers]]\ntopic = \"orders\"\norder = \"partition\"\n\
-         http = \"{address}\"\nhttp_ca = \"{}\"\nretry = {{ attempts = 1 }}\n",
+         http = \"{address}\"\nhttp_ca = \"{}\"\npause_when_down = false\nretry = {{ attempts = 1 }}\n",
         broker.bootstrap_servers(),
         authority.display()
     );

@@ -92,7 +92,7 @@ fn a_file_with_slips_is_refused_with_all_of_them() {
     fs::write(&file, "group = \"readers\"\n[[handlers]]\ntopic = \"letters\"\n").unwrap();
     let told = fails(&["run", &file.to_string_lossy()]);
     assert!(
-        told.contains("the handler of letters: set either command or http"),
+        told.contains("app.toml:2: handlers[0]: set either command or http"),
         "{told}"
     );
 }

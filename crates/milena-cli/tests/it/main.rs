@@ -5,6 +5,7 @@
 
 mod admin;
 mod app;
+mod application;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
@@ -12,12 +13,16 @@ mod client;
 mod connection;
 mod consume;
 mod crash;
+mod declared;
 mod doctor;
 mod help;
 mod logging;
 mod perf;
 mod process;
 mod produce;
+mod programs;
 mod readme;
 mod run;
+mod run_docs;
+mod services;
 mod skew;

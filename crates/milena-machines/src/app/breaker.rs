@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{BreakerConfig, WhenOpen};
+use super::{BreakerAttempts, BreakerConfig, WhenOpen};
 
 /// What a breaker does with calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,11 @@ impl Breaker {
     /// Whether records do not wait for it, but are turned away.
     pub fn turns_away(&self) -> bool {
         self.state() == BreakerState::Open && self.config.when_open == WhenOpen::DeadLetter
+    }
+
+    /// Whether a call that fails because of the dependency is never an attempt of its record.
+    pub fn spares_attempts(&self) -> bool {
+        self.config.attempts == BreakerAttempts::Never
     }
 
     /// How many calls may begin now.
@@ -216,6 +221,7 @@ mod tests {
             open_ms_max: 3_000,
             probes: 2,
             when_open: WhenOpen::Pause,
+            attempts: BreakerAttempts::WhileClosed,
         })
     }
 

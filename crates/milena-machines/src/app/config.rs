@@ -268,6 +268,17 @@ pub struct BreakerConfig {
     /// How many calls are tried before it closes again.
     pub probes: u32,
     pub when_open: WhenOpen,
+    pub attempts: BreakerAttempts,
+}
+
+/// Whether a call that fails because of a breaker's dependency is an attempt of its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BreakerAttempts {
+    /// It is one while the breaker is closed. While the breaker is open, the record waits and loses none.
+    #[default]
+    WhileClosed,
+    /// It never is: the dependency is the handler itself, and without it the record was not tried.
+    Never,
 }
 
 /// What becomes of records while a breaker is open that their handler needs.
@@ -290,6 +301,7 @@ impl Default for BreakerConfig {
             open_ms_max: 300_000,
             probes: 3,
             when_open: WhenOpen::Pause,
+            attempts: BreakerAttempts::WhileClosed,
         }
     }
 }

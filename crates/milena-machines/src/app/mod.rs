@@ -26,9 +26,9 @@ mod work;
 
 pub use breaker::BreakerState;
 pub use config::{
-    BatchConfig, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig, HandlerConfig, Limits,
-    NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled, WorkConfig,
-    tier_suffix,
+    BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig,
+    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled,
+    WorkConfig, tier_suffix,
 };
 pub use event::{
     Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,

@@ -4,7 +4,7 @@ use super::{
     super::{
         Action, BreakerId, BreakerState, Failure, HandlerId, Keyed, Order, Outcome, Publish, PublishResult, RecordId,
         Role, StopWhy,
-        breaker::CallResult,
+        breaker::{Breaker, CallResult},
         lanes::{Entry, State, Story},
         pauses::PauseReason,
         retry::{self, Decision, Tried},
@@ -366,8 +366,8 @@ impl<T: Keyed> Work<T> {
         let needs_it = self
             .handler(handler)
             .is_some_and(|handler| handler.config.breakers.contains(&breaker));
-        let state = self.breaker(breaker).map(|breaker| breaker.state());
-        needs_it && state.is_some_and(|state| state != BreakerState::Closed)
+        let waits = |breaker: &Breaker| breaker.state() != BreakerState::Closed || breaker.spares_attempts();
+        needs_it && self.breaker(breaker).is_some_and(waits)
     }
 
     /// A record is done for good.

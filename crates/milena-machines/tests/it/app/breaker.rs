@@ -1,5 +1,6 @@
 use milena_machines::app::{
-    Action, BreakerConfig, BreakerId, BreakerState, Failure, HandlerConfig, Outcome, PauseReason, StallWhy, WorkConfig,
+    Action, BreakerAttempts, BreakerConfig, BreakerId, BreakerState, Failure, HandlerConfig, Outcome, PauseReason,
+    StallWhy, WorkConfig,
 };
 
 use super::rig::{Rig, config, handler};
@@ -58,6 +59,45 @@ fn an_open_breaker_pauses_partitions_and_burns_no_attempts() {
     }
     assert_eq!(rig.work.breaker(BreakerId(0)).unwrap().state(), BreakerState::Closed);
     assert_eq!(rig.dispatch().len(), 4);
+}
+
+#[test]
+fn a_call_that_fails_late_for_a_breaker_that_spares_attempts_is_no_attempt() {
+    let handler = HandlerConfig {
+        breakers: vec![BreakerId(0)],
+        ..handler()
+    };
+    let mut rig = Rig::new(WorkConfig {
+        breakers: vec![BreakerConfig {
+            failure_percent: 100,
+            window: 1,
+            calls_min: 1,
+            open_ms: 1_000,
+            probes: 1,
+            attempts: BreakerAttempts::Never,
+            ..BreakerConfig::default()
+        }],
+        ..config(handler)
+    });
+    let partition = rig.assign(0);
+    for (offset, key) in KEYS[..3].iter().enumerate() {
+        rig.read(partition, offset as i64, key);
+    }
+    let calls = rig.dispatch();
+    // The first failure opens it.
+    rig.finish(calls[0].record, DOWN);
+    assert_eq!(rig.work.breaker(BreakerId(0)).unwrap().state(), BreakerState::Open);
+    rig.advance(1_000);
+    let probe = rig.dispatch();
+    assert_eq!((probe.len(), probe[0].attempt), (1, 1));
+    rig.finish(probe[0].record, Outcome::Done);
+    assert_eq!(rig.work.breaker(BreakerId(0)).unwrap().state(), BreakerState::Closed);
+    // These began before it opened and fail only now that it is closed again.
+    for late in &calls[1..] {
+        rig.finish(late.record, DOWN);
+    }
+    let again = rig.dispatch();
+    assert_eq!(again.iter().map(|call| call.attempt).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! Parts of a file about topics without a handler, and about stretches that are read once more.
+
+use std::collections::BTreeMap;
+
+use milena_client::consumer::TopicPartition;
+use toml::Value;
+
+use super::keys::Keys;
+use crate::{Replay, ReplayFrom, ReplayTo, Unknown, letters::parse_rfc3339};
+
+/// `[[otherwise]]`: topics that match a pattern and have no handler of their own.
+pub(super) fn otherwise(keys: &Keys<'_>) -> Vec<(String, Unknown)> {
+    let mut found = vec![];
+    for keys in keys.list("otherwise") {
+        let topic = keys.required("topic");
+        let action = keys.get_as("action", "\"skip\", \"dead-letter\" or \"stop\"", |value| {
+            match value.as_str()? {
+                "skip" => Some(Unknown::Skip),
+                "dead-letter" => Some(Unknown::DeadLetter),
+                "stop" => Some(Unknown::Stop),
+                _ => None,
+            }
+        });
+        keys.finish();
+        if let Some(topic) = topic {
+            found.push((topic, action.unwrap_or(Unknown::Skip)));
+        }
+    }
+    found
+}
+
+/// `[replay]`: a stretch of all topics.
+pub(super) fn replay(keys: &Keys<'_>) -> Option<Replay> {
+    let keys = keys.inner("replay")?;
+    let name: Option<String> = keys.required("name");
+    let from = keys.get_as(
+        "from",
+        "\"beginning\", a time such as 2026-07-01T08:00:00Z, or a table of offsets such as { \"orders-0\" = 17 }",
+        |value| match bound(value, "beginning")? {
+            Bound::Edge => Some(ReplayFrom::Beginning),
+            Bound::Time(ms) => Some(ReplayFrom::Time(ms)),
+            Bound::Offsets(offsets) => Some(ReplayFrom::Offsets(offsets)),
+        },
+    );
+    let to = keys.get_as(
+        "to",
+        "\"end\", a time such as 2026-07-01T08:00:00Z, or a table of offsets such as { \"orders-0\" = 17 }",
+        |value| match bound(value, "end")? {
+            Bound::Edge => Some(ReplayTo::End),
+            Bound::Time(ms) => Some(ReplayTo::Time(ms)),
+            Bound::Offsets(offsets) => Some(ReplayTo::Offsets(offsets)),
+        },
+    );
+    keys.finish();
+    let replay = Replay::new(name?).from(from.unwrap_or(ReplayFrom::Beginning));
+    Some(replay.to(to.unwrap_or(ReplayTo::End)))
+}
+
+enum Bound {
+    Edge,
+    Time(i64),
+    Offsets(BTreeMap<TopicPartition, i64>),
+}
+
+fn bound(value: &Value, edge: &str) -> Option<Bound> {
+    match value {
+        Value::String(text) if text == edge => Some(Bound::Edge),
+        Value::String(text) => parse_rfc3339(text).map(Bound::Time),
+        Value::Integer(ms) => Some(Bound::Time(*ms)),
+        Value::Datetime(time) => parse_rfc3339(&time.to_string()).map(Bound::Time),
+        Value::Table(offsets) => {
+            let offsets = offsets.iter().map(|(partition, offset)| {
+                let (topic, number) = partition.rsplit_once('-')?;
+                let offset = offset.as_integer().filter(|offset| *offset >= 0)?;
+                Some((TopicPartition::new(topic, number.parse().ok()?), offset))
+            });
+            offsets.collect::<Option<BTreeMap<_, _>>>().map(Bound::Offsets)
+        }
+        _ => None,
+    }
+}
