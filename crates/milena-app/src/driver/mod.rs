@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) routes: Vec<Route>,
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
+    /// Makes topics that are missing.
+    setup: Arc<Setup>,
     is_transactional: bool,
     /// The first of the breakers, if other engines have them too.
     shared: Option<Arc<Shared>>,

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     clock::millis,
+    error::StartError,
     handler::{Fault, OutRecord, Scope, TRACEPARENT, TRACESTATE, TraceContext},
     lane::Emission,
     letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
@@ -40,6 +41,16 @@ pub(super) struct PublishOrder {
     pub(super) scope: Scope,
     pub(super) held: Option<Held>,
     pub(super) beside: Beside,
+}
+
+/// Why something is not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The dead letter topic is not there.
+    #[error(transparent)]
+    Topic(#[from] StartError),
 }
 
 /// The task. It ends with the engine.
@@ -85,7 +96,7 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
     let written = match (&order.held, order.what) {
         (Some(Held::Emission(emission)), Publish::Emitted) => {
             let emitted = emit(engine, producer, &order, emission).await;
-            emitted.map(|()| None)
+            emitted.map(|()| None).map_err(WriteError::from)
         }
         (_, Publish::Emitted) => Ok(None),
         (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
@@ -102,10 +113,10 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
             let partition = order.source.topic_partition();
             tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
                 "could not write what a record needs to be done");
-            if is_final(&error) {
-                return engine.refuse(&order, error);
+            match error {
+                WriteError::Send(error) if is_final(&error) => engine.refuse(&order, error),
+                _ => PublishResult::Failed,
             }
-            PublishResult::Failed
         }
     }
 }
@@ -215,7 +226,7 @@ async fn write_letter(
     producer: &Producer,
     order: &PublishOrder,
     held: Option<&Held>,
-) -> Result<Option<i64>, SendError> {
+) -> Result<Option<i64>, WriteError> {
     let Some(route) = engine.routes.get(order.scope.handler) else {
         return Ok(None);
     };
@@ -239,6 +250,7 @@ async fn write_letter(
         Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
+            engine.setup.dead_letter_topic(&letter.origin.topic).await?;
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
         }
     };
@@ -247,9 +259,9 @@ async fn write_letter(
         // With what was added the record is too large; the record is what matters.
         letter.failure.stack = None;
         letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        return send_letter(engine, producer, order, &letter, &topic).await;
+        return Ok(send_letter(engine, producer, order, &letter, &topic).await?);
     }
-    sent
+    Ok(sent?)
 }
 
 async fn send_letter(
@@ -273,7 +285,7 @@ async fn send_letter(
         key: source.key(),
         value: source.value(),
         headers: &headers,
-        timestamp: Some(source.timestamp()).filter(|timestamp| *timestamp >= 0),
+        timestamp: timestamp(order.what, letter),
     };
     let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
@@ -289,6 +301,13 @@ async fn send_letter(
     };
     drop(writing);
     taken?.await.map(|written| written.offset)
+}
+
+/// The timestamp of a letter. Retention deletes by it, so a record that is older than that must not keep its own: it would be
+/// gone before its time has come. `None` is the time when it is written. What goes back to its own topic has its own again.
+fn timestamp(what: Publish, letter: &Letter) -> Option<i64> {
+    let is_return = matches!(what, Publish::Return { .. });
+    Some(letter.origin.timestamp).filter(|timestamp| is_return && *timestamp >= 0)
 }
 
 /// Why a record is where it is although no handler has failed with it.

@@ -127,9 +127,8 @@ impl RebalanceListener for Listener {
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
         let _listening = self.listening();
-        for topic in partitions.iter().map(|partition| &partition.topic) {
-            self.setup.letter_topics(topic).await?;
-        }
+        let topics = partitions.iter().map(|partition| &*partition.topic);
+        self.setup.letter_topics(topics).await?;
         let mut tries = 0;
         let mut begins = loop {
             match begins(consumer, partitions).await {

@@ -269,6 +269,7 @@ fn build(
         metrics: metrics.collect(),
         routes: parts.routes.clone(),
         breakers: names.breakers,
+        setup: Arc::clone(&parts.setup),
         shared: parts.shared.clone(),
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,

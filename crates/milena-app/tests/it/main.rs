@@ -13,6 +13,7 @@ mod key_order;
 mod outside;
 mod reading_again;
 mod replays;
+mod retention;
 mod returns;
 mod rig;
 mod shared;
