@@ -20,6 +20,7 @@ use crate::{
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
+    serve,
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
 };
@@ -72,6 +73,8 @@ pub struct App {
     breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
     may_topics_be_missing: bool,
+    /// The address to serve metrics and health on.
+    serve: Option<String>,
     problems: Vec<TopicNameError>,
     /// What a file has declared for topics whose handlers are not here yet.
     declared: BTreeMap<String, (Policy, Option<Delivery>)>,
@@ -101,6 +104,7 @@ impl App {
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
             may_topics_be_missing: false,
+            serve: None,
             problems: vec![],
             declared: BTreeMap::new(),
         }
@@ -180,8 +184,9 @@ impl App {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(Many::new(handler)), policy)
     }
 
-    /// A handler that sees each record at most once: its offset is committed before. What a crash or a failure interrupts
-    /// is lost. It is not tried again, and what fails for good does what the policy says.
+    /// A handler that sees each record at most once: its offset is committed before. What a crash interrupts is lost: at most
+    /// as many records as its [`concurrency`](Policy::concurrency), or 256. An end in time, or a partition that is given
+    /// back, loses none. What fails is not tried again, and does what the policy says of a failure for good.
     pub fn at_most_once<A: 'static>(
         self,
         topics: &str,
@@ -349,6 +354,14 @@ impl App {
         self
     }
 
+    /// Serves `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP on this address while it runs, such as
+    /// `0.0.0.0:9000`; by default nothing is served. With port 0 the system chooses one:
+    /// [`Running::served_at`](crate::Running::served_at) tells which. There is no authentication: keep it inside.
+    pub fn serve(mut self, address: impl Into<String>) -> Self {
+        self.serve = Some(address.into());
+        self
+    }
+
     /// Another clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -392,6 +405,11 @@ impl App {
 
     /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
     pub async fn start(mut self) -> Result<Running, StartError> {
+        self.check()?;
+        let endpoint = match &self.serve {
+            Some(address) => Some(serve::bind(address).await?),
+            None => None,
+        };
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -404,7 +422,7 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits))
+        Ok(Running::new(engines, self.limits, setup, endpoint))
     }
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
@@ -505,8 +523,8 @@ impl App {
     }
 }
 
-/// Why an application did not run, or did not end in peace.
-#[derive(Debug, thiserror::Error)]
+/// Why an application did not run, or did not end as it should. `Debug` is the text of `Display`.
+#[derive(thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
     Start(#[from] StartError),
@@ -516,7 +534,13 @@ pub enum RunError {
     Unfinished(#[from] ReplayUnfinished),
 }
 
-/// A topic that nobody knows.
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A topic that has no handler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no handler reads the topic {topic}")]
 pub struct NoHandler {

@@ -6,7 +6,11 @@ use milena_machines::app::{
     Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
 };
 
-use super::{Engine, Held, Payload, State, publisher::PublishOrder};
+use super::{
+    Engine, Held, Payload, State,
+    notices::{Cause, Notice},
+    publisher::PublishOrder,
+};
 use crate::{
     clock::millis,
     error::AppError,
@@ -128,7 +132,16 @@ impl Engine {
         }
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
-            tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");
+            let (partition, offset) = (first.topic_partition(), first.offset());
+            let handler = self.handler_name(payload.scope.handler);
+            tracing::warn!(
+                event = "handler_slow",
+                %partition,
+                offset,
+                handler,
+                took_ms,
+                "{partition}@{offset}: the handler of {handler} took {took_ms} ms"
+            );
         }
         let records = u64::from(payload.records());
         let count = |counter: fn(&HandlerMetrics) -> &std::sync::atomic::AtomicU64| {
@@ -162,16 +175,41 @@ impl Engine {
             }
             Err(fault) => {
                 count(|metrics| &metrics.failed);
-                let first = payload.first();
-                tracing::debug!(
-                    partition = %first.topic_partition(), offset = first.offset(), error = %fault,
-                    intent = ?fault.intent(), "a handler failed"
-                );
+                if fault.is_decode_error() {
+                    count(|metrics| &metrics.undecoded);
+                }
+                self.tell_failed(payload, &fault);
                 let failure = self.failure_of(&fault);
                 payload.held.replace(Some(Held::Fault(fault)));
                 Outcome::Failed(failure)
             }
         }
+    }
+
+    fn tell_failed(&self, payload: &Payload, fault: &Fault) {
+        let handler = payload.scope.handler;
+        let cause = Cause {
+            event: "handler_failed",
+            handler,
+            class: fault.class(),
+        };
+        self.notices.tell(cause, || {
+            let first = payload.first();
+            Notice {
+                event: cause.event,
+                handler: self.handler_name(handler).to_owned(),
+                partition: first.topic_partition().clone(),
+                offset: first.offset(),
+                to: None,
+                attempts: None,
+                error: fault.to_string(),
+            }
+        });
+    }
+
+    /// The name or pattern of the topics of a handler.
+    pub(super) fn handler_name(&self, handler: usize) -> &str {
+        self.routes.get(handler).map_or("", |route| route.topics.text())
     }
 
     fn count_passed(&self, payload: &Payload, passed: &Passed) {
@@ -252,7 +290,8 @@ impl Engine {
             .and_then(|owned| self.routes.get(usize::from(owned.topic.handler.0)));
         let handler = handler.map_or("", |route| route.topics.text());
         let (offset, why, since_ms) = (stall.offset, stall.why, stall.since_ms);
-        tracing::warn!(%partition, offset, handler, ?why, since_ms, ?action, "a partition does not move");
+        tracing::warn!(event = "partition_stalled", %partition, offset, handler, ?why, since_ms, ?action,
+            "{partition} has not moved from offset {offset}: {why:?}");
         for record in cancelled {
             if let Some(payload) = state.work.payload(*record) {
                 let fault = Fault::retry("the handler did not return, and its partition stood still");
@@ -284,7 +323,8 @@ impl Engine {
         let Some(partition) = state.work.partition(id).cloned() else {
             return;
         };
-        tracing::error!(%partition, offset, ?why, "a partition has stopped");
+        tracing::error!(event = "partition_stopped", %partition, offset, ?why,
+            "{partition} stopped at offset {offset}: {why:?}; it goes on with Running::restart_partition or a restart");
         let reason = if why == StopWhy::Fatal {
             state.last_fatal.clone()
         } else {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Engine, Held, back,
+    notices::{Cause, Notice},
     refused::{Beside, is_final},
 };
 use crate::{
@@ -41,6 +42,17 @@ pub(super) struct PublishOrder {
     pub(super) scope: Scope,
     pub(super) held: Option<Held>,
     pub(super) beside: Beside,
+}
+
+impl PublishOrder {
+    /// Its kind, for a log line.
+    fn what_text(&self) -> &'static str {
+        match self.what {
+            Publish::Emitted => "what its handler emitted",
+            Publish::DeadLetter { .. } => "its dead letter",
+            Publish::Tier { .. } | Publish::Held { .. } | Publish::Return { .. } => "its retry",
+        }
+    }
 }
 
 /// Why something is not written.
@@ -111,8 +123,9 @@ async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> P
         Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
         Err(error) => {
             let partition = order.source.topic_partition();
-            tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
-                "could not write what a record needs to be done");
+            let offset = order.source.offset();
+            tracing::error!(event = "publish_failed", %partition, offset, what = ?order.what, %error,
+                "{partition}@{offset}: could not write {}: {error}", order.what_text());
             match error {
                 WriteError::Send(error) if is_final(&error) => engine.refuse(&order, error),
                 _ => PublishResult::Failed,
@@ -254,14 +267,38 @@ async fn write_letter(
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
         }
     };
-    let sent = send_letter(engine, producer, order, &letter, &topic).await;
+    let mut sent = send_letter(engine, producer, order, &letter, &topic).await;
     if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
         // With what was added the record is too large; the record is what matters.
         letter.failure.stack = None;
         letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        return Ok(send_letter(engine, producer, order, &letter, &topic).await?);
+        sent = send_letter(engine, producer, order, &letter, &topic).await;
     }
-    Ok(sent?)
+    let offset = sent?;
+    tell(engine, order, &letter, topic, fault);
+    Ok(offset)
+}
+
+/// Says where a record went that failed.
+fn tell(engine: &Engine, order: &PublishOrder, letter: &Letter, to: String, fault: Option<&Fault>) {
+    let event = match order.what {
+        Publish::DeadLetter { .. } => "dead_letter",
+        Publish::Return { .. } => "returned_to_topic",
+        Publish::Tier { .. } | Publish::Held { due_ms: Some(_), .. } => "retry_topic",
+        // It follows another of its key, which was told of.
+        Publish::Held { due_ms: None, .. } | Publish::Emitted => return,
+    };
+    let handler = order.scope.handler;
+    let class = fault.map_or("", Fault::class);
+    engine.notices.tell(Cause { event, handler, class }, || Notice {
+        event,
+        handler: engine.handler_name(handler).to_owned(),
+        partition: order.source.topic_partition().clone(),
+        offset: order.source.offset(),
+        to: Some(to),
+        attempts: Some(letter.attempts),
+        error: letter.failure.reason.clone(),
+    });
 }
 
 async fn send_letter(
@@ -326,7 +363,7 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
             ..
         } => {
             exception = CRASH;
-            format!("{owners} processes ended without a word where it is, the last one while its handler had it alone")
+            format!("quarantined: crashed {owners} consumer processes")
         }
         _ => String::new(),
     };

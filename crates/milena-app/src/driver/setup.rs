@@ -179,6 +179,16 @@ impl Setup {
         }
     }
 
+    /// The dead letter topics of all topics that are read, whether they are there or not.
+    pub(crate) async fn dead_letter_topics(&self) -> BTreeSet<String> {
+        let ready = self.ready.lock().await;
+        let all = ready
+            .iter()
+            .filter_map(|origin| Some(needed(origin, self.route(origin)?)));
+        let dead = all.flatten().filter(|needed| needed.kept == Kept::DeadLetters);
+        dead.map(|needed| needed.topic).collect()
+    }
+
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
     }

@@ -50,6 +50,7 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
     if let Some(link) = link {
         // It is set once, before anything can happen.
         let _ = link.wakeup.set(consumer.wakeup_handle());
+        let _ = link.metrics.set(consumer.metrics_handle());
     }
     match reads {
         Reads::Topics(topics) => consumer.subscribe_with(topics, listener),

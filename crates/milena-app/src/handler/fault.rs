@@ -2,6 +2,8 @@
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
+use milena_client::consumer::deserialize::DeserializeError;
+
 /// An error of any kind.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -84,6 +86,11 @@ impl Fault {
     /// The type of the error, as Rust writes it, or the intent if the error is but words: what `dlq.failure.exception` has.
     pub fn class(&self) -> &'static str {
         self.class
+    }
+
+    /// Whether a record could not be decoded.
+    pub(crate) fn is_decode_error(&self) -> bool {
+        self.error.is::<DeserializeError>() || self.error.is::<Box<DeserializeError>>()
     }
 
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {

@@ -51,7 +51,11 @@ async fn what_fails_is_tried_again_and_then_becomes_a_dead_letter() {
     let dead = read(&broker, "orders.dlq", 2, 1).await;
     let dead = dead.first().unwrap();
     assert_eq!((text(dead.key()), text(dead.value())), ("k", "bad"));
-    assert_eq!((dead.partition(), dead.timestamp()), (1, 1_700_000_000_000));
+    assert_eq!(dead.partition(), 1);
+    assert!(
+        dead.timestamp() > 1_700_000_000_000,
+        "retention goes by the time of the failure"
+    );
     assert_eq!(header(dead, "trace").as_deref(), Some("t1"));
     let letter = letters::read(dead.headers()).unwrap();
     assert_eq!(
