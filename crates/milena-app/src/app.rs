@@ -169,7 +169,10 @@ impl App {
     }
 
     /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, whose parts the handler
-    /// gets from [`Cx::capture`](crate::handler::Cx::capture). Where a name and a pattern fit, the name counts.
+    /// gets from [`Cx::capture`](crate::handler::Cx::capture). A name in braces stands for letters, digits, dashes and
+    /// underscores, and not for dots, so that no pattern reads its own retry and dead letter topics: `events-acme.eu` needs
+    /// `events-{tenant}.{region}`, and a warning at the start names topics that only a dot keeps out. Where a name and a
+    /// pattern fit, the name counts.
     pub fn on<A: 'static>(self, topics: &str, handler: impl Handler<A>, policy: impl FnOnce(Policy) -> Policy) -> Self {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(One::new(handler)), policy)
     }

@@ -14,10 +14,11 @@ use super::{
 use crate::{
     clock::millis,
     error::AppError,
-    handler::{Fault, Intent},
+    handler::{Fault, Intent, TimedOut},
     lane::{Finished, Part, Passed, Report, Settled},
     metrics::HandlerMetrics,
     replay::UnfinishedWhy,
+    route::Delivery,
 };
 
 /// A partition that does not move.
@@ -179,7 +180,7 @@ impl Engine {
                     count(|metrics| &metrics.undecoded);
                 }
                 self.tell_failed(payload, &fault);
-                let failure = self.failure_of(&fault);
+                let failure = self.failure_of(payload.scope.handler, &fault);
                 payload.held.replace(Some(Held::Fault(fault)));
                 Outcome::Failed(failure)
             }
@@ -207,6 +208,11 @@ impl Engine {
         });
     }
 
+    pub(super) fn is_at_most_once(&self, handler: usize) -> bool {
+        let route = self.routes.get(handler);
+        route.is_some_and(|route| route.delivery == Delivery::AtMostOnce)
+    }
+
     /// The name or pattern of the topics of a handler.
     pub(super) fn handler_name(&self, handler: usize) -> &str {
         self.routes.get(handler).map_or("", |route| route.topics.text())
@@ -221,7 +227,11 @@ impl Engine {
         }
     }
 
-    fn failure_of(&self, fault: &Fault) -> Failure {
+    fn failure_of(&self, handler: usize, fault: &Fault) -> Failure {
+        let policy = self.routes.get(handler).map(|route| &route.policy);
+        if policy.is_some_and(|policy| policy.timeout_is_final) && fault.error().is::<TimedOut>() {
+            return Failure::Poison;
+        }
         match fault.intent() {
             Intent::Retry => Failure::Retry,
             Intent::Poison => Failure::Poison,

@@ -9,6 +9,7 @@ mod accept;
 mod back;
 mod bounded;
 mod commands;
+mod emitter;
 mod finish;
 mod frozen;
 mod held;

@@ -70,7 +70,29 @@ impl Setup {
                 return Err(StartError::NoTopic { topic });
             }
         }
+        self.warn_of_dots(&listed);
         self.letter_topics(all.iter().map(String::as_str)).await
+    }
+
+    /// A topic that a pattern seems to mean, and that is not read because of a dot, must not be missed in silence.
+    fn warn_of_dots(&self, listed: &Listed) {
+        for (name, _) in &self.routes {
+            let is_missed = |topic: &&ByteString| name.is_near_miss(topic) && self.route(topic).is_none();
+            let missed: Vec<&str> = listed.keys().filter(is_missed).map(|topic| &**topic).collect();
+            let Some(first) = missed.first() else { continue };
+            let (pattern, count) = (name.text(), missed.len());
+            tracing::warn!(
+                event = "topics_not_matched",
+                pattern,
+                count,
+                "{count} topics such as {first} are not read by {pattern}: a name in braces has no dots; add a handler for \
+                 them, with a brace on each side of the dot"
+            );
+        }
+    }
+
+    pub(crate) async fn exists(&self, topic: &str) -> Result<bool, StartError> {
+        Ok(self.list().await?.contains_key(topic))
     }
 
     async fn list(&self) -> Result<Listed, StartError> {

@@ -51,7 +51,7 @@ pub(crate) use trace::{TRACEPARENT, TRACESTATE, call_span};
     note = "it returns `()`, `Done`, or a `Result` of either with an error that implements `std::error::Error + Send + Sync`, \
             or a `Fault`",
     note = "its future must be `Send`: nothing like `Rc` or a `MutexGuard` of `std` may live across an `.await`",
-    note = "`milena_app::check_handler!(my_handler);` beside the function names the part that is wrong"
+    note = "`milena::app::check_handler!(my_handler);` beside the function names the part that is wrong"
 )]
 /// Handles one record. Async functions and closures of up to eight [extractors](Extract) are handlers.
 pub trait Handler<A>: Send + Sync + 'static {

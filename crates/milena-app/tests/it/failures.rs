@@ -368,3 +368,23 @@ async fn a_call_that_holds_its_partition_up_ends_the_application_if_that_is_want
     .await;
     running.kill();
 }
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_becomes_a_dead_letter_at_once_if_that_is_wanted() {
+    async fn hang() {
+        std::future::pending::<()>().await;
+    }
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 1);
+    broker.produce("orders", 0, ["one"]);
+    let running = app(&broker)
+        .on("orders", hang, |policy| {
+            policy.timeout(Duration::from_millis(20)).dead_letter_on_timeout()
+        })
+        .start()
+        .await
+        .unwrap();
+    let dead = read(&broker, "orders.dlq", 1, 1).await.remove(0);
+    assert_eq!(header(&dead, "dlq.retry.count").as_deref(), Some("1"));
+    running.stop().await.unwrap();
+}

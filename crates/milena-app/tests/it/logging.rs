@@ -111,3 +111,44 @@ async fn topics_that_may_lose_failed_records_are_named() {
         ]
     );
 }
+
+#[tokio::test]
+async fn an_output_topic_that_does_not_exist_is_named() {
+    async fn copy(Raw(record): Raw) -> Done {
+        let value = record.value().unwrap_or_default().to_vec();
+        OutRecord::new("bills").value(value).into()
+    }
+    let (log, _listening) = Log::listen();
+    let broker = TestBroker::builder().set("auto.create.topics.enable", false).start();
+    broker.create_topic("orders", 1);
+    broker.produce("orders", 0, ["one"]);
+    let running = app(&broker).on("orders", copy, |policy| policy).start().await.unwrap();
+    until("a warning", || !log.of("output_waits").is_empty()).await;
+    let message = log.of("output_waits").remove(0).message;
+    assert_eq!(message, "orders-0@0 → bills: topic bills does not exist; create it");
+    broker.create_topic("bills", 1);
+    committed(&broker, "billing", "orders", 0, 1).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn topics_that_only_a_dot_keeps_out_of_a_pattern_are_named() {
+    async fn handle() {}
+    let (log, _listening) = Log::listen();
+    let broker = TestBroker::start();
+    broker.create_topic("events-acme", 1);
+    broker.create_topic("events-acme.eu", 1);
+    let running = app(&broker)
+        .on("events-{tenant}", handle, |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    running.stop().await.unwrap();
+    let lines = log.of("topics_not_matched");
+    assert!(
+        lines[0]
+            .message
+            .starts_with("1 topics such as events-acme.eu are not read"),
+        "{lines:?}"
+    );
+}

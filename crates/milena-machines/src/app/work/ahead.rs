@@ -84,9 +84,12 @@ impl<T: Keyed> Work<T> {
                 let share = shares.get(handler).copied().unwrap_or(0);
                 rooms.get(handler).map_or(0, |room| share.min(*room))
             };
-            let step = room.min(partition.staged.len() as u64);
-            is_left |= step < partition.staged.len() as u64;
-            let offset = self.after(partition, step);
+            // A commit that failed may have been accepted, and the next one must not go back behind it.
+            let unclaimed = self.unclaimed(partition);
+            let step = room.min(unclaimed);
+            is_left |= step < unclaimed;
+            let claimed = partition.staged.len() as u64 - unclaimed;
+            let offset = self.after(partition, claimed + step).max(partition.commit.claimed);
             if offset <= partition.commit.cleared {
                 continue;
             }

@@ -240,7 +240,7 @@ impl<T: Keyed> Work<T> {
             partition.commit.cut = snapshot.cut;
             partition.commit.done_since = 0;
             partition.commit.cleared = partition.commit.cleared.max(snapshot.offset);
-            partition.commit.claimed = partition.commit.cleared;
+            partition.commit.claimed = partition.commit.claimed.max(partition.commit.cleared);
             if partition.guard.heard(snapshot.starts) {
                 self.guard_moved(now_ms, index);
             }
@@ -256,7 +256,6 @@ impl<T: Keyed> Work<T> {
         for snapshot in snapshots {
             let found = self.at_mut(snapshot.id.index);
             if let Some(partition) = found.filter(|partition| partition.id == snapshot.id) {
-                partition.commit.claimed = partition.commit.cleared;
                 partition.guard.unheard();
             }
         }
