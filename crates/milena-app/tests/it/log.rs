@@ -2,14 +2,18 @@
 
 use std::{
     fmt::{Debug, Write},
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span, subscriber,
 };
+
+/// As long as there is only one subscriber, a test on another thread that meets a line first decides for all that nobody
+/// listens to it.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
 
 /// All warnings and errors of the runtime, with their fields.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +32,7 @@ pub struct Line {
 impl Log {
     /// Listens on this thread until the guard is dropped.
     pub fn listen() -> (Self, subscriber::DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let log = Self::default();
         let guard = subscriber::set_default(log.clone());
         (log, guard)
