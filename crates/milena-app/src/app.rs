@@ -23,6 +23,7 @@ use crate::{
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
+    serve,
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
 };
@@ -77,6 +78,8 @@ pub struct App {
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     may_topics_be_missing: bool,
+    /// The address to serve metrics and health on.
+    serve: Option<String>,
     problems: Vec<TopicNameError>,
     /// What a file has declared for topics whose handlers are not here yet.
     declared: BTreeMap<String, (Policy, Option<Delivery>)>,
@@ -107,6 +110,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             programs: Programs::default(),
             may_topics_be_missing: false,
+            serve: None,
             problems: vec![],
             declared: BTreeMap::new(),
         }
@@ -173,7 +177,10 @@ impl App {
     }
 
     /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, whose parts the handler
-    /// gets from [`Cx::capture`](crate::handler::Cx::capture). Where a name and a pattern fit, the name counts.
+    /// gets from [`Cx::capture`](crate::handler::Cx::capture). A name in braces stands for letters, digits, dashes and
+    /// underscores, and not for dots, so that no pattern reads its own retry and dead letter topics: `events-acme.eu` needs
+    /// `events-{tenant}.{region}`, and a warning at the start names topics that only a dot keeps out. Where a name and a
+    /// pattern fit, the name counts.
     pub fn on<A: 'static>(self, topics: &str, handler: impl Handler<A>, policy: impl FnOnce(Policy) -> Policy) -> Self {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(One::new(handler)), policy)
     }
@@ -188,8 +195,9 @@ impl App {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(Many::new(handler)), policy)
     }
 
-    /// A handler that sees each record at most once: its offset is committed before. What a crash or a failure interrupts
-    /// is lost. It is not tried again, and what fails for good does what the policy says.
+    /// A handler that sees each record at most once: its offset is committed before. What a crash interrupts is lost: at most
+    /// as many records as its [`concurrency`](Policy::concurrency), or 256. An end in time, or a partition that is given
+    /// back, loses none. What fails is not tried again, and does what the policy says of a failure for good.
     pub fn at_most_once<A: 'static>(
         self,
         topics: &str,
@@ -357,6 +365,14 @@ impl App {
         self
     }
 
+    /// Serves `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP on this address while it runs, such as
+    /// `0.0.0.0:9000`; by default nothing is served. With port 0 the system chooses one:
+    /// [`Running::served_at`](crate::Running::served_at) tells which. There is no authentication: keep it inside.
+    pub fn serve(mut self, address: impl Into<String>) -> Self {
+        self.serve = Some(address.into());
+        self
+    }
+
     /// Another clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -368,6 +384,10 @@ impl App {
         self.check()?;
         // A program that does not start is known before a partition is assigned.
         self.programs.start().await?;
+        let endpoint = match &self.serve {
+            Some(address) => Some(serve::bind(address).await?),
+            None => None,
+        };
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -380,7 +400,7 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs))
+        Ok(Running::new(engines, self.limits, self.programs, setup, endpoint))
     }
 
     /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
@@ -490,8 +510,8 @@ impl App {
     }
 }
 
-/// Why an application did not run, or did not end in peace.
-#[derive(Debug, thiserror::Error)]
+/// Why an application did not run, or did not end as it should. `Debug` is the text of `Display`.
+#[derive(thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
     Start(#[from] StartError),
@@ -501,7 +521,13 @@ pub enum RunError {
     Unfinished(#[from] ReplayUnfinished),
 }
 
-/// A topic that nobody knows.
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A topic that has no handler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no handler reads the topic {topic}")]
 pub struct NoHandler {

@@ -13,7 +13,9 @@ use milena_machines::app;
 use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
 
 /// Why an application does not start. Nothing was read.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` is the text of `Display`, so that `main` can return it and print something that reads well.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     #[error("there is no handler: add one with App::on")]
@@ -24,13 +26,15 @@ pub enum StartError {
     NoGroup,
     #[error(transparent)]
     TopicName(#[from] TopicNameError),
-    #[error("two handlers read {topic}: what is to happen with its records?")]
+    #[error("two handlers are registered for topic {topic}; remove one")]
     TwoHandlers { topic: String },
+    #[error("cannot serve metrics and health on {address}: {error}")]
+    Serve { address: String, error: std::io::Error },
     #[error("{topics}: {source}")]
     State { topics: String, source: MissingState },
     #[error("{topics}: there is no bulkhead {name:?}: add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
-    #[error("the topic {topic} does not exist: create it, or wait for it with App::wait_for_topics")]
+    #[error("the topic {topic} does not exist: create it, or start with App::wait_for_topics")]
     NoTopic { topic: String },
     #[error("the topic {topic} is needed for what fails of {origin}, does not exist and cannot be created: {error}")]
     NotCreated {
@@ -119,8 +123,10 @@ impl fmt::Display for SettingErrors {
 
 impl std::error::Error for SettingErrors {}
 
-/// Why an application ended although nobody asked it to. What was done is committed as far as that was possible.
-#[derive(Debug, Clone, thiserror::Error)]
+/// Why an application ended although it was not asked to. What was done is committed as far as that was possible.
+///
+/// `Debug` is the text of `Display`.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
     #[error("a handler ended the application at {topic}-{partition}, offset {offset}: {reason}")]
@@ -156,6 +162,18 @@ pub enum AppError {
     ShutdownTimedOut { limit_ms: u64 },
     #[error("a part of the runtime panicked: this is a bug of Milena's; the panic's own message says where")]
     Panicked,
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for AppError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<&PollError> for AppError {

@@ -12,6 +12,7 @@
 
 mod app;
 mod clock;
+mod dead_letters;
 mod driver;
 mod error;
 pub mod file;
@@ -27,12 +28,15 @@ pub mod projection;
 pub mod replay;
 mod route;
 mod running;
+mod serve;
 mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
+mod throttle;
 mod times;
 mod topics;
+mod view;
 
 pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
 pub use clock::Clock;

@@ -1,5 +1,7 @@
 //! What is counted.
 
+mod clients;
+
 use std::{
     fmt::Write,
     sync::atomic::{AtomicU64, Ordering},
@@ -12,6 +14,8 @@ use crate::{
     times::ConsumerTimes,
 };
 
+pub(crate) use clients::write_clients;
+
 /// What the handler of some topics has done.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerMetrics {
@@ -23,6 +27,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) duplicates: AtomicU64,
     pub(crate) deferred: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) undecoded: AtomicU64,
     pub(crate) slow: AtomicU64,
     pub(crate) calls: AtomicU64,
     pub(crate) handler_ns: AtomicU64,
@@ -79,6 +84,7 @@ impl HandlerMetrics {
             duplicates: read(&self.duplicates),
             deferred: read(&self.deferred),
             failed: read(&self.failed),
+            undecoded: read(&self.undecoded),
             slow: read(&self.slow),
             calls: read(&self.calls),
             handler_time: Duration::from_nanos(read(&self.handler_ns)),
@@ -110,6 +116,8 @@ pub struct HandlerCounts {
     pub deferred: u64,
     /// Calls that failed, in whatever way: `consumer.retry` counts those that were tried again.
     pub failed: u64,
+    /// Of those, records that could not be decoded: `consumer.decode.errors`, `events.validation.failed`.
+    pub undecoded: u64,
     /// Calls that took longer than the policy's `slow_after`.
     pub slow: u64,
     pub calls: u64,
@@ -134,7 +142,7 @@ pub struct HandlerCounts {
 }
 
 impl HandlerCounts {
-    fn numbers(&self) -> [(&'static str, u64); 16] {
+    fn numbers(&self) -> [(&'static str, u64); 18] {
         let tried_again = self
             .failed
             .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
@@ -143,6 +151,7 @@ impl HandlerCounts {
             ("consumer_skipped", self.skipped),
             ("consumer_retry", tried_again),
             ("consumer_failed", self.failed),
+            ("consumer_decode_errors", self.undecoded),
             ("consumer_slow", self.slow),
             ("consumer_calls", self.calls),
             ("consumer_retry_topic", self.retry_topics),
@@ -151,6 +160,7 @@ impl HandlerCounts {
             ("consumer_dlq_max_retries", self.dead_max_retries),
             ("consumer_dlq_crashes", self.dead_crashes),
             ("consumer_dlq_send_failed", self.dead_send_failed),
+            ("events_validation_failed", self.undecoded),
             ("events_publish_success", self.published),
             ("events_publish_failed", self.publish_failed),
             ("events_duplicates_skipped", self.duplicates),

@@ -14,7 +14,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// The offset is committed before the handler is called. A crash loses what was being handled; nothing comes twice.
+    /// The offset is committed before the handler is called. A crash loses what was being handled, or was about to be: at most
+    /// the handler's concurrency, or 256 records. Nothing comes twice.
     AtMostOnce,
     /// The offset is committed when the handler is done. A crash repeats what was done and not committed; nothing is lost.
     #[default]

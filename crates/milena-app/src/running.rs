@@ -1,17 +1,21 @@
 //! An application that runs.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use milena_client::consumer::TopicPartition;
+use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
-    driver::Started,
+    dead_letters,
+    driver::{Setup, Started},
     error::AppError,
-    metrics::{self, HandlerCounts},
+    metrics::HandlerCounts,
     outside::Programs,
+    serve,
     settings::Limits,
     status::Status,
     times::ConsumerTimes,
+    view::View,
 };
 
 /// An application that runs in the background. Dropping it ends it at once, as [`kill`](Self::kill) does.
@@ -19,15 +23,40 @@ pub struct Running {
     engines: Vec<Started>,
     limits: Limits,
     programs: Programs,
+    view: Arc<View>,
+    /// Tasks that only look.
+    watchers: Vec<JoinHandle<()>>,
+    served_at: Option<SocketAddr>,
 }
 
 impl Running {
-    pub(crate) fn new(engines: Vec<Started>, limits: Limits, programs: Programs) -> Self {
+    pub(crate) fn new(
+        engines: Vec<Started>,
+        limits: Limits,
+        programs: Programs,
+        setup: Arc<Setup>,
+        endpoint: Option<(TcpListener, SocketAddr)>,
+    ) -> Self {
+        let view = Arc::new(View::new(&engines));
+        let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
+        let served_at = endpoint.map(|(listener, address)| {
+            watchers.push(tokio::spawn(serve::run(listener, Arc::clone(&view))));
+            address
+        });
         Self {
             engines,
             limits,
             programs,
+            view,
+            watchers,
+            served_at,
         }
+    }
+
+    /// The address where `/metrics`, `/healthz`, `/readyz` and `/status` are served, if they are: see
+    /// [`App::serve`](crate::App::serve). It has the port that was taken if 0 was asked for.
+    pub fn served_at(&self) -> Option<SocketAddr> {
+        self.served_at
     }
 
     /// Returns when it cannot go on. [`stop`](Self::stop) tells why.
@@ -69,6 +98,11 @@ impl Running {
         };
         let in_time = tokio::time::timeout(limit, ending).await;
         self.programs.stop().await;
+        for watcher in std::mem::take(&mut self.watchers) {
+            watcher.abort();
+            // It was aborted, so that is what it says.
+            let _ = watcher.await;
+        }
         match (failure, in_time) {
             (Some(failure), _) => Err(failure),
             (None, Ok(())) => Ok(()),
@@ -90,33 +124,24 @@ impl Running {
 
     /// What each handler has done.
     pub fn counts(&self) -> Vec<HandlerCounts> {
-        self.engines
-            .iter()
-            .flat_map(|started| started.engine.counts())
-            .collect()
+        self.view.counts()
     }
 
     /// Where the time of each consumer has gone, so that one sees what is slow: brokers, reading, handlers or commits.
     pub fn times(&self) -> Vec<ConsumerTimes> {
-        let engines = self.engines.iter();
-        engines.flat_map(|started| started.engine.consumer_times()).collect()
+        self.view.times()
     }
 
     /// How it stands at this moment.
     pub fn status(&self) -> Status {
-        let mut status = Status::default();
-        for started in &self.engines {
-            started.engine.add_status(&mut status);
-        }
-        // Those that engines share are the same.
-        let mut names = BTreeSet::new();
-        status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
-        status
+        self.view.status()
     }
 
-    /// All metrics in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus: those of handlers, partitions and breakers, the number and age of dead
+    /// letters, which are looked at every 15 s, and those of its consumers and producers under Kafka's names with the label
+    /// `group`.
     pub fn to_prometheus(&self) -> String {
-        metrics::to_prometheus(&self.counts(), &self.times(), &self.status())
+        self.view.to_prometheus()
     }
 
     /// Fetches nothing of a partition any more until [`resume`](Self::resume). It stays so through rebalances.
@@ -142,6 +167,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.watchers.iter().for_each(JoinHandle::abort);
         self.engines.iter_mut().for_each(Started::kill);
     }
 }

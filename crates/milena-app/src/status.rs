@@ -22,6 +22,8 @@ pub struct Status {
     pub parked: u64,
     /// So many records that are done would be done again after a crash.
     pub replay_if_crashed_now: u64,
+    /// Whether all of its consumers are members of their groups.
+    pub has_joined: bool,
     pub partitions: Vec<PartitionStatus>,
     pub breakers: Vec<BreakerStatus>,
     /// Why it cannot go on, if so.
@@ -68,14 +70,61 @@ impl Status {
     /// Whether it does what it should: nothing has failed or stopped, and what must be written is, within 5 s. A breaker that is
     /// open, or a handler that is slow, is no reason to start it anew.
     pub fn is_healthy(&self) -> bool {
-        let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
-        self.failure.is_none() && !self.partitions.iter().any(|partition| is_stuck(&partition.why))
+        self.failure.is_none() && self.stuck().next().is_none()
     }
 
-    /// Whether it takes part: it is healthy and has heard from its group. An instance without partitions is ready too if
-    /// there are none left for it; ask the group for that.
+    /// The partitions that have stopped, or whose output cannot be written.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = &PartitionStatus> {
+        let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
+        self.partitions.iter().filter(move |partition| is_stuck(&partition.why))
+    }
+
+    /// Whether it takes part: it is healthy, and has partitions or is a member of its groups. An instance for which no
+    /// partitions are left is ready too.
     pub fn is_ready(&self) -> bool {
-        self.is_healthy() && !self.partitions.is_empty()
+        self.is_healthy() && (!self.partitions.is_empty() || self.has_joined)
+    }
+
+    /// What the endpoint shows at `/status`.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let partitions = self.partitions.iter().map(|partition| {
+            let paused = partition.paused.iter().map(|(reason, _)| format!("{reason:?}"));
+            serde_json::json!({
+                "topic": &*partition.partition.topic,
+                "partition": partition.partition.partition,
+                "group": partition.group,
+                "committed": partition.committed,
+                "frontier": partition.frontier,
+                "end": partition.end,
+                "records": partition.records,
+                "replay_if_crashed_now": partition.replay_if_crashed_now,
+                "paused": paused.collect::<Vec<_>>(),
+                "why": partition.to_string(),
+                "is_careful": partition.is_careful,
+            })
+        });
+        let breakers = self.breakers.iter().map(|breaker| {
+            serde_json::json!({
+                "name": breaker.name,
+                "state": format!("{:?}", breaker.state),
+                "failure_percent": breaker.failure_percent,
+                "not_permitted": breaker.not_permitted,
+                "opened": breaker.opened,
+            })
+        });
+        serde_json::json!({
+            "healthy": self.is_healthy(),
+            "ready": self.is_ready(),
+            "failure": self.failure,
+            "records": self.records,
+            "bytes": self.bytes,
+            "in_handlers": self.in_handlers,
+            "publishing": self.publishing,
+            "parked": self.parked,
+            "replay_if_crashed_now": self.replay_if_crashed_now,
+            "partitions": partitions.collect::<Vec<_>>(),
+            "breakers": breakers.collect::<Vec<_>>(),
+        })
     }
 
     /// Whether nothing more happens unless something comes, or time passes.
@@ -93,6 +142,7 @@ impl AddAssign for Status {
         self.publishing += other.publishing;
         self.is_ending_transaction |= other.is_ending_transaction;
         self.parked += other.parked;
+        self.has_joined &= other.has_joined;
         self.replay_if_crashed_now += other.replay_if_crashed_now;
         self.partitions.extend(other.partitions);
         self.breakers.extend(other.breakers);

@@ -43,6 +43,10 @@ impl TimeMeter {
         }
     }
 
+    pub(crate) fn group(&self) -> &str {
+        &self.group
+    }
+
     /// A poll is over that took so long; what the group wanted meanwhile is counted apart.
     pub(crate) fn polled(&self, waiting: Waiting, took: Duration, rebalanced: Duration) {
         let counter = match waiting {

@@ -32,11 +32,16 @@ struct Pattern {
     source: String,
     regex: Regex,
     names: Vec<Arc<str>>,
+    /// The same, but names in braces may have dots.
+    dotted: Regex,
 }
 
 /// A part in braces stands for one or more of these. The dot is not among them, so that no pattern takes its own retry
 /// topics and dead letters for topics of its own.
 const PART: &str = "([A-Za-z0-9_-]+)";
+
+/// The same with dots.
+const DOTTED_PART: &str = "([A-Za-z0-9._-]+)";
 
 impl TopicName {
     pub(crate) fn parse(text: &str) -> Result<Self, TopicNameError> {
@@ -72,8 +77,16 @@ impl TopicName {
         let pattern = if names.is_empty() {
             None
         } else {
-            let regex = Regex::new(&format!("^{source}$")).map_err(|_| error("the pattern is too large"))?;
-            Some(Pattern { source, regex, names })
+            let compiled =
+                |source: &str| Regex::new(&format!("^{source}$")).map_err(|_| error("the pattern is too large"));
+            let regex = compiled(&source)?;
+            let dotted = compiled(&source.replace(PART, DOTTED_PART))?;
+            Some(Pattern {
+                source,
+                regex,
+                names,
+                dotted,
+            })
         };
         Ok(Self {
             text: text.to_owned(),
@@ -106,6 +119,20 @@ impl TopicName {
         let values = found.iter().skip(1).flatten().map(|value| value.as_str().to_owned());
         Some(pattern.names.iter().cloned().zip(values).collect())
     }
+}
+
+impl TopicName {
+    /// Whether a topic is not one of these only because it has a dot where a name in braces stands.
+    pub(crate) fn is_near_miss(&self, topic: &str) -> bool {
+        let Some(pattern) = &self.pattern else { return false };
+        !is_letter_topic(topic) && !pattern.regex.is_match(topic) && pattern.dotted.is_match(topic)
+    }
+}
+
+/// Whether a topic is named as those for records that failed are.
+fn is_letter_topic(topic: &str) -> bool {
+    let last = topic.rsplit('.').next().unwrap_or_default();
+    topic.ends_with(DEAD_LETTERS) || topic.ends_with(HELD) || last.starts_with("retry-")
 }
 
 /// The topic of what is to be tried again after this delay.
@@ -147,6 +174,22 @@ mod tests {
         assert_eq!(events.captures(&dead_letter_topic("events-acme")), None);
         assert_eq!(retry_topic("orders", 60_000), "orders.retry-1m");
         assert_eq!(dead_letter_topic("orders"), "orders.dlq");
+    }
+
+    #[test]
+    fn topics_that_a_dot_keeps_out_are_found() {
+        let events = TopicName::parse("events-{tenant}").unwrap();
+        assert!(events.is_near_miss("events-acme.eu"));
+        for other in [
+            "events-acme",
+            "orders.eu",
+            "events-acme.dlq",
+            "events-acme.retry-1m",
+            "events-acme.held",
+        ] {
+            assert!(!events.is_near_miss(other), "{other}");
+        }
+        assert!(!TopicName::parse("events").unwrap().is_near_miss("events.eu"));
     }
 
     #[test]

@@ -205,10 +205,14 @@ impl Engine {
 
     /// `None` for a record of a retry topic that another group has written for itself.
     fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
+        let mut records = record.to_run();
         let retry = match role {
             Role::Main => returned(scope, record),
             role => {
                 let letter = letters::read(record.headers());
+                if let Some(letter) = &letter {
+                    records = restored(record, letter);
+                }
                 let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
                 if group.is_some_and(|group| group != &*self.group) {
                     return None;
@@ -233,9 +237,18 @@ impl Engine {
             leader_epoch: record.leader_epoch(),
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
             retry,
-            payload: Payload::new(record.to_run(), scope),
+            payload: Payload::new(records, scope),
         })
     }
+}
+
+/// A record of a retry topic with the timestamp of its own topic. There it has the time when it was written.
+fn restored(record: RecordRef<'_>, letter: &letters::Letter) -> RecordRun {
+    let timestamp = letter.origin.timestamp;
+    if timestamp < 0 || timestamp == record.timestamp() {
+        return record.to_run();
+    }
+    record.to_owned().with_timestamp(timestamp).as_ref().to_run()
 }
 
 /// What is known of a record that has come back to its own topic.

@@ -6,14 +6,19 @@ use milena_machines::app::{
     Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
 };
 
-use super::{Engine, Held, Payload, State, publisher::PublishOrder};
+use super::{
+    Engine, Held, Payload, State,
+    notices::{Cause, Notice},
+    publisher::PublishOrder,
+};
 use crate::{
     clock::millis,
     error::AppError,
-    handler::{Fault, Intent},
+    handler::{Fault, Intent, TimedOut},
     lane::{Finished, Part, Passed, Report, Settled},
     metrics::HandlerMetrics,
     replay::UnfinishedWhy,
+    route::Delivery,
 };
 
 /// A partition that does not move.
@@ -131,7 +136,16 @@ impl Engine {
         // A call that failed is reported as failed, whatever it took.
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) && finished.outcome.is_ok() {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
-            tracing::warn!(partition = %first.topic_partition(), offset = first.offset(), took_ms, "a handler was slow");
+            let (partition, offset) = (first.topic_partition(), first.offset());
+            let handler = self.handler_name(payload.scope.handler);
+            tracing::warn!(
+                event = "handler_slow",
+                %partition,
+                offset,
+                handler,
+                took_ms,
+                "{partition}@{offset}: the handler of {handler} took {took_ms} ms"
+            );
         }
         let records = u64::from(payload.records());
         let count = |counter: fn(&HandlerMetrics) -> &std::sync::atomic::AtomicU64| {
@@ -165,16 +179,47 @@ impl Engine {
             }
             Err(fault) => {
                 count(|metrics| &metrics.failed);
-                let first = payload.first();
-                tracing::debug!(
-                    partition = %first.topic_partition(), offset = first.offset(), error = %fault,
-                    intent = ?fault.intent(), "a handler failed"
-                );
-                let failure = self.failure_of(&fault);
+                if fault.is_decode_error() {
+                    count(|metrics| &metrics.undecoded);
+                }
+                self.tell_failed(payload, &fault);
+                let failure = self.failure_of(payload.scope.handler, &fault);
                 payload.held.replace(Some(Held::Fault(fault)));
                 Outcome::Failed(failure)
             }
         }
+    }
+
+    fn tell_failed(&self, payload: &Payload, fault: &Fault) {
+        let handler = payload.scope.handler;
+        let event = "handler_failed";
+        let cause = Cause {
+            event,
+            handler,
+            class: fault.shared_class(),
+        };
+        self.notices.tell(cause, || {
+            let first = payload.first();
+            Notice {
+                event,
+                handler: self.handler_name(handler).to_owned(),
+                partition: first.topic_partition().clone(),
+                offset: first.offset(),
+                to: None,
+                attempts: None,
+                error: fault.to_string(),
+            }
+        });
+    }
+
+    pub(super) fn is_at_most_once(&self, handler: usize) -> bool {
+        let route = self.routes.get(handler);
+        route.is_some_and(|route| route.delivery == Delivery::AtMostOnce)
+    }
+
+    /// The name or pattern of the topics of a handler.
+    pub(super) fn handler_name(&self, handler: usize) -> &str {
+        self.routes.get(handler).map_or("", |route| route.topics.text())
     }
 
     fn count_passed(&self, payload: &Payload, passed: &Passed) {
@@ -186,7 +231,11 @@ impl Engine {
         }
     }
 
-    fn failure_of(&self, fault: &Fault) -> Failure {
+    fn failure_of(&self, handler: usize, fault: &Fault) -> Failure {
+        let policy = self.routes.get(handler).map(|route| &route.policy);
+        if policy.is_some_and(|policy| policy.timeout_is_final) && fault.error().is::<TimedOut>() {
+            return Failure::Poison;
+        }
         match fault.intent() {
             Intent::Retry => Failure::Retry,
             Intent::Poison => Failure::Poison,
@@ -255,7 +304,8 @@ impl Engine {
             .and_then(|owned| self.routes.get(usize::from(owned.topic.handler.0)));
         let handler = handler.map_or("", |route| route.topics.text());
         let (offset, why, since_ms) = (stall.offset, stall.why, stall.since_ms);
-        tracing::warn!(%partition, offset, handler, ?why, since_ms, ?action, "a partition does not move");
+        tracing::warn!(event = "partition_stalled", %partition, offset, handler, ?why, since_ms, ?action,
+            "{partition} has not moved from offset {offset}: {why:?}");
         for record in cancelled {
             if let Some(payload) = state.work.payload(*record) {
                 let fault = Fault::retry("the handler did not return, and its partition stood still");
@@ -287,7 +337,8 @@ impl Engine {
         let Some(partition) = state.work.partition(id).cloned() else {
             return;
         };
-        tracing::error!(%partition, offset, ?why, "a partition has stopped");
+        tracing::error!(event = "partition_stopped", %partition, offset, ?why,
+            "{partition} stopped at offset {offset}: {why:?}; it goes on with Running::restart_partition or a restart");
         let reason = if why == StopWhy::Fatal {
             state.last_fatal.clone()
         } else {

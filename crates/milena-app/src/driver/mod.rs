@@ -10,9 +10,11 @@ mod availability;
 mod back;
 mod bounded;
 mod commands;
+mod emitter;
 mod finish;
 mod frozen;
 mod held;
+mod notices;
 mod payload;
 mod publisher;
 mod quarantine;
@@ -35,8 +37,10 @@ use std::{
 };
 
 use bytestring::ByteString;
-use milena_client::consumer::{GroupMetadata, TopicPartition, WakeupHandle};
-use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
+use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
+use milena_machines::app::{
+    Action, BreakerState, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work,
+};
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
@@ -58,6 +62,7 @@ use bounded::Part;
 use commands::SourceCommand;
 use finish::Stall;
 use held::HeldTopics;
+use notices::Notices;
 use publisher::PublishOrder;
 use refused::Suspicion;
 
@@ -72,6 +77,10 @@ pub(crate) struct Engine {
     pub(crate) routes: Vec<Route>,
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
+    /// Makes topics that are missing.
+    setup: Arc<Setup>,
+    /// Lines about records that fail.
+    notices: Notices,
     is_transactional: bool,
     /// The first of the breakers, if other engines have them too.
     shared: Option<Arc<Shared>>,
@@ -167,6 +176,7 @@ struct LaneLink {
 #[derive(Default)]
 struct SourceLink {
     wakeup: OnceLock<WakeupHandle>,
+    metrics: OnceLock<MetricsHandle>,
     /// Rings when there are commands, for a listener that waits for them.
     commands: Notify,
     /// Where its time goes.
@@ -363,12 +373,24 @@ impl Engine {
                 offset,
                 owners,
             } => state.tell_quarantined(partition, offset, owners),
+            Action::Lost {
+                partition,
+                offset,
+                records,
+            } => tracing::warn!(
+                event = "records_lost",
+                %partition,
+                offset,
+                records,
+                "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers \
+                 more time with App::drain"
+            ),
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
                 if self.handler_changed(state, breaker, now) {
                     return;
                 }
-                tracing::warn!(breaker = name.unwrap_or_default(), state = ?now, "a circuit breaker has changed");
+                tell_breaker(name.unwrap_or_default(), now);
             }
             Action::Closed => {
                 state.is_closed = true;
@@ -458,6 +480,26 @@ impl Drop for Watch {
         if std::thread::panicking() {
             self.0.fail(AppError::Panicked);
         }
+    }
+}
+
+fn tell_breaker(breaker: &str, state: BreakerState) {
+    match state {
+        BreakerState::Open => tracing::warn!(
+            event = "breaker_opened",
+            breaker,
+            "circuit breaker {breaker} opened: the partitions of the handlers that need it wait"
+        ),
+        BreakerState::HalfOpen => tracing::warn!(
+            event = "breaker_half_open",
+            breaker,
+            "circuit breaker {breaker} is half open: a few calls try whether it works again"
+        ),
+        BreakerState::Closed => tracing::warn!(
+            event = "breaker_closed",
+            breaker,
+            "circuit breaker {breaker} closed: its handlers go on"
+        ),
     }
 }
 

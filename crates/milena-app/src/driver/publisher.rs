@@ -3,23 +3,28 @@
 
 use std::{
     future::poll_fn,
+    pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
     task::Poll,
+    time::Duration,
 };
 
 use milena_client::{
     consumer::ConsumerRecord,
-    producer::{Header, Producer, ProducerRecord, SendError},
+    producer::{Delivery, Header, Producer, ProducerRecord, SendError, TrySendError},
 };
 use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
 use tokio::sync::mpsc;
 
 use super::{
     Engine, Held, back,
-    refused::{Beside, is_final},
+    emitter::{Emitter, Slow},
+    notices::{Cause, Notice},
+    refused::{Beside, is_final, may_be_written},
 };
 use crate::{
     clock::millis,
+    error::StartError,
     handler::{Fault, OutRecord, Scope, TRACEPARENT, TRACESTATE, TraceContext},
     lane::Emission,
     letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
@@ -28,6 +33,12 @@ use crate::{
     pool::{Pool, Started},
     topics::{dead_letter_topic, held_topic, retry_topic},
 };
+
+/// The producer usually takes a record at once.
+const TAKEN_SLOW: Duration = Duration::from_secs(2);
+
+/// So many orders are taken at once.
+const ORDERS_MAX: usize = 256;
 
 /// What is told in the place of an error's type if a record ended the process.
 const CRASH: &str = "crash";
@@ -42,71 +53,117 @@ pub(super) struct PublishOrder {
     pub(super) beside: Beside,
 }
 
+impl PublishOrder {
+    /// Its kind, for a log line.
+    fn what_text(&self) -> &'static str {
+        match self.what {
+            Publish::Emitted => "what its handler emitted",
+            Publish::DeadLetter { .. } => "its dead letter",
+            Publish::Tier { .. } | Publish::Held { .. } | Publish::Return { .. } => "its retry",
+        }
+    }
+}
+
+/// Why something is not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The dead letter topic is not there.
+    #[error(transparent)]
+    Topic(#[from] StartError),
+}
+
 /// The task. It ends with the engine.
 pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mpsc::UnboundedReceiver<PublishOrder>) {
     let mut pool = Pool::new();
-    let mut published = vec![];
+    let mut emitter = Emitter::default();
+    let (mut published, mut taken) = (vec![], Vec::with_capacity(ORDERS_MAX));
     let (engine, producer) = (&*engine, &producer);
     loop {
         let open = poll_fn(|cx| {
             let mut open = true;
             loop {
-                match orders.poll_recv(cx) {
-                    Poll::Ready(Some(order)) => {
-                        let record = order.record;
-                        if let Started::Ready(record, result) = pool.start(record, publish(engine, producer, order)) {
-                            published.push((record, result));
-                        }
-                    }
-                    Poll::Ready(None) => {
+                match orders.poll_recv_many(cx, &mut taken, ORDERS_MAX) {
+                    Poll::Ready(0) => {
                         open = false;
                         break;
+                    }
+                    Poll::Ready(_) => {
+                        for order in taken.drain(..) {
+                            let Some(slow) = emitter.begin(engine, producer, order) else {
+                                continue;
+                            };
+                            let record = slow.order.record;
+                            let started = pool.start(record, publish(engine, producer, slow));
+                            if let Started::Ready(record, result) = started {
+                                published.push((record, result));
+                            }
+                        }
                     }
                     Poll::Pending => break,
                 }
             }
+            emitter.poll(cx, |order, failed| {
+                let written = failed.map_or(Ok(()), |error| Err(error.into()));
+                published.push((order.record, settled(engine, &order, written)));
+            });
             let _ = pool.poll_ready(cx, |record, result| published.push((record, result)));
-            if published.is_empty() && (open || !pool.is_empty()) {
+            if published.is_empty() && (open || !pool.is_empty() || !emitter.is_empty()) {
                 return Poll::Pending;
             }
             Poll::Ready(open)
         })
         .await;
         engine.published(&mut published);
-        if !open && pool.is_empty() {
+        if !open && pool.is_empty() && emitter.is_empty() {
             return;
         }
     }
 }
 
-async fn publish(engine: &Engine, producer: &Producer, order: PublishOrder) -> PublishResult {
-    let metrics = engine.metrics.get(order.scope.handler);
+/// Counts what was written of an order, or could not be, and says what follows.
+fn settled(engine: &Engine, order: &PublishOrder, written: Result<(), WriteError>) -> PublishResult {
+    if let Some(metrics) = engine.metrics.get(order.scope.handler) {
+        count(metrics, order.what, written.is_ok());
+    }
+    match written {
+        Ok(()) => PublishResult::Acked,
+        // Its transaction was aborted meanwhile, or its partition is gone.
+        Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
+        Err(error) => {
+            let (partition, offset) = (order.source.topic_partition(), order.source.offset());
+            tracing::error!(event = "publish_failed", %partition, offset, what = ?order.what, %error,
+                "{partition}@{offset}: could not write {}: {error}", order.what_text());
+            let may_repeat = order.what != Publish::Emitted || !engine.is_at_most_once(order.scope.handler);
+            match error {
+                WriteError::Send(error) if !may_repeat && may_be_written(&error) => engine.write_no_more(order, error),
+                WriteError::Send(error) if is_final(&error) => engine.refuse(order, error),
+                _ => PublishResult::Failed,
+            }
+        }
+    }
+}
+
+async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishResult {
+    let Slow { order, begun } = slow;
     let turn = engine.turn(order.beside).await;
     let written = match (&order.held, order.what) {
         (Some(Held::Emission(emission)), Publish::Emitted) => {
-            let emitted = emit(engine, producer, &order, emission).await;
-            emitted.map(|()| None)
+            let emitted = emit(engine, producer, &order, emission, begun).await;
+            emitted.map(|()| None).map_err(WriteError::from)
         }
         (_, Publish::Emitted) => Ok(None),
         (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
     };
     drop(turn);
-    if let Some(metrics) = metrics {
-        count(metrics, order.what, written.is_ok());
-    }
-    match written {
-        Ok(offset) => acked(engine, &order, offset).await,
-        // Its transaction was aborted meanwhile, or its partition is gone.
-        Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
-        Err(error) => {
-            let partition = order.source.topic_partition();
-            tracing::error!(%partition, offset = order.source.offset(), what = ?order.what, %error,
-                "could not write what a record needs to be done");
-            if is_final(&error) {
-                return engine.refuse(&order, error);
-            }
-            PublishResult::Failed
-        }
+    let (offset, written) = match written {
+        Ok(offset) => (offset, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    match settled(engine, &order, written) {
+        PublishResult::Acked => acked(engine, &order, offset).await,
+        other => other,
     }
 }
 
@@ -159,6 +216,7 @@ async fn emit(
     producer: &Producer,
     order: &PublishOrder,
     emission: &Emission,
+    begun: Vec<Delivery>,
 ) -> Result<(), SendError> {
     let written = emission.written.get_or_try_init(|| async {
         let writing = engine.begin_writing(order.record).await?;
@@ -167,9 +225,10 @@ async fn emit(
         } else {
             TraceContext::read(order.source.headers())
         };
-        let mut deliveries = Vec::with_capacity(emission.records.len());
-        for record in &emission.records {
-            deliveries.push(enqueue(producer, record, trace.as_ref()).await?);
+        let mut deliveries = begun;
+        for record in emission.records.iter().skip(deliveries.len()) {
+            let taken = pin!(enqueue(producer, record, trace.as_ref()));
+            deliveries.push(told_if_slow(engine, order, &record.topic, taken).await?);
         }
         drop(writing);
         for delivery in deliveries {
@@ -180,12 +239,56 @@ async fn emit(
     written.await.copied()
 }
 
-/// The record is part of the trace that it follows from, unless it says otherwise.
-async fn enqueue(
+/// Waits until the producer takes a record, and says so if that takes long: most likely its topic does not exist.
+async fn told_if_slow<F>(
+    engine: &Engine,
+    order: &PublishOrder,
+    topic: &str,
+    mut taken: Pin<&mut F>,
+) -> Result<Delivery, SendError>
+where
+    F: Future<Output = Result<Delivery, SendError>>,
+{
+    if let Ok(taken) = tokio::time::timeout(TAKEN_SLOW, &mut taken).await {
+        return taken;
+    }
+    let why = match engine.setup.exists(topic).await {
+        Ok(false) => format!("topic {topic} does not exist; create it"),
+        Ok(true) => format!("the producer has no room for topic {topic} (buffer.memory)"),
+        Err(error) => error.to_string(),
+    };
+    let handler = order.scope.handler;
+    let event = "output_waits";
+    let class = "".into();
+    engine.notices.tell(Cause { event, handler, class }, || Notice {
+        event,
+        handler: engine.handler_name(handler).to_owned(),
+        partition: order.source.topic_partition().clone(),
+        offset: order.source.offset(),
+        to: Some(topic.to_owned()),
+        attempts: None,
+        error: why,
+    });
+    taken.await
+}
+
+async fn enqueue(producer: &Producer, record: &OutRecord, trace: Option<&TraceContext>) -> Result<Delivery, SendError> {
+    let headers = traced_headers(record, trace);
+    producer.enqueue(record.lend(&headers)).await
+}
+
+/// As [`enqueue`], unless that means to wait.
+pub(super) fn try_enqueue(
     producer: &Producer,
     record: &OutRecord,
     trace: Option<&TraceContext>,
-) -> Result<milena_client::producer::Delivery, SendError> {
+) -> Result<Delivery, TrySendError> {
+    let headers = traced_headers(record, trace);
+    producer.try_enqueue(record.lend(&headers))
+}
+
+/// The record is part of the trace that it follows from, unless it says otherwise.
+fn traced_headers<'a>(record: &'a OutRecord, trace: Option<&'a TraceContext>) -> Vec<Header<'a>> {
     let mut headers: Vec<Header<'_>> = headers(&record.headers);
     let is_own = headers
         .iter()
@@ -198,7 +301,7 @@ async fn enqueue(
             value: Some(value.as_bytes()),
         }));
     }
-    producer.enqueue(record.lend(&headers)).await
+    headers
 }
 
 fn headers(headers: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> Vec<Header<'_>> {
@@ -215,7 +318,7 @@ async fn write_letter(
     producer: &Producer,
     order: &PublishOrder,
     held: Option<&Held>,
-) -> Result<Option<i64>, SendError> {
+) -> Result<Option<i64>, WriteError> {
     let Some(route) = engine.routes.get(order.scope.handler) else {
         return Ok(None);
     };
@@ -239,17 +342,42 @@ async fn write_letter(
         Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
+            engine.setup.dead_letter_topic(&letter.origin.topic).await?;
             own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
         }
     };
-    let sent = send_letter(engine, producer, order, &letter, &topic).await;
+    let mut sent = send_letter(engine, producer, order, &letter, &topic).await;
     if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
         // With what was added the record is too large; the record is what matters.
         letter.failure.stack = None;
         letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        return send_letter(engine, producer, order, &letter, &topic).await;
+        sent = send_letter(engine, producer, order, &letter, &topic).await;
     }
-    sent
+    let offset = sent?;
+    tell(engine, order, &letter, topic, fault);
+    Ok(offset)
+}
+
+/// Says where a record went that failed.
+fn tell(engine: &Engine, order: &PublishOrder, letter: &Letter, to: String, fault: Option<&Fault>) {
+    let event = match order.what {
+        Publish::DeadLetter { .. } => "dead_letter",
+        Publish::Return { .. } => "returned_to_topic",
+        Publish::Tier { .. } | Publish::Held { due_ms: Some(_), .. } => "retry_topic",
+        // It follows another of its key, which was told of.
+        Publish::Held { due_ms: None, .. } | Publish::Emitted => return,
+    };
+    let handler = order.scope.handler;
+    let class = fault.map_or("".into(), Fault::shared_class);
+    engine.notices.tell(Cause { event, handler, class }, || Notice {
+        event,
+        handler: engine.handler_name(handler).to_owned(),
+        partition: order.source.topic_partition().clone(),
+        offset: order.source.offset(),
+        to: Some(to),
+        attempts: Some(letter.attempts),
+        error: letter.failure.reason.clone(),
+    });
 }
 
 async fn send_letter(
@@ -273,7 +401,7 @@ async fn send_letter(
         key: source.key(),
         value: source.value(),
         headers: &headers,
-        timestamp: Some(source.timestamp()).filter(|timestamp| *timestamp >= 0),
+        timestamp: timestamp(order.what, letter),
     };
     let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
@@ -289,6 +417,13 @@ async fn send_letter(
     };
     drop(writing);
     taken?.await.map(|written| written.offset)
+}
+
+/// The timestamp of a letter. Retention deletes by it, so a record that is older than that must not keep its own: it would be
+/// gone before its time has come. `None` is the time when it is written. What goes back to its own topic has its own again.
+fn timestamp(what: Publish, letter: &Letter) -> Option<i64> {
+    let is_return = matches!(what, Publish::Return { .. });
+    Some(letter.origin.timestamp).filter(|timestamp| is_return && *timestamp >= 0)
 }
 
 /// Why a record is where it is although no handler has failed with it.
@@ -307,7 +442,7 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
             ..
         } => {
             exception = CRASH;
-            format!("{owners} processes ended without a word where it is, the last one while its handler had it alone")
+            format!("quarantined: crashed {owners} consumer processes")
         }
         _ => String::new(),
     };

@@ -10,8 +10,8 @@ impl State {
         let Some(partition) = self.work.partition(id) else {
             return;
         };
-        tracing::warn!(%partition, offset, owners,
-            "processes ended here without a word; the partition is careful: one record is handled at a time");
+        tracing::warn!(event = "partition_careful", %partition, offset, owners,
+            "{partition}@{offset}: {owners} consumer processes crashed here; records are handled one at a time");
     }
 
     /// A record is handled no more.
@@ -19,7 +19,7 @@ impl State {
         let Some(partition) = self.work.partition(id) else {
             return;
         };
-        tracing::error!(%partition, offset, owners,
-            "a record is not handled again: processes ended here without a word, the last one while it had this one alone");
+        tracing::error!(event = "quarantined", %partition, offset, owners,
+            "{partition}@{offset} quarantined: crashed {owners} consumer processes");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use milena_client::{
     consumer::{ConsumerRecord, ErrorCode},
-    producer::{BatchCause, SendError},
+    producer::{BatchCause, Fate, SendError},
 };
 use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -27,6 +27,11 @@ pub(super) fn is_final(error: &SendError) -> bool {
         SendError::Failed { error, .. } => matches!(error.cause, BatchCause::Refused(code) if is_final_code(code)),
         _ => false,
     }
+}
+
+/// Whether it may be in the log although it failed.
+pub(super) fn may_be_written(error: &SendError) -> bool {
+    matches!(error, SendError::Failed { error, .. } if error.fate != Fate::NotWritten)
 }
 
 fn is_final_code(code: ErrorCode) -> bool {
@@ -77,6 +82,16 @@ impl Engine {
             Beside::Others => Turn::Shared(self.alone.read().await),
             Beside::Nobody => Turn::Alone(self.alone.write().await),
         }
+    }
+
+    /// At most once: whether what a handler emitted is in the log is not known, so it is not written again. Its record has
+    /// failed for good.
+    pub(super) fn write_no_more(&self, order: &PublishOrder, error: SendError) -> PublishResult {
+        let fault = Arc::new(Fault::poison(error));
+        if let Some(payload) = self.state().work.payload(order.record) {
+            payload.held.replace(Some(Held::Fault(fault)));
+        }
+        PublishResult::Refused
     }
 
     /// Something cannot be written, now or ever. What a handler emitted is its record's fault. Without a place for
@@ -161,10 +176,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use milena_client::{
-        consumer::TopicPartition,
-        producer::{BatchError, Fate},
-    };
+    use milena_client::{consumer::TopicPartition, producer::BatchError};
 
     use super::*;
 

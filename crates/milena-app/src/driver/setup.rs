@@ -1,10 +1,12 @@
 //! The topics that an application needs besides those it reads: for retries and for dead letters.
 
-use std::collections::BTreeSet;
+mod retention;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
 use milena_client::{
-    admin::{Admin, AdminError, NewPartitions, NewTopic},
+    admin::{Admin, AdminError, NewPartitions, NewTopic, TopicListing},
     consumer::ErrorCode,
 };
 use tokio::sync::Mutex;
@@ -12,18 +14,35 @@ use tokio::sync::Mutex;
 use crate::{
     clock::millis,
     error::StartError,
-    policy::{DeadLetters, Exhausted, Policy, RetryOrdering},
+    policy::{Exhausted, Policy, RetryOrdering},
     route::Route,
     topics::{TopicName, dead_letter_topic, held_topic, retry_topic},
 };
+use retention::{Kept, Retention};
+
+type Listed = BTreeMap<ByteString, TopicListing>;
 
 /// Finds and makes topics.
 #[derive(Debug)]
 pub(crate) struct Setup {
     admin: Admin,
     routes: Vec<(TopicName, Policy)>,
-    /// Topics whose letters have a place.
+    /// Topics whose retry topics are there, and their dead letter topics unless those are made when they are needed.
     ready: Mutex<BTreeSet<String>>,
+    /// Dead letter topics that are there.
+    dead_letters: Mutex<BTreeSet<String>>,
+}
+
+/// A topic for records that fail.
+#[derive(Debug)]
+struct Needed<'a> {
+    topic: String,
+    /// The topic whose records it gets.
+    origin: &'a str,
+    policy: &'a Policy,
+    kept: Kept,
+    /// It is made when its first record is written.
+    is_lazy: bool,
 }
 
 impl Setup {
@@ -33,73 +52,136 @@ impl Setup {
             admin,
             routes: routes.collect(),
             ready: Mutex::default(),
+            dead_letters: Mutex::default(),
         }
     }
 
-    /// Looks whether all topics that are named exist, and makes what is missing for letters.
+    /// Looks whether all topics that are named exist, and makes what is missing for what fails of them.
     pub(crate) async fn check(&self, may_be_missing: bool) -> Result<(), StartError> {
-        let listed = self.admin.list_topics().await.map_err(StartError::Topics)?;
+        let listed = self.list().await?;
+        let mut all = BTreeSet::new();
         for (name, _) in &self.routes {
             let matching = listed.keys().filter(|topic| name.captures(topic).is_some());
-            let matching: Vec<String> = matching.map(ToString::to_string).collect();
-            if matching.is_empty() && !name.is_pattern() && !may_be_missing {
+            let before = all.len();
+            all.extend(matching.map(ToString::to_string));
+            let is_any = all.len() > before || all.contains(name.text());
+            if !is_any && !name.is_pattern() && !may_be_missing {
                 let topic = name.text().to_owned();
                 return Err(StartError::NoTopic { topic });
             }
-            for topic in matching {
-                self.letter_topics(&topic).await?;
-            }
         }
-        Ok(())
+        self.warn_of_dots(&listed);
+        self.letter_topics(all.iter().map(String::as_str)).await
+    }
+
+    /// A topic that a pattern seems to mean, and that is not read because of a dot, must not be missed in silence.
+    fn warn_of_dots(&self, listed: &Listed) {
+        for (name, _) in &self.routes {
+            let is_missed = |topic: &&ByteString| name.is_near_miss(topic) && self.route(topic).is_none();
+            let missed: Vec<&str> = listed.keys().filter(is_missed).map(|topic| &**topic).collect();
+            let Some(first) = missed.first() else { continue };
+            let (pattern, count) = (name.text(), missed.len());
+            tracing::warn!(
+                event = "topics_not_matched",
+                pattern,
+                count,
+                "{count} topics such as {first} are not read by {pattern}: a name in braces has no dots; add a handler for \
+                 them, with a brace on each side of the dot"
+            );
+        }
+    }
+
+    pub(crate) async fn exists(&self, topic: &str) -> Result<bool, StartError> {
+        Ok(self.list().await?.contains_key(topic))
+    }
+
+    async fn list(&self) -> Result<Listed, StartError> {
+        self.admin.list_topics().await.map_err(StartError::Topics)
     }
 
     /// The topics there are that these routes read.
     pub(crate) async fn matching(&self, routes: &[Route]) -> Result<BTreeSet<String>, StartError> {
-        let listed = self.admin.list_topics().await.map_err(StartError::Topics)?;
+        let listed = self.list().await?;
         let is_read = |topic: &&ByteString| routes.iter().any(|route| route.topics.captures(topic).is_some());
         Ok(listed.keys().filter(is_read).map(ToString::to_string).collect())
     }
 
-    /// Makes what is missing for the letters of a topic.
-    pub(crate) async fn letter_topics(&self, topic: &str) -> Result<(), StartError> {
+    /// Makes what is missing for what fails of some topics, and looks at what is there.
+    pub(crate) async fn letter_topics(&self, topics: impl Iterator<Item = &str>) -> Result<(), StartError> {
         let mut ready = self.ready.lock().await;
-        if ready.contains(topic) {
-            return Ok(());
-        }
+        let new: BTreeSet<&str> = topics.filter(|topic| !ready.contains(*topic)).collect();
         // A topic that no handler reads is one for letters itself.
-        let route = self.routes.iter().find(|(name, _)| name.captures(topic).is_some());
-        if let Some((_, policy)) = route {
-            self.make_missing(topic, policy).await?;
+        let needed: Vec<Needed<'_>> = new
+            .iter()
+            .filter_map(|topic| Some(needed(topic, self.route(topic)?)))
+            .flatten()
+            .collect();
+        if !needed.is_empty() {
+            self.make_missing(&needed).await?;
         }
-        ready.insert(topic.to_owned());
+        ready.extend(new.into_iter().map(str::to_owned));
         Ok(())
     }
 
-    async fn make_missing(&self, origin: &str, policy: &Policy) -> Result<(), StartError> {
-        let keeps_order = policy.retry.ordering == RetryOrdering::FenceKey;
-        let delays = policy.retry.topics.iter().filter(|_| !keeps_order);
-        let mut needed: Vec<String> = delays.map(|delay| retry_topic(origin, millis(*delay))).collect();
-        if keeps_order {
-            needed.push(held_topic(origin));
+    /// Makes the dead letter topic of a topic that a pattern has found, if it is not there.
+    pub(crate) async fn dead_letter_topic(&self, origin: &str) -> Result<(), StartError> {
+        let Some((name, policy)) = self.route(origin) else {
+            return Ok(());
+        };
+        let all = needed(origin, (name, policy));
+        let Some(needed) = all.into_iter().find(|needed| needed.is_lazy) else {
+            return Ok(());
+        };
+        let mut known = self.dead_letters.lock().await;
+        if known.contains(&needed.topic) {
+            return Ok(());
         }
-        if policy.exhausted == Exhausted::DeadLetter {
-            let own = policy.dead_letters.topic.clone();
-            needed.push(own.unwrap_or_else(|| dead_letter_topic(origin)));
-        }
-        let listed = self.admin.list_topics().await.map_err(StartError::Topics)?;
-        needed.retain(|topic| !listed.contains_key(topic.as_str()));
-        let partitions = listed.get(origin).map_or(1, |topic| topic.partitions);
-        let held = listed.get(held_topic(origin).as_str()).filter(|_| keeps_order);
-        if held.is_some_and(|held| held.partitions < partitions) {
-            self.widen(&held_topic(origin), origin, partitions).await?;
-        }
-        for topic in needed {
-            let letters = &policy.dead_letters;
-            if !letters.create {
-                let origin = origin.to_owned();
-                return Err(StartError::NoLetterTopic { topic, origin });
+        let topic = needed.topic.clone();
+        let at_once = Needed {
+            is_lazy: false,
+            ..needed
+        };
+        self.make_missing(&[at_once]).await?;
+        known.insert(topic);
+        Ok(())
+    }
+
+    fn route(&self, topic: &str) -> Option<(&TopicName, &Policy)> {
+        let mut routes = self.routes.iter();
+        let found = routes.find(|(name, _)| name.captures(topic).is_some());
+        found.map(|(name, policy)| (name, policy))
+    }
+
+    async fn make_missing(&self, needed: &[Needed<'_>]) -> Result<(), StartError> {
+        let listed = self.list().await?;
+        let there = needed
+            .iter()
+            .filter(|needed| listed.contains_key(needed.topic.as_str()));
+        let asked = there.map(|needed| needed.topic.as_str());
+        let asked = asked.chain(needed.iter().map(|needed| needed.origin));
+        let retentions = retention::describe(&self.admin, asked).await;
+        for needed in needed {
+            let origin = retentions.get(needed.origin);
+            let required_ms = retention::required_ms(&needed.policy.dead_letters, needed.kept, origin);
+            let partitions = listed.get(needed.origin).map_or(1, |topic| topic.partitions);
+            match listed.get(needed.topic.as_str()) {
+                Some(found) => {
+                    if needed.kept == Kept::Held && found.partitions < partitions {
+                        self.widen(&needed.topic, needed.origin, partitions).await?;
+                    }
+                    if let Some(found) = retentions.get(&*needed.topic) {
+                        found.warn(&needed.topic, needed.origin, required_ms);
+                    }
+                }
+                None if !needed.policy.dead_letters.create => {
+                    return Err(StartError::NoLetterTopic {
+                        topic: needed.topic.clone(),
+                        origin: needed.origin.to_owned(),
+                    });
+                }
+                None if needed.is_lazy => {}
+                None => self.create(needed, partitions, required_ms).await?,
             }
-            self.create(&topic, origin, partitions, letters).await?;
         }
         Ok(())
     }
@@ -119,24 +201,38 @@ impl Setup {
         }
     }
 
+    /// The dead letter topics of all topics that are read, whether they are there or not.
+    pub(crate) async fn dead_letter_topics(&self) -> BTreeSet<String> {
+        let ready = self.ready.lock().await;
+        let all = ready
+            .iter()
+            .filter_map(|origin| Some(needed(origin, self.route(origin)?)));
+        let dead = all.flatten().filter(|needed| needed.kept == Kept::DeadLetters);
+        dead.map(|needed| needed.topic).collect()
+    }
+
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
     }
 
-    async fn create(
-        &self,
-        topic: &str,
-        origin: &str,
-        partitions: usize,
-        letters: &DeadLetters,
-    ) -> Result<(), StartError> {
+    /// Nothing but its time deletes a record of it: no compaction, and no bound of bytes.
+    async fn create(&self, needed: &Needed<'_>, partitions: usize, retention_ms: i64) -> Result<(), StartError> {
+        let (topic, origin) = (needed.topic.as_str(), needed.origin);
         let new = NewTopic::new(topic)
             .partitions(i32::try_from(partitions).unwrap_or(1))
-            .config("retention.ms", millis(letters.retention).to_string());
+            .config("cleanup.policy", Retention::DELETE)
+            .config("retention.bytes", "-1")
+            .config("retention.ms", retention_ms.to_string());
         let created = self.admin.create_topics([new]).await.into_values().next();
         match created {
             None | Some(Ok(_)) => {
-                tracing::info!(topic, partitions, "a topic for letters was made");
+                tracing::info!(
+                    event = "topic_created",
+                    topic,
+                    partitions,
+                    retention_ms,
+                    "created topic {topic} for records of {origin} that fail"
+                );
                 Ok(())
             }
             Some(Err(error)) if exists(&error) => Ok(()),
@@ -147,6 +243,36 @@ impl Setup {
             }),
         }
     }
+}
+
+/// The topics that records of a topic may go to when they fail.
+fn needed<'a>(origin: &'a str, (name, policy): (&TopicName, &'a Policy)) -> Vec<Needed<'a>> {
+    let keeps_order = policy.retry.ordering == RetryOrdering::FenceKey;
+    let a_topic = |topic, kept| Needed {
+        topic,
+        origin,
+        policy,
+        kept,
+        is_lazy: false,
+    };
+    let mut needed = vec![];
+    if keeps_order {
+        needed.push(a_topic(held_topic(origin), Kept::Held));
+    } else {
+        let delays = policy.retry.topics.iter().copied().map(millis);
+        needed.extend(delays.map(|delay_ms| a_topic(retry_topic(origin, delay_ms), Kept::Retry { delay_ms })));
+    }
+    if policy.exhausted == Exhausted::DeadLetter {
+        let own = policy.dead_letters.topic.clone();
+        // Of hundreds of topics that a pattern finds few will ever have a dead letter.
+        let is_lazy = name.is_pattern() && own.is_none();
+        let topic = own.unwrap_or_else(|| dead_letter_topic(origin));
+        needed.push(Needed {
+            is_lazy,
+            ..a_topic(topic, Kept::DeadLetters)
+        });
+    }
+    needed
 }
 
 /// Another instance was faster.

@@ -50,6 +50,7 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
     if let Some(link) = link {
         // It is set once, before anything can happen.
         let _ = link.wakeup.set(consumer.wakeup_handle());
+        let _ = link.metrics.set(consumer.metrics_handle());
     }
     match reads {
         Reads::Topics(topics) => consumer.subscribe_with(topics, listener),
@@ -127,9 +128,8 @@ impl RebalanceListener for Listener {
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
         let _listening = self.listening();
-        for topic in partitions.iter().map(|partition| &partition.topic) {
-            self.setup.letter_topics(topic).await?;
-        }
+        let topics = partitions.iter().map(|partition| &*partition.topic);
+        self.setup.letter_topics(topics).await?;
         let mut tries = 0;
         let mut begins = loop {
             match begins(consumer, partitions).await {

@@ -27,7 +27,9 @@ use tokio::{
 use super::{
     Engine, LaneLink, Setup, Shared, SourceLink, State, bounded,
     held::{self, HeldTopics, held_group},
-    keeps_key_order, publisher,
+    keeps_key_order,
+    notices::Notices,
+    publisher,
     source::{self, Listener, Reads},
     stretches::{self, MARK_CHARS_MAX, Stretches},
     timer, transactions,
@@ -178,6 +180,10 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
     }
     let publishing = publisher::run(Arc::clone(&engine), producer.clone(), orders);
     started.helpers.push(tokio::spawn(engine.watched(publishing)));
+    let telling = Arc::clone(&engine);
+    started
+        .helpers
+        .push(tokio::spawn(async move { telling.notices.run().await }));
     let timer = timer::run(Arc::clone(&engine));
     started.helpers.push(tokio::spawn(engine.watched(timer)));
     let asking = held::run(Arc::clone(&engine));
@@ -297,6 +303,8 @@ fn build(
         metrics: metrics.collect(),
         routes: parts.routes.clone(),
         breakers: names.breakers,
+        setup: Arc::clone(&parts.setup),
+        notices: Notices::new(),
         shared: parts.shared.clone(),
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
         lanes: links,
@@ -478,8 +486,9 @@ impl Started {
     pub(crate) async fn finish(mut self, close_timeout: Duration) {
         while self.sources.join_next().await.is_some() {}
         self.helpers.iter().for_each(JoinHandle::abort);
+        self.engine.notices.flush();
         if let Err(error) = self.producer.clone().close_within(close_timeout).await {
-            tracing::warn!(%error, "the producer did not close in peace");
+            tracing::warn!(event = "producer_close_failed", %error, "the producer did not close in time: {error}");
         }
     }
 }

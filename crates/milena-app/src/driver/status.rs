@@ -1,6 +1,6 @@
 //! What an engine can tell about itself.
 
-use milena_client::consumer::TopicPartition;
+use milena_client::{consumer::TopicPartition, metrics::Metrics};
 use milena_machines::app::BreakerId;
 
 use super::{Engine, State, held::group_of};
@@ -19,6 +19,14 @@ impl Engine {
         self.sources.iter().map(|link| link.times.snapshot())
     }
 
+    /// The metrics of its consumers, each with its group.
+    pub(crate) fn consumer_metrics(&self) -> impl Iterator<Item = (String, Metrics)> {
+        self.sources.iter().filter_map(|link| {
+            let metrics = link.metrics.get()?.metrics();
+            Some((link.times.group().to_owned(), metrics))
+        })
+    }
+
     /// Adds what it has to what others have.
     pub(crate) fn add_status(&self, all: &mut Status) {
         let now_ms = self.clock.now_ms();
@@ -30,6 +38,10 @@ impl Engine {
         all.publishing += status.publishing;
         all.is_ending_transaction |= state.is_ending;
         all.parked += status.parked;
+        all.has_joined &= state.groups.iter().all(|group| {
+            let group = group.as_ref();
+            group.is_some_and(|group| group.generation >= 0)
+        });
         let partitions = state.owned.iter().filter_map(|(partition, owned)| {
             let found = state.work.partition_status(owned.id)?;
             let group = group_of(&self.group, owned.topic.role);

@@ -203,6 +203,16 @@ impl Engine {
         }
     }
 
+    /// As [`begin_writing`](Self::begin_writing), if nothing has to be waited for.
+    pub(super) fn try_begin_writing(&self, record: RecordId) -> Option<Option<Writing<'_>>> {
+        if !self.is_transactional {
+            return Some(None);
+        }
+        let writing = Writing::new(self);
+        let is_open = *self.transaction_open.borrow();
+        (is_open && self.is_wanted(record)).then_some(Some(writing))
+    }
+
     fn by_group(
         &self,
         offsets: &[CommitOffset],

@@ -184,6 +184,6 @@ fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
     set(&mut letters.schemes, schemes);
     set(&mut letters.with_stack, keys.get("stack"));
     set(&mut letters.create, keys.get("create"));
-    set(&mut letters.retention, keys.get("retention"));
+    letters.retention = keys.get("retention");
     keys.finish();
 }

@@ -96,6 +96,13 @@ pub struct WrongCount {
     pub returned: usize,
 }
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler of batches",
+    label = "not a handler of batches",
+    note = "a handler of batches is an `async fn` whose first argument is `Batch<E>`, where `E` is `Event<T>`, `Value<T>` or \
+            another extractor; it may have up to four more arguments, such as `State<S>`",
+    note = "it returns `()`, `Done`, a `Vec` with an outcome for each record, or a `Result` of one of these"
+)]
 /// Handles several records at once. Async functions whose first argument is a [`Batch`] are batch handlers; their other
 /// arguments, up to four, are taken from the first record, so they should be the same for all, as `State` is.
 pub trait BatchHandler<A>: Send + Sync + 'static {

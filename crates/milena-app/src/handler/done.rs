@@ -102,6 +102,14 @@ impl From<Vec<OutRecord>> for Done {
     }
 }
 
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    label = "not an outcome",
+    note = "return `()`, `Done`, or a `Result` of either with an error type of your own that implements \
+            `std::error::Error + Send + Sync + 'static`, or with `Fault`",
+    note = "a `String` or a `Box<dyn Error>` is no such error: `.map_err(Fault::retry)` makes a `Fault` of text and of \
+            `Box<dyn Error + Send + Sync>`"
+)]
 /// What a handler may return: nothing, a [`Done`], or a result with either and any error.
 pub trait IntoOutcome {
     fn into_outcome(self) -> Result<Done, Fault>;

@@ -14,6 +14,13 @@ use super::{
     cx::{MissingState, States},
 };
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a handler",
+    label = "not an extractor",
+    note = "write `Event<{Self}>` for a value in JSON, which needs `#[derive(serde::Deserialize)]` on it, or `Value<{Self}>` for \
+            text, numbers and bytes as Kafka's own serializers write them, or `State<{Self}>` for what was given to `App::state`",
+    note = "others are `Key<T>`, `Headers`, `Raw`, `Cx`, and an `Option` of any of them"
+)]
 /// An argument of a handler. What cannot be read is [`Fault::poison`]: the record goes to the dead letters as it is.
 pub trait Extract: Sized + Send {
     fn extract(cx: &Cx) -> Result<Self, Fault>;

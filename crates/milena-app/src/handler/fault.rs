@@ -2,6 +2,8 @@
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
+use milena_client::consumer::deserialize::DeserializeError;
+
 /// An error of any kind.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -102,6 +104,15 @@ impl Fault {
     /// error is but words, or what [`with_class`](Self::with_class) named.
     pub fn class(&self) -> &str {
         &self.class
+    }
+
+    pub(crate) fn shared_class(&self) -> Cow<'static, str> {
+        self.class.clone()
+    }
+
+    /// Whether a record could not be decoded.
+    pub(crate) fn is_decode_error(&self) -> bool {
+        self.error.is::<DeserializeError>() || self.error.is::<Box<DeserializeError>>()
     }
 
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {

@@ -23,6 +23,7 @@
 //! ```
 
 mod batch;
+mod check;
 mod cx;
 mod done;
 mod extract;
@@ -32,6 +33,8 @@ mod trace;
 use std::future::Future;
 
 pub use batch::{Batch, BatchHandler, IntoOutcomes, Outcomes, WrongCount};
+#[doc(hidden)]
+pub use check::check;
 pub use cx::{Cx, MissingState};
 pub(crate) use cx::{Scope, States, TopicScope};
 pub use done::{Done, IntoOutcome, OutRecord};
@@ -40,6 +43,16 @@ pub use fault::{BoxError, Fault, Intent, Panicked, TimedOut};
 pub use trace::TraceContext;
 pub(crate) use trace::{TRACEPARENT, TRACESTATE, call_span};
 
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a handler",
+    note = "a handler is an `async fn` of up to eight arguments, each of them `Event<T>`, `Value<T>`, `Key<T>`, `State<S>`, \
+            `Headers`, `Raw`, `Cx`, or an `Option` of one",
+    note = "it returns `()`, `Done`, or a `Result` of either with an error that implements `std::error::Error + Send + Sync`, \
+            or a `Fault`",
+    note = "its future must be `Send`: nothing like `Rc` or a `MutexGuard` of `std` may live across an `.await`",
+    note = "`milena::app::check_handler!(my_handler);` beside the function names the part that is wrong"
+)]
 /// Handles one record. Async functions and closures of up to eight [extractors](Extract) are handlers.
 pub trait Handler<A>: Send + Sync + 'static {
     fn call(&self, cx: Cx) -> impl Future<Output = Result<Done, Fault>> + Send;

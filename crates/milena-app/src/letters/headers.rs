@@ -48,6 +48,9 @@ pub(crate) const RETRY_COUNT: &str = "X-Retry-Count";
 pub(crate) const DUE_AT: &str = "milena.due_at";
 /// When it failed for the first time, in milliseconds since 1970.
 pub(crate) const FIRST_FAILED_AT: &str = "milena.first_failed_at";
+/// The timestamp of the record in its own topic, in milliseconds since 1970; in schemes that have no name for it. The
+/// record's own timestamp is the time when it was written to the retry or dead letter topic: retention goes by that.
+pub(crate) const ORIGINAL_TIMESTAMP: &str = "milena.original_timestamp";
 
 /// How often a record was sent back from a retry topic to its own, by whatever group.
 pub(crate) const RETURNS: &str = "milena.returns";
@@ -147,6 +150,30 @@ static CONNECT: Names = Names {
     numbers: Numbers::Text,
 };
 
+/// Bare names that are common where no library wrote the dead letter. They are read and never written.
+static BARE: Names = Names {
+    topic: "original_topic",
+    partition: "original_partition",
+    offset: "original_offset",
+    timestamp: "original_timestamp",
+    exception: "failure_exception",
+    reason: "failure_reason",
+    stack: "",
+    attempts: "retry_count",
+    failed_at: "failed_at",
+    group: "",
+    instance: "",
+    numbers: Numbers::Text,
+};
+
+/// A short form of the reason that is read beside the names of [`Scheme::X`].
+pub(super) const X_ERROR: &str = "X-Error";
+
+/// All names that are read, the most telling first.
+pub(super) fn readable() -> impl Iterator<Item = &'static Names> {
+    Scheme::ALL.into_iter().map(names).chain([&BARE])
+}
+
 impl Names {
     fn all(&self) -> [&'static str; 11] {
         [
@@ -167,7 +194,7 @@ impl Names {
 
 /// Whether a header of this name is part of a story in any of these schemes, and so is replaced by the next one.
 pub(crate) fn is_ours(name: &[u8], schemes: &[Scheme]) -> bool {
-    let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT, RETURNS];
+    let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT, ORIGINAL_TIMESTAMP, RETURNS];
     let mut schemes = schemes.iter().flat_map(|scheme| names(*scheme).all());
     of_retries.into_iter().any(|ours| ours.as_bytes() == name)
         || schemes.any(|ours| !ours.is_empty() && ours.as_bytes() == name)

@@ -1,7 +1,8 @@
 //! Letters: records on their way to a retry topic or to the dead letters, and the headers that tell their story.
 //!
-//! Key, value, timestamp and headers of the record stay as they are. What is said about it is added as headers, by default
-//! under Milena's names, and if wanted under those of others too. All forms can be read.
+//! Key, value and headers of the record stay as they are. What is said about it is added as headers, by default under
+//! Milena's names, and if wanted under those of others too. All forms can be read. The record's timestamp is among them: a
+//! letter itself has the time when it was written, because retention would delete it by an older one.
 
 mod date;
 mod headers;
@@ -10,7 +11,7 @@ mod write;
 
 pub use date::{parse_rfc3339, rfc3339};
 pub use headers::Scheme;
-pub(crate) use headers::{DUE_AT, EVENT_IDS, FIRST_FAILED_AT, RETRY_COUNT, RETURNS};
+pub(crate) use headers::{DUE_AT, EVENT_IDS, FIRST_FAILED_AT, ORIGINAL_TIMESTAMP, RETRY_COUNT, RETURNS};
 pub use read::read;
 pub(crate) use read::{Believed, believed, returns};
 pub(crate) use write::write;

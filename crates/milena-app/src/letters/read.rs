@@ -3,8 +3,8 @@
 use milena_client::consumer::{Headers, RecordRef};
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Failure, Letter, Origin, RETRY_COUNT, RETURNS, Scheme, date,
-    headers::{Names, Numbers, names},
+    DUE_AT, FIRST_FAILED_AT, Failure, Letter, ORIGINAL_TIMESTAMP, Origin, RETRY_COUNT, RETURNS, date,
+    headers::{Names, Numbers, X_ERROR, readable},
 };
 
 /// Reads the story of a letter in whatever form it is written; `None` if no headers say where the record comes from.
@@ -13,7 +13,7 @@ use super::{
 pub fn read(headers: Headers<'_>) -> Option<Letter> {
     let headers: Vec<(&[u8], &[u8])> = headers.filter_map(|header| Some((header.key, header.value?))).collect();
     let found = Found { headers: &headers };
-    Scheme::ALL.into_iter().find_map(|scheme| found.letter(names(scheme)))
+    readable().find_map(|names| found.letter(names))
 }
 
 /// Whose headers about retries are believed on a topic.
@@ -60,15 +60,21 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn letter(&self, names: &Names) -> Option<Letter> {
+        let timestamp = self
+            .number(names.timestamp, names.numbers)
+            .or_else(|| self.number(ORIGINAL_TIMESTAMP, Numbers::Text));
         let origin = Origin {
             topic: self.text(names.topic)?,
             partition: i32::try_from(self.number(names.partition, names.numbers)?).ok()?,
             offset: self.number(names.offset, names.numbers)?,
-            timestamp: self.number(names.timestamp, names.numbers).unwrap_or(-1),
+            timestamp: timestamp.unwrap_or(-1),
         };
         let failure = Failure {
             exception: self.text(names.exception).unwrap_or_default(),
-            reason: self.text(names.reason).unwrap_or_default(),
+            reason: self
+                .text(names.reason)
+                .or_else(|| self.text(X_ERROR))
+                .unwrap_or_default(),
             stack: self.text(names.stack),
         };
         let attempts = self

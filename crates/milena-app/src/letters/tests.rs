@@ -54,6 +54,51 @@ fn every_scheme_is_read_as_it_was_written() {
 }
 
 #[test]
+fn every_scheme_keeps_the_records_own_timestamp() {
+    for scheme in Scheme::ALL {
+        let written = write(&letter(), &[scheme], Headers::default());
+        let records = as_record(&written);
+        let found = read(records.iter().next().unwrap().headers()).unwrap();
+        assert_eq!(found.origin.timestamp, letter().origin.timestamp, "{scheme}");
+    }
+}
+
+#[test]
+fn bare_names_are_read() {
+    let bare = [
+        ("original_topic", "orders"),
+        ("original_partition", "7"),
+        ("original_offset", "4711"),
+        ("failure_reason", "no stock"),
+        ("retry_count", "3"),
+        ("failed_at", "2026-07-01T08:01:40Z"),
+    ];
+    let found = read_of(&bare);
+    assert_eq!(
+        (&*found.origin.topic, found.origin.partition, found.origin.offset),
+        ("orders", 7, 4_711)
+    );
+    assert_eq!((&*found.failure.reason, found.attempts), ("no stock", 3));
+    assert_eq!(found.failed_at_ms, Some(1_782_892_900_000));
+    let short = [
+        ("X-Original-Topic", "orders"),
+        ("X-Original-Partition", "7"),
+        ("X-Original-Offset", "4711"),
+        ("X-Error", "no stock"),
+    ];
+    assert_eq!(read_of(&short).failure.reason, "no stock");
+}
+
+fn read_of(headers: &[(&'static str, &'static str)]) -> Letter {
+    let written: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (bytes::Bytes::from(*name), Some(bytes::Bytes::from(*value))))
+        .collect();
+    let records = as_record(&written);
+    read(records.iter().next().unwrap().headers()).unwrap()
+}
+
+#[test]
 fn names_and_forms_are_those_that_others_know() {
     let written = write(
         &letter(),

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use milena_client::consumer::Headers;
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Letter, REASON_BYTES_MAX, RETRY_COUNT, RETURNS, STACK_BYTES_MAX, Scheme, cut, date,
+    DUE_AT, FIRST_FAILED_AT, Letter, ORIGINAL_TIMESTAMP, REASON_BYTES_MAX, RETRY_COUNT, RETURNS, STACK_BYTES_MAX,
+    Scheme, cut, date,
     headers::{Numbers, is_ours, names},
 };
 
@@ -13,6 +14,8 @@ type Written = Vec<(Bytes, Option<Bytes>)>;
 /// The headers of the record as they are, and the story of the letter behind them. What an earlier letter said is
 /// replaced, so that headers do not pile up with each hop.
 pub(crate) fn write(letter: &Letter, schemes: &[Scheme], headers: Headers<'_>) -> Written {
+    // Without any a retry topic could not be read.
+    let schemes = if schemes.is_empty() { &[Scheme::Milena] } else { schemes };
     let kept = headers.filter(|header| !is_ours(header.key, schemes));
     let mut written: Written = kept
         .map(|header| {
@@ -25,6 +28,9 @@ pub(crate) fn write(letter: &Letter, schemes: &[Scheme], headers: Headers<'_>) -
     }
     if !schemes.contains(&Scheme::X) {
         put(&mut written, RETRY_COUNT, letter.attempts.to_string());
+    }
+    if schemes.iter().all(|scheme| names(*scheme).timestamp.is_empty()) {
+        put(&mut written, ORIGINAL_TIMESTAMP, letter.origin.timestamp.to_string());
     }
     if let Some(due_at_ms) = letter.due_at_ms {
         put(&mut written, DUE_AT, due_at_ms.to_string());

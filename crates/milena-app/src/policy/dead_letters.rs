@@ -24,7 +24,7 @@ pub struct DeadLetters {
     pub(crate) schemes: Vec<Scheme>,
     pub(crate) with_stack: bool,
     pub(crate) create: bool,
-    pub(crate) retention: Duration,
+    pub(crate) retention: Option<Duration>,
 }
 
 impl Default for DeadLetters {
@@ -34,19 +34,23 @@ impl Default for DeadLetters {
             schemes: vec![Scheme::Milena],
             with_stack: true,
             create: true,
-            retention: Duration::from_secs(30 * 24 * 3600),
+            retention: None,
         }
     }
 }
 
 impl DeadLetters {
+    /// How long topics keep their records that are made, unless told otherwise.
+    pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
     /// All of them in this topic, instead of `<topic>.dlq` for each.
     pub fn topic(mut self, topic: impl Into<String>) -> Self {
         self.topic = Some(topic.into());
         self
     }
 
-    /// Under which names the headers are written; several are possible. [`Scheme::Milena`] is the default. All are read.
+    /// Under which names the headers are written; several are possible. [`Scheme::Milena`] is the default, also for an empty
+    /// list. All are read.
     pub fn schemes(mut self, schemes: impl IntoIterator<Item = Scheme>) -> Self {
         self.schemes = schemes.into_iter().collect();
         self
@@ -65,9 +69,11 @@ impl DeadLetters {
         self
     }
 
-    /// How long topics that are made keep their records: 30 days.
+    /// How long dead letter topics that are made keep their records: by default 30 days, or as long as the topic that they
+    /// are from if that is longer. Retry topics keep theirs for at least as long as that topic in any case, and for their
+    /// delay. A topic that is there already is not changed; a warning names each setting by which it may lose records.
     pub fn retention(mut self, time: Duration) -> Self {
-        self.retention = time;
+        self.retention = Some(time);
         self
     }
 }

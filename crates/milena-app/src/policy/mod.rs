@@ -58,6 +58,7 @@ pub struct Policy {
     pub(crate) rate: Option<Rate>,
     pub(crate) breakers: Vec<String>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) timeout_is_final: bool,
     pub(crate) slow_after: Option<Duration>,
     pub(crate) retry: Retry,
     pub(crate) exhausted: Exhausted,
@@ -79,6 +80,7 @@ impl Default for Policy {
             rate: None,
             breakers: vec![],
             timeout: Some(Duration::from_secs(5)),
+            timeout_is_final: false,
             slow_after: Some(Duration::from_secs(1)),
             retry: Retry::default(),
             exhausted: Exhausted::DeadLetter,
@@ -154,6 +156,13 @@ impl Policy {
     /// other; what it was doing may be half done. `None` is without end.
     pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.timeout = limit.into();
+        self
+    }
+
+    /// A call that does not return within its [`timeout`](Self::timeout) is a failure for good: its record becomes a dead
+    /// letter at once, or what [`when_exhausted`](Self::when_exhausted) says. By default it is tried again.
+    pub fn dead_letter_on_timeout(mut self) -> Self {
+        self.timeout_is_final = true;
         self
     }
 

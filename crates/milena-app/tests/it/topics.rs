@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -169,4 +169,35 @@ async fn what_another_group_has_put_into_a_retry_topic_is_left_to_it() {
     committed(&broker, "billing.retry-1s", "orders.retry-1s", 0, 3).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_consumers_of_one_process_share_the_partitions() {
+    async fn handle(Raw(record): Raw, State(seen): State<Arc<Mutex<Vec<i32>>>>) {
+        seen.lock().unwrap().push(record.partition());
+    }
+    let broker = TestBroker::start();
+    broker.create_topic("orders", 6);
+    for partition in 0..6 {
+        broker.produce("orders", partition, ["one", "two"]);
+    }
+    let seen = Arc::new(Mutex::new(Vec::<i32>::new()));
+    let running = app(&broker)
+        .consumers(3)
+        .state(Arc::clone(&seen))
+        .on("orders", handle, |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    until("three members with all partitions", || {
+        broker.group_members(GROUP).len() == 3 && running.status().partitions.len() == 6
+    })
+    .await;
+    for partition in 0..6 {
+        committed(&broker, GROUP, "orders", partition, 2).await;
+    }
+    running.stop().await.unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5], "each record once");
 }

@@ -52,7 +52,7 @@ pub use milena_wire::{
     records::{Header, Headers, TimestampType},
 };
 pub use offsets::OffsetAndTimestamp;
-pub use parts::RebalanceConsumer;
+pub use parts::{MetricsHandle, RebalanceConsumer};
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
 pub use subscription::TopicPattern;

@@ -1,6 +1,11 @@
 //! What the application and its listeners can do alike.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use milena_machines::{
     TopicPartition,
@@ -24,6 +29,28 @@ use crate::{
 /// [`Consumer`](super::Consumer) has all of this too.
 pub struct RebalanceConsumer {
     pub(super) shared: Arc<Shared>,
+}
+
+/// Reads the metrics of a consumer from another task.
+#[derive(Clone)]
+pub struct MetricsHandle {
+    shared: Weak<Shared>,
+}
+
+impl MetricsHandle {
+    /// All metrics at this moment; none when the consumer is gone.
+    pub fn metrics(&self) -> Metrics {
+        let shared = self.shared.upgrade();
+        shared
+            .map(|shared| RebalanceConsumer { shared }.metrics())
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for MetricsHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsHandle").finish_non_exhaustive()
+    }
 }
 
 impl RebalanceConsumer {
@@ -165,6 +192,12 @@ impl RebalanceConsumer {
         });
         let places: Vec<PartitionNow> = places.collect();
         core.metrics.snapshot(now_ms, &places, &nodes)
+    }
+
+    /// A handle that reads the metrics while another task has the consumer.
+    pub fn metrics_handle(&self) -> MetricsHandle {
+        let shared = Arc::downgrade(&self.shared);
+        MetricsHandle { shared }
     }
 
     /// Waits until something happens; `false` if `deadline` came first.

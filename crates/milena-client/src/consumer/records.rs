@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use milena_machines::{TopicPartition, fetch::Position};
-use milena_wire::records::{Headers, Record, RecordSet, TimestampType};
+use milena_wire::records::{Headers, OwnedRecord, Record, RecordSet, TimestampType};
 
 use super::deserialize::{BoxError, DeserializeError, RecordField};
 
@@ -329,6 +329,19 @@ impl ConsumerRecord {
     /// Copies the record out of its batch, so that one that is kept for long does not keep a megabyte with it.
     #[must_use]
     pub fn detach(&self) -> Self {
+        self.alone(self.as_ref().record.to_owned().detach())
+    }
+
+    /// The same record with another timestamp, copied out of its batch. For a record that carries its own time elsewhere,
+    /// as one in a retry topic does.
+    #[must_use]
+    pub fn with_timestamp(&self, timestamp: i64) -> Self {
+        let record = self.as_ref().record.to_owned().detach();
+        self.alone(record.with_timestamp(timestamp))
+    }
+
+    /// A record in a batch of its own, in the place of this one.
+    fn alone(&self, record: OwnedRecord) -> Self {
         let DecodedBatch {
             partition,
             leader_epoch,
@@ -337,7 +350,7 @@ impl ConsumerRecord {
         let batch = DecodedBatch {
             partition: partition.clone(),
             leader_epoch: *leader_epoch,
-            records: RecordSet::from(self.as_ref().record.to_owned().detach()),
+            records: RecordSet::from(record),
         };
         Self {
             batch: Arc::new(batch),

@@ -42,6 +42,11 @@ impl Delivery {
         self.fate.place.partition
     }
 
+    /// Whether both records were put into the same batch. What becomes of one becomes of the other, unless the batch is split.
+    pub fn is_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.fate, &other.fate)
+    }
+
     /// What became of the record, if that is known by now.
     pub fn try_get(&self) -> Option<Result<RecordMetadata, SendError>> {
         let (mut fate, mut index) = (&self.fate, self.index);

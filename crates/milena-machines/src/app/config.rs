@@ -100,6 +100,8 @@ pub struct CommitConfig {
     pub idle_ms: i64,
     /// The broker's `offset.metadata.max.bytes`, which Kafka counts in UTF-16 units.
     pub metadata_chars: usize,
+    /// At most once: how many records of a handler are committed and not done, unless its concurrency says so.
+    pub ahead_records: u32,
     pub replay_bound: ReplayBound,
 }
 
@@ -110,6 +112,7 @@ impl Default for CommitConfig {
             every_records: None,
             idle_ms: 100,
             metadata_chars: 4_096,
+            ahead_records: 256,
             replay_bound: ReplayBound::BestEffort,
         }
     }

@@ -250,6 +250,13 @@ pub enum Action {
         offset: i64,
         owners: u32,
     },
+    /// At most once: so many records of a partition were committed and are not done, from this offset on. Nobody handles them
+    /// again.
+    Lost {
+        partition: TopicPartition,
+        offset: i64,
+        records: u64,
+    },
     BreakerChanged {
         breaker: BreakerId,
         state: BreakerState,

@@ -209,7 +209,7 @@ impl Checks {
             ));
         }
         if plan.config.delivery == Delivery::AtMostOnce {
-            return;
+            return self.check_ahead(plan, cluster, partition, commit.offset);
         }
         self.note_suspect(partition, commit);
         let undone = |range: Finished| {
@@ -236,6 +236,20 @@ impl Checks {
         }
         if let Err(error) = map {
             self.fail(format!("the map of {place} cannot be read: {error}"));
+        }
+    }
+
+    /// At most once: what is committed and was not begun is no more than handlers may have at once.
+    fn check_ahead(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, offset: i64) {
+        let before = cluster.committed[partition].as_ref().map_or(0, |it| it.offset);
+        let records = cluster.logs[partition].range(before..offset.max(before));
+        let step = records.filter(|(offset, _)| !self.begun.contains_key(&(partition, **offset)));
+        let (step, most) = (step.count(), plan.ahead_max());
+        if step > most {
+            let place = name(plan, partition);
+            self.fail(format!(
+                "{step} records of {place} are committed at once, and {most} may be"
+            ));
         }
     }
 

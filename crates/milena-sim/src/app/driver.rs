@@ -534,7 +534,7 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
-            Action::Careful { .. } => {}
+            Action::Careful { .. } | Action::Lost { .. } => {}
             Action::Quarantined {
                 partition,
                 offset,

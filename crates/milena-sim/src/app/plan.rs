@@ -85,6 +85,12 @@ impl Plan {
     pub(super) fn held_of(&self, partition: usize) -> Option<usize> {
         (self.is_fencing() && partition < self.partitions).then_some(self.partitions + partition)
     }
+
+    /// At most once: how many records may be committed and not done.
+    pub(super) fn ahead_max(&self) -> usize {
+        let concurrency = self.handler().concurrency;
+        concurrency.unwrap_or(self.config.commit.ahead_records) as usize
+    }
 }
 
 fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {

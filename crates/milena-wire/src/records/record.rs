@@ -193,6 +193,13 @@ impl OwnedRecord {
             ..*self
         }
     }
+
+    /// The same record with another timestamp.
+    #[must_use]
+    pub fn with_timestamp(mut self, timestamp: i64) -> Self {
+        self.entry.timestamp = timestamp;
+        self
+    }
 }
 
 impl Entry {

@@ -54,6 +54,7 @@ impl<T: Keyed> Work<T> {
                 version: 0,
                 offset: assignment.committed.map(|committed| committed.offset),
                 cleared: assignment.position,
+                claimed: assignment.position,
                 done_since: 0,
                 cut: false,
                 touched: false,

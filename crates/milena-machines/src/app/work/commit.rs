@@ -24,6 +24,15 @@ pub(super) struct Source {
     /// Records done since the last commit left.
     done: u64,
     failures: u32,
+    /// At most once: records wait until more can be committed.
+    pub(super) waits_for_room: bool,
+}
+
+impl Source {
+    /// At most once: records wait, and nothing but the room for them.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.waits_for_room && self.under_way.is_none() && self.failures == 0
+    }
 }
 
 /// What was sent of a partition.
@@ -170,7 +179,11 @@ impl<T: Keyed> Work<T> {
         }
         found.hurry = false;
         found.done = 0;
-        let (offsets, snapshots) = self.snapshot(|partition| partition == source);
+        let (offsets, snapshots) = if self.config.delivery == Delivery::AtMostOnce {
+            self.snapshot_ahead(now_ms, source)
+        } else {
+            self.snapshot(|partition| partition == source)
+        };
         let Some(found) = self.sources.get_mut(usize::from(source.0)) else {
             return;
         };
@@ -186,21 +199,17 @@ impl<T: Keyed> Work<T> {
     /// Offset and map of all that is new, each pair from the same moment.
     pub(super) fn snapshot(&mut self, concerned: impl Fn(SourceId) -> bool) -> (Vec<CommitOffset>, Vec<Snapshot>) {
         let (mut offsets, mut snapshots) = (vec![], vec![]);
-        let (room, before) = (self.room, self.config.delivery == Delivery::AtMostOnce);
+        let room = self.room;
         for index in 0..self.partitions.len() {
             let Some(partition) = self.at_mut(index) else { continue };
-            if !concerned(partition.source) || !partition.is_dirty_for(before) {
+            if !concerned(partition.source) || !partition.is_dirty() {
                 continue;
             }
             let leader_epoch = partition.tracker.leader_epoch();
             let (frontier, pending) = (partition.tracker.frontier(), partition.tracker.pending());
             let starts = partition.guard.starts(frontier, pending);
-            let map = if before {
-                offset_map::Encoded::default()
-            } else {
-                offset_map::encode_with(&partition.tracker, starts, room)
-            };
-            let offset = if before { partition.tracker.end() } else { frontier };
+            let map = offset_map::encode_with(&partition.tracker, starts, room);
+            let offset = frontier;
             snapshots.push(Snapshot {
                 id: partition.id,
                 version: partition.tracker.version(),
@@ -212,7 +221,7 @@ impl<T: Keyed> Work<T> {
                 id: partition.id,
                 partition: partition.name.clone(),
                 offset,
-                leader_epoch: leader_epoch.filter(|_| !before),
+                leader_epoch,
                 metadata: map.text,
             });
         }
@@ -231,6 +240,7 @@ impl<T: Keyed> Work<T> {
             partition.commit.cut = snapshot.cut;
             partition.commit.done_since = 0;
             partition.commit.cleared = partition.commit.cleared.max(snapshot.offset);
+            partition.commit.claimed = partition.commit.claimed.max(partition.commit.cleared);
             if partition.guard.heard(snapshot.starts) {
                 self.guard_moved(now_ms, index);
             }

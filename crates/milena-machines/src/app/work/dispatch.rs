@@ -11,6 +11,7 @@ impl<T: Keyed> Work<T> {
     /// one of `out`, as a whole.
     pub fn poll_dispatch(&mut self, now_ms: i64, max: usize, out: &mut Vec<Dispatched>) -> Option<HandlerId> {
         out.clear();
+        self.commit_ahead(now_ms);
         if !self.barrier.lets_through() || max == 0 {
             return None;
         }

@@ -51,10 +51,14 @@ impl<T: Keyed> Work<T> {
             return;
         }
         let (index, partition, call, count) = (record.index, entry.partition, entry.story.call, entry.count);
+        let since_ms = entry.story.since_ms;
         let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
             return;
         };
         self.note_moved(now_ms, partition, handler);
+        if let Some(handler) = self.handler_mut(handler) {
+            handler.call_time.note(now_ms.saturating_sub(since_ms));
+        }
         self.call_ended(now_ms, handler, Call { number: call, count }, Some(outcome));
         let records = u64::from(count);
         match outcome {

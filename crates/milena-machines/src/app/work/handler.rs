@@ -1,6 +1,7 @@
 //! A handler, as far as it holds records back.
 
 use super::super::{HandlerConfig, Limits, RetryOrdering, bulkhead::Bulkhead, lanes::Gauge, rate::Rate};
+use super::ahead::CallTime;
 
 /// So long a run waits for others of its partition before a handler of single records.
 const RUN_WAITS_MS: i64 = 5;
@@ -22,6 +23,8 @@ pub(super) struct Handler {
     pub(super) partition_limits: Limits,
     /// Since when a batch waits to be full.
     pub(super) ready_since_ms: Option<i64>,
+    /// How long its calls take, if that is of interest.
+    pub(super) call_time: CallTime,
 }
 
 impl Handler {
@@ -41,7 +44,12 @@ impl Handler {
             partitions: 0,
             partition_limits: config.limits,
             ready_since_ms: None,
+            call_time: CallTime::default(),
         }
+    }
+
+    pub(super) fn partitions(&self) -> u64 {
+        self.partitions
     }
 
     /// A partition comes or goes. Each may keep its share, and one that is alone all there is.

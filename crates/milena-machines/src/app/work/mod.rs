@@ -3,6 +3,7 @@
 //! After every call the driver takes [`Work::poll_action`] until there is none, then [`Work::poll_dispatch`] until there
 //! is neither, and comes back with [`Work::handle_timeout`] when [`Work::poll_timeout`] says.
 
+mod ahead;
 mod arrive;
 mod assign;
 mod back;
@@ -105,6 +106,8 @@ pub struct Work<T> {
     /// A partition is gone of which the transaction has records.
     spoiled: bool,
     last_call: u64,
+    /// At most once: the partition whose turn it is to be committed.
+    commit_turn: u32,
     /// The handler whose turn it is.
     turn: usize,
     /// The partition whose record is handed out alone, of those that hand out one at a time.
@@ -155,6 +158,7 @@ impl<T: Keyed> Work<T> {
             barrier: Barrier::Open,
             spoiled: false,
             last_call: 0,
+            commit_turn: 0,
             turn: 0,
             turn_of: None,
             condemns: false,

@@ -45,6 +45,8 @@ pub(super) struct CommitState {
     pub(super) offset: Option<i64>,
     /// At most once: what lies below is committed, and may be handed out.
     pub(super) cleared: i64,
+    /// And up to here with commits that are under way, or that failed and may have been accepted all the same.
+    pub(super) claimed: i64,
     /// How many records are done since then.
     pub(super) done_since: u64,
     /// The last map could not tell all.

@@ -190,10 +190,7 @@ impl<T: Keyed> Work<T> {
         match phase {
             Phase::Active => {}
             Phase::Draining => {
-                let records: Vec<u32> = self.lanes.of_partition(index).collect();
-                for record in records {
-                    self.cancel(now_ms, record);
-                }
+                self.cancel_all(now_ms, index);
                 if let Some(partition) = self.at_mut(index) {
                     partition.staged.clear();
                 }
@@ -215,10 +212,7 @@ impl<T: Keyed> Work<T> {
 
     /// Forgets a partition and all its records.
     fn remove(&mut self, now_ms: i64, index: u32) {
-        let records: Vec<u32> = self.lanes.of_partition(index).collect();
-        for record in records {
-            self.cancel(now_ms, record);
-        }
+        self.cancel_all(now_ms, index);
         self.lanes.remove_partition(index);
         for timer in [Timer::Due(index), Timer::Deadline(index), Timer::Runs(index)] {
             self.timers.cancel(&timer);
@@ -235,7 +229,7 @@ impl<T: Keyed> Work<T> {
         }
     }
 
-    fn cancel(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn cancel(&mut self, now_ms: i64, index: u32) {
         let Some(entry) = self.lanes.entry(index) else { return };
         let (state, partition) = (entry.state, entry.partition);
         let call = Call::of(entry);

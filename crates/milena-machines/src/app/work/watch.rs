@@ -36,6 +36,8 @@ pub struct Totals {
     pub given_up: u64,
     pub publish_failures: u64,
     pub cancelled: u64,
+    /// At most once: committed, and not done when their partition went.
+    pub lost: u64,
     /// Read again, but the commit said that they are done.
     pub finished_before: u64,
     pub commits: u64,

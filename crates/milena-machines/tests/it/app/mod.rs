@@ -1,5 +1,6 @@
 //! The machine of an application, rule by rule.
 
+mod at_most_once;
 mod barrier;
 mod breaker;
 mod commit;

@@ -1,0 +1,81 @@
+//! What can be seen of an application that runs, by whoever holds it and by its endpoint.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use milena_client::{metrics::Metrics, producer::Producer};
+
+use crate::{
+    dead_letters::DeadLetterCounts,
+    driver::{Engine, Started},
+    metrics::{self, HandlerCounts},
+    status::Status,
+    times::ConsumerTimes,
+};
+
+/// The engines of an application, to look at.
+pub(crate) struct View {
+    engines: Vec<Arc<Engine>>,
+    producers: Vec<Producer>,
+    dead_letters: Mutex<DeadLetterCounts>,
+}
+
+impl View {
+    pub(crate) fn new(started: &[Started]) -> Self {
+        Self {
+            engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
+            producers: started.iter().map(|started| started.producer.clone()).collect(),
+            dead_letters: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
+        self.engines.iter().flat_map(|engine| engine.counts()).collect()
+    }
+
+    pub(crate) fn times(&self) -> Vec<ConsumerTimes> {
+        let engines = self.engines.iter();
+        engines.flat_map(|engine| engine.consumer_times()).collect()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let mut status = Status {
+            has_joined: true,
+            ..Status::default()
+        };
+        for engine in &self.engines {
+            engine.add_status(&mut status);
+        }
+        // Those that engines share are the same.
+        let mut names = BTreeSet::new();
+        status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
+        status
+    }
+
+    /// How many dead letters there are, as of the last look.
+    pub(crate) fn dead_letters(&self) -> DeadLetterCounts {
+        let counts = self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.clone()
+    }
+
+    pub(crate) fn set_dead_letters(&self, counts: DeadLetterCounts) {
+        *self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    /// The metrics of all clients, each with the group that it works for.
+    fn clients(&self) -> Vec<(String, Metrics)> {
+        let consumers = self.engines.iter().flat_map(|engine| engine.consumer_metrics());
+        let producers = self.producers.iter().zip(&self.engines);
+        let producers = producers.map(|(producer, engine)| (engine.group.to_string(), producer.metrics()));
+        consumers.chain(producers).collect()
+    }
+
+    pub(crate) fn to_prometheus(&self) -> String {
+        let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
+        self.dead_letters().write(&mut text);
+        metrics::write_clients(&mut text, &self.clients());
+        text
+    }
+}
