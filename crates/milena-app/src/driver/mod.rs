@@ -373,14 +373,7 @@ impl Engine {
                 partition,
                 offset,
                 records,
-            } => tracing::warn!(
-                event = "records_lost",
-                %partition,
-                offset,
-                records,
-                "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers \
-                 more time with App::drain"
-            ),
+            } => tell_lost(&partition, offset, records),
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
                 tell_breaker(name.unwrap_or_default(), now);
@@ -474,6 +467,17 @@ impl Drop for Watch {
             self.0.fail(AppError::Panicked);
         }
     }
+}
+
+fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
+    tracing::warn!(
+        event = "records_lost",
+        %partition,
+        offset,
+        records,
+        "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers more time \
+         with App::drain"
+    );
 }
 
 fn tell_breaker(breaker: &str, state: BreakerState) {
