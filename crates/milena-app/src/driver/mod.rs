@@ -377,14 +377,7 @@ impl Engine {
                 partition,
                 offset,
                 records,
-            } => tracing::warn!(
-                event = "records_lost",
-                %partition,
-                offset,
-                records,
-                "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers \
-                 more time with App::drain"
-            ),
+            } => tell_lost(&partition, offset, records),
             Action::BreakerChanged { breaker, state: now } => {
                 let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
                 if self.handler_changed(state, breaker, now) {
@@ -481,6 +474,17 @@ impl Drop for Watch {
             self.0.fail(AppError::Panicked);
         }
     }
+}
+
+fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
+    tracing::warn!(
+        event = "records_lost",
+        %partition,
+        offset,
+        records,
+        "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers more time \
+         with App::drain"
+    );
 }
 
 fn tell_breaker(breaker: &str, state: BreakerState) {

@@ -125,7 +125,7 @@ impl<T: Keyed> Work<T> {
     fn after(&self, partition: &Partition, step: u64) -> i64 {
         let next = usize::try_from(step).ok().and_then(|step| partition.staged.get(step));
         let next = next.and_then(|index| self.lanes.entry(*index));
-        next.map_or(partition.tracker.end(), |next| next.offset)
+        next.map_or_else(|| partition.tracker.end(), |next| next.offset)
     }
 
     /// What each partition of a source gets of the room of its handler, so that none takes it all.
