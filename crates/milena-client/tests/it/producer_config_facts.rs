@@ -54,7 +54,10 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
             assert_eq!(written_range(definition.allowed), allowed, "{name}");
         }
     }
-    assert_eq!(ours.into_keys().collect::<Vec<_>>(), ["milena.io"]);
+    assert_eq!(
+        ours.into_keys().collect::<Vec<_>>(),
+        ["milena.batch.size.max", "milena.io"]
+    );
 }
 
 #[test]
