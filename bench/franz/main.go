@@ -2,7 +2,7 @@
 //
 //	franz produce ADDRESS TOPIC BYTES
 //	franz consume ADDRESS TOPIC PARTITIONS RECORDS POLL_RECORDS TIMED
-//	franz write ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED TUNED TIMED
+//	franz write ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYS TUNED TIMED
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 			records: number(os.Args[4]),
 			values:  values(os.Args[5], number(os.Args[6])),
 			codec:   os.Args[7],
-			keyed:   os.Args[8] != "0",
+			keys:    number(os.Args[8]),
 			// Nothing that was tried was a clear gain, so argument 9 changes nothing.
 			timed: os.Args[10] != "0",
 		})

@@ -18,7 +18,7 @@ type writing struct {
 	records        int
 	values         [][]byte
 	codec          string
-	keyed          bool
+	keys           int
 	// One record at a time, each acknowledged before the next.
 	timed bool
 }
@@ -39,7 +39,7 @@ func write(job writing) {
 	}
 	seconds := time.Since(began).Seconds()
 	size := len(job.values[0])
-	if job.keyed {
+	if job.keys > 0 {
 		size += 8
 	}
 	out := bufio.NewWriter(os.Stdout)
@@ -104,8 +104,8 @@ func oneAtATime(client *kgo.Client, job writing) []time.Duration {
 
 func record(job writing, number int) *kgo.Record {
 	record := &kgo.Record{Value: job.values[number%len(job.values)]}
-	if job.keyed {
-		record.Key = binary.BigEndian.AppendUint64(nil, uint64(number))
+	if job.keys > 0 {
+		record.Key = binary.BigEndian.AppendUint64(nil, uint64(number%job.keys))
 	}
 	return record
 }

@@ -10,7 +10,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Writes so many records with Kafka's own producer: Produce ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYED TUNED TIMED.
+ * Writes so many records with Kafka's own producer: Produce ADDRESS TOPIC RECORDS VALUES VALUE_SIZE CODEC KEYS TUNED TIMED.
  * Prints records, bytes of keys and values, seconds; then, if timed, the number of each record and the nanoseconds
  * that it took.
  */
@@ -19,7 +19,7 @@ public final class Produce {
         String topic = args[1];
         int records = Integer.parseInt(args[2]);
         byte[][] values = values(Path.of(args[3]), Integer.parseInt(args[4]));
-        boolean keyed = !args[6].equals("0");
+        long keys = Long.parseLong(args[6]);
         boolean timed = !args[8].equals("0");
         long[] times = new long[timed ? records : 0];
         ByteArraySerializer bytes = new ByteArraySerializer();
@@ -28,7 +28,7 @@ public final class Produce {
             LongAdder acknowledged = new LongAdder();
             AtomicReference<Exception> failure = new AtomicReference<>();
             for (int number = 0; number < records; number++) {
-                byte[] key = keyed ? ByteBuffer.allocate(8).putLong(number).array() : null;
+                byte[] key = keys > 0 ? ByteBuffer.allocate(8).putLong(number % keys).array() : null;
                 ProducerRecord<byte[], byte[]> record =
                         new ProducerRecord<>(topic, key, values[number % values.length]);
                 if (timed) {
@@ -51,7 +51,7 @@ public final class Produce {
             if (acknowledged.sum() != records) {
                 throw new IllegalStateException("not all records were acknowledged", failure.get());
             }
-            long size = (long) records * (values[0].length + (keyed ? 8 : 0));
+            long size = (long) records * (values[0].length + (keys > 0 ? 8 : 0));
             System.out.println(records + " " + size + " " + seconds);
         }
         StringBuilder text = new StringBuilder();

@@ -32,6 +32,8 @@ pub const RACES: &[Race] = &[
     producers::PLAIN,
     producers::DEFAULTS,
     producers::KEYED,
+    producers::DEFAULTS_KEYED,
+    producers::DEFAULTS_WIDE,
     producers::LZ4,
     producers::ZSTD,
     send_latency::RACE,
@@ -48,6 +50,18 @@ pub struct Plan {
     pub readers: Vec<Reader>,
     pub writers: Vec<Writer>,
     pub programs: Programs,
+}
+
+/// Touches and frees memory. Where the system is slow to hand out memory for the first time, the first racer would pay for
+/// it, and the next ones would not.
+fn warm_memory() -> Result<()> {
+    const BYTES: usize = 2 << 30;
+    let path = std::path::Path::new("/dev/shm").join(format!("milena-bench-{}", std::process::id()));
+    let mut file = std::fs::File::create(&path)?;
+    let block = vec![1; 1 << 20];
+    let written = (0..BYTES >> 20).try_for_each(|_| std::io::Write::write_all(&mut file, &block));
+    std::fs::remove_file(&path)?;
+    Ok(written?)
 }
 
 /// The racers of a round. Who comes first changes, so that nobody always runs behind the same one.

@@ -9,6 +9,7 @@ use super::{
     PARTITIONS, Plan, Race, in_turn,
     load::values_file,
     standings::{Bar, Racer, Standings},
+    warm_memory,
 };
 use crate::{
     child::Measured,
@@ -28,9 +29,26 @@ pub const DEFAULTS: Race = Race {
 };
 pub const KEYED: Race = Race {
     name: "producers-keyed",
+    run: |plan| run(plan, &[SMALL_RECORDS, LARGE_RECORDS].map(Kind::with_keys)),
+};
+pub const DEFAULTS_KEYED: Race = Race {
+    name: "producers-defaults-keyed",
     run: |plan| {
-        let keyed = |kind| Kind { is_keyed: true, ..kind };
-        run(plan, &[SMALL_RECORDS, LARGE_RECORDS].map(keyed))
+        run(
+            plan,
+            &[SMALL_RECORDS, LARGE_RECORDS]
+                .map(Kind::with_defaults)
+                .map(Kind::with_keys),
+        )
+    },
+};
+pub const DEFAULTS_WIDE: Race = Race {
+    name: "producers-defaults-wide",
+    run: |plan| {
+        run(
+            plan,
+            &[SMALL_RECORDS, LARGE_RECORDS].map(Kind::with_defaults).map(Kind::wide),
+        )
     },
 };
 pub const LZ4: Race = Race {
@@ -47,7 +65,8 @@ pub const ZSTD: Race = Race {
 struct Kind {
     value_size: usize,
     codec: &'static str,
-    is_keyed: bool,
+    keys: u64,
+    partitions: i32,
     is_tuned: bool,
     bars: &'static [(usize, Bar)],
     /// How often our producer and our broker must be as fast as the best peer and Apache Kafka.
@@ -57,7 +76,8 @@ struct Kind {
 const SMALL_RECORDS: Kind = Kind {
     value_size: 100,
     codec: "none",
-    is_keyed: false,
+    keys: 0,
+    partitions: PARTITIONS,
     is_tuned: true,
     bars: &[
         (RATE, Bar::TimesFastestAtLeast(1.5)),
@@ -78,10 +98,12 @@ const LARGE_RECORDS: Kind = Kind {
 const fn compressed(codec: &'static str) -> Kind {
     Kind {
         codec,
-        bars: &[(RATE, Bar::AboveAllPeers), (CPU, Bar::BelowAllPeers)],
+        bars: AHEAD,
         ..SMALL_RECORDS
     }
 }
+
+const AHEAD: &[(usize, Bar)] = &[(RATE, Bar::AboveAllPeers), (CPU, Bar::BelowAllPeers)];
 
 const FIGURES: &[&str] = &[
     "M records/s",
@@ -98,20 +120,46 @@ impl Kind {
     fn with_defaults(self) -> Self {
         Self {
             is_tuned: false,
+            bars: match self.value_size {
+                100 => &[
+                    (RATE, Bar::TimesFastestAtLeast(1.5)),
+                    (CPU, Bar::TimesFastestAtMost(0.4)),
+                ],
+                _ => &[
+                    (RATE, Bar::TimesFastestAtLeast(1.3)),
+                    (CPU, Bar::TimesFastestAtMost(0.6)),
+                ],
+            },
+            ..self
+        }
+    }
+
+    fn with_keys(self) -> Self {
+        Self {
+            keys: 1_000,
+            bars: AHEAD,
+            ..self
+        }
+    }
+
+    fn wide(self) -> Self {
+        Self {
+            partitions: 60,
+            bars: AHEAD,
             ..self
         }
     }
 
     fn title(&self, peer: Peer) -> String {
-        let keys = if self.is_keyed { "with keys" } else { "without keys" };
+        let keys = if self.keys > 0 { "with keys" } else { "without keys" };
         let settings = if self.is_tuned {
             writers::TUNED
         } else {
             "each with its defaults"
         };
         format!(
-            "{} B, {}, {keys}, {PARTITIONS} partitions, acks=all, idempotent, written to {peer:?}\n{settings}",
-            self.value_size, self.codec
+            "{} B, {}, {keys}, {} partitions, acks=all, idempotent, written to {peer:?}\n{settings}",
+            self.value_size, self.codec, self.partitions
         )
     }
 }
@@ -164,16 +212,16 @@ fn race(plan: &Plan, broker: &Running, kind: &Kind, values: &NamedTempFile) -> R
         values: values.path().to_owned(),
         value_size: kind.value_size,
         codec: kind.codec.to_owned(),
-        keyed: kind.is_keyed.into(),
+        keys: kind.keys,
         tuned: kind.is_tuned.into(),
         timed: 0,
     };
     // A broker in Java compiles first.
-    measure(plan, broker, &mut job, Writer::Ours)?;
+    measure(plan, broker, kind, &mut job, Writer::Ours)?;
     let mut standings = Standings::new(FIGURES);
     for round in 0..plan.rounds {
         for writer in in_turn(&plan.writers, round) {
-            match measure(plan, broker, &mut job, writer) {
+            match measure(plan, broker, kind, &mut job, writer) {
                 Ok(figures) => standings.add(writer, figures),
                 // What the others have measured is not lost for that.
                 Err(error) => eprintln!("{error:#}"),
@@ -183,9 +231,10 @@ fn race(plan: &Plan, broker: &Running, kind: &Kind, values: &NamedTempFile) -> R
     Ok(standings)
 }
 
-fn measure(plan: &Plan, broker: &Running, job: &mut Job, writer: Writer) -> Result<Vec<f64>> {
+fn measure(plan: &Plan, broker: &Running, kind: &Kind, job: &mut Job, writer: Writer) -> Result<Vec<f64>> {
+    warm_memory()?;
     let before = broker.cpu_seconds()?;
-    let measured = write(plan, broker, job, writer)?;
+    let measured = write(plan, broker, kind.partitions, job, writer)?;
     let broker_cpu = broker.cpu_seconds()? - before;
     Ok(vec![
         measured.records / measured.seconds / 1e6,
@@ -198,13 +247,13 @@ fn measure(plan: &Plan, broker: &Running, job: &mut Job, writer: Writer) -> Resu
 }
 
 /// Lets one writer fill a topic of its own, and makes sure that all of it is there, once.
-pub(super) fn write(plan: &Plan, broker: &Running, job: &mut Job, writer: Writer) -> Result<Measured> {
+pub(super) fn write(plan: &Plan, broker: &Running, partitions: i32, job: &mut Job, writer: Writer) -> Result<Measured> {
     let mut connection = Connection::open(&broker.address)?;
     job.topic = format!("written-by-{}", writer.name());
-    connection.create_topic(&job.topic, PARTITIONS, &[])?;
-    let before = connection.end_offsets(&job.topic, PARTITIONS)?;
+    connection.create_topic(&job.topic, partitions, &[])?;
+    let before = connection.end_offsets(&job.topic, partitions)?;
     let measured = writers::start(writer, job, &plan.programs)?.wait();
-    let after = connection.end_offsets(&job.topic, PARTITIONS);
+    let after = connection.end_offsets(&job.topic, partitions);
     connection.delete_topic(&job.topic)?;
     let (measured, written) = (measured?, after? - before);
     ensure!(

@@ -43,7 +43,7 @@ fn run(plan: &Plan) -> Result<String> {
             values: values.path().to_owned(),
             value_size: 100,
             codec: "none".to_owned(),
-            keyed: 0,
+            keys: 0,
             tuned: 0,
             timed: 1,
         };
@@ -64,7 +64,7 @@ fn run(plan: &Plan) -> Result<String> {
 }
 
 fn measure(plan: &Plan, broker: &Running, job: &mut Job, writer: Writer) -> Result<Vec<f64>> {
-    let measured = write(plan, broker, job, writer)?;
+    let measured = write(plan, broker, PARTITIONS, job, writer)?;
     let late = measured.times.iter().filter(|(number, _)| *number >= WARM_UP);
     let mut micros: Vec<f64> = late.map(|(_, nanos)| *nanos as f64 / 1e3).collect();
     micros.sort_by(f64::total_cmp);

@@ -68,8 +68,8 @@ pub struct Job {
     pub values: PathBuf,
     pub value_size: usize,
     pub codec: String,
-    /// 1 to give each record a key: its number, in 8 bytes.
-    pub keyed: u8,
+    /// How many keys there are, 8 bytes each, which records have in turn; 0 for records without keys.
+    pub keys: u64,
     /// 1 for the settings that were best of those tried; 0 for its defaults.
     pub tuned: u8,
     /// 1 to send one record at a time, each when the one before is acknowledged, and to tell how long each took.
@@ -86,7 +86,7 @@ impl Job {
             self.values.to_string_lossy().into_owned(),
             self.value_size.to_string(),
             self.codec.clone(),
-            self.keyed.to_string(),
+            self.keys.to_string(),
             self.tuned.to_string(),
             self.timed.to_string(),
         ]
@@ -101,7 +101,7 @@ impl Job {
     }
 
     fn key(&self, number: u64) -> Option<[u8; 8]> {
-        (self.keyed != 0).then(|| number.to_be_bytes())
+        (self.keys != 0).then(|| (number % self.keys).to_be_bytes())
     }
 }
 

@@ -16,7 +16,7 @@ use milena_wire::{
 use super::{Handled, outcomes::storage_error, outgoing, reply};
 use crate::{
     fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
-    net::{Incoming, Outgoing, placeholder, placeholder_len_max},
+    net::{Incoming, Outgoing, PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
     topics::Topic,
@@ -265,7 +265,7 @@ impl Fetch {
         let limit = usize::try_from(wanted.bytes_max)
             .unwrap_or(0)
             .min(room)
-            .min(placeholder_len_max());
+            .min(PLACEHOLDER_LEN_MAX);
         let slice = match view.read(wanted.offset, limit, self.isolation()) {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
@@ -315,7 +315,7 @@ impl Fetch {
 
     fn records(&self, slice: FileSlice, read: &mut Read) -> Result<Bytes, ErrorCode> {
         read.bytes += slice.len;
-        if slice.len < FILE_FROM || slice.len > placeholder_len_max() {
+        if slice.len < FILE_FROM || slice.len > PLACEHOLDER_LEN_MAX {
             return slice.read().map_err(|error| {
                 tracing::error!(%error, "records cannot be read");
                 ErrorCode::KafkaStorageError

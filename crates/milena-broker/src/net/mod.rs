@@ -12,4 +12,4 @@ pub(crate) use frames::RequestMemory;
 pub(crate) use incoming::Incoming;
 pub(crate) use limits::Connections;
 pub(crate) use listener::{bind, serve};
-pub(crate) use outgoing::{Outgoing, placeholder, placeholder_len_max};
+pub(crate) use outgoing::{Outgoing, PLACEHOLDER_LEN_MAX, placeholder};

@@ -1,6 +1,6 @@
 //! An answer on its way out: bytes from memory, and records straight from files.
 
-use std::{io, time::Duration};
+use std::{io, sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use milena_log::FileSlice;
@@ -19,18 +19,16 @@ pub(crate) struct Outgoing {
     pub(super) pause: Duration,
 }
 
-/// Stands in a response for records that are sent from a file. It has their length, which is all that encoding looks
-/// at; the bytes themselves are never read, so this memory is never touched.
-static PLACEHOLDER: [u8; 64 << 20] = [0; 64 << 20];
+/// A placeholder's length is all that encoding looks at. Its bytes are never read, so these pages are never touched: the
+/// allocator maps a block of this size as zeros on demand, and it costs address space only.
+static PLACEHOLDER: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PLACEHOLDER_LEN_MAX]));
 
-/// More than this cannot stand for one slice of a file.
-pub(crate) const fn placeholder_len_max() -> usize {
-    PLACEHOLDER.len()
-}
+/// The longest file slice that one placeholder can stand for.
+pub(crate) const PLACEHOLDER_LEN_MAX: usize = 64 << 20;
 
 /// Bytes to encode in the place of a file slice of this length.
 pub(crate) fn placeholder(len: usize) -> Bytes {
-    Bytes::from_static(PLACEHOLDER.get(..len).unwrap_or(&PLACEHOLDER))
+    PLACEHOLDER.slice(..len.min(PLACEHOLDER_LEN_MAX))
 }
 
 fn is_placeholder(segment: &Bytes) -> bool {

@@ -49,6 +49,8 @@ pub struct ProducerConfig {
 
     /// `batch.size`: 0 sends every record alone.
     pub batch_size: usize,
+    /// `milena.batch.size.max`: at most `max.request.size`.
+    pub batch_size_max: usize,
     /// `linger.ms`
     pub linger_ms: i64,
     /// `buffer.memory`
@@ -152,6 +154,9 @@ impl ProducerConfig {
             max_in_flight_requests_per_connection: settings.read("max.in.flight.requests.per.connection"),
 
             batch_size: settings.read("batch.size"),
+            batch_size_max: settings
+                .read::<usize>("milena.batch.size.max")
+                .min(settings.read("max.request.size")),
             // As in Kafka, where it is cut to what fits.
             linger_ms: settings.read::<i64>("linger.ms").min(i64::from(i32::MAX)),
             buffer_memory: settings.read("buffer.memory"),

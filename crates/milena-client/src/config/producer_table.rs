@@ -20,7 +20,9 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
         about("Who must have a record before it counts as written: all replicas in sync (all, -1), the leader (1), nobody \
                (0). All but the first turn enable.idempotence off.");
     "batch.size" Int = "16384", medium, at_least(0),
-        about("How many bytes of records for one partition are sent together at most; a larger record goes alone.");
+        about("The size from which a batch of records for one partition is sent without waiting for linger.ms. While \
+               others wait for their acknowledgement, batches grow beyond it, up to milena.batch.size.max. A larger \
+               record goes alone; with 0 every record does.");
     "bootstrap.servers" List, required, high, allowed(Addresses), alias(&[same("metadata.broker.list")]),
         about("Brokers to ask for the cluster first, as host:port. One that can be reached is enough.");
     "buffer.memory" Long = "33554432", high, at_least(0), alias(&[kilobytes("queue.buffering.max.kbytes")]),
@@ -82,6 +84,10 @@ pub(super) const PRODUCER_CONFIGS: &[Definition] = definitions! {
         about("Which metrics are kept.");
     "metrics.sample.window.ms" Long = "30000", at_least(0),
         about("How long a window is that a rate or an average is computed from.");
+    "milena.batch.size.max" Int = "1048576", medium, at_least(0),
+        about("The size up to which batches grow while others wait for their acknowledgement: a quarter of what waits, at \
+               most this and max.request.size. No batch grows beyond batch.size if this is not larger. A topic that \
+               takes less is learned from its refusals.");
     "milena.io" String = "thread", medium, allowed(RECORDS_IO),
         about("Where the connections live that carry records. thread: on a thread of their own, which goes on whatever \
                the application does. runtime: on the tokio runtime on which the client was made, which must stay; \

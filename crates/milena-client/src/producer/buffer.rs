@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -16,7 +16,7 @@ use super::{
     delivery::Delivery,
     error::SendError,
     fate::{BatchFate, Outcome},
-    memory::{Memory, Room},
+    memory::{Memory, Room, next_size},
     record::SharedPlace,
 };
 use crate::{consumer::TopicPartition, io};
@@ -28,6 +28,8 @@ pub(super) struct Partition {
     pub(super) slot: Slot,
     /// Batches that are closed and not yet sent, for partitioners that look at that.
     pub(super) queued: AtomicU32,
+    /// The largest batch that the broker takes, as far as its refusals have shown.
+    batch_max: AtomicUsize,
     buffer: Mutex<Buffer>,
 }
 
@@ -44,6 +46,8 @@ struct Open {
     builder: BatchBuilder,
     fate: Arc<BatchFate>,
     room: Room,
+    /// The size that it may have for now. There is room for that.
+    limit: usize,
     created_ms: i64,
     /// Somebody waits for it.
     is_urgent: bool,
@@ -65,8 +69,24 @@ pub(super) struct Ready {
 #[derive(Debug)]
 pub(super) struct Limits {
     pub(super) memory: Arc<Memory>,
+    /// `batch.size`, at least 1.
     pub(super) batch_size: usize,
+    /// The size up to which batches grow while others wait for their acknowledgement.
+    pub(super) batch_max: usize,
     pub(super) compressors: Compressors,
+}
+
+/// A batch has at most this share of the bytes that wait for their acknowledgement, or `batch.size`. Several batches are
+/// then always under way, so that neither side waits for the other; the longer an acknowledgement takes, the fewer and
+/// larger they are.
+const BACKLOG_SHARE: usize = 4;
+
+impl Limits {
+    /// The size at which a batch is full, given what waits for its acknowledgement now.
+    fn full_at(&self, batch_max: usize) -> usize {
+        let share = self.memory.unacknowledged() / BACKLOG_SHARE;
+        share.min(batch_max).max(self.batch_size)
+    }
 }
 
 /// A record has found its place.
@@ -77,6 +97,8 @@ pub(super) struct Appended {
     pub(super) opened_ms: Option<i64>,
     /// A batch before it is full.
     pub(super) has_closed: bool,
+    /// The size at which its own batch is full.
+    pub(super) limit: usize,
     /// The driver does not know of this partition yet.
     pub(super) is_unlisted: bool,
 }
@@ -104,6 +126,7 @@ impl Partition {
             place,
             slot,
             queued: AtomicU32::new(0),
+            batch_max: AtomicUsize::new(usize::MAX),
             buffer: Mutex::default(),
         }
     }
@@ -125,13 +148,18 @@ impl Partition {
         let buffer = &mut *guard;
         let mut has_closed = false;
         if let Some(open) = &mut buffer.open {
-            if let Ok(size) = open.builder.append_within(limits.batch_size, record) {
+            let appended = match open.builder.append_within(open.limit, record) {
+                Ok(size) => Some(size),
+                Err(_) => self.grow(open, record, limits),
+            };
+            if let Some(size) = appended {
                 open.is_urgent |= is_urgent;
                 open.largest_record = open.largest_record.max(size);
                 return Ok(Appended {
                     delivery: open.last_delivery(record.timestamp),
                     opened_ms: None,
                     has_closed: false,
+                    limit: open.limit,
                     is_unlisted: false,
                 });
             }
@@ -142,22 +170,35 @@ impl Partition {
         open.is_urgent = is_urgent;
         let opened_ms = Some(open.created_ms);
         let delivery = open.last_delivery(record.timestamp);
+        let limit = open.limit;
         buffer.open = Some(open);
         Ok(Appended {
             delivery,
             opened_ms,
             has_closed,
+            limit,
             is_unlisted: !std::mem::replace(&mut buffer.is_listed, true),
         })
     }
 
     fn open(&self, record: &NewRecord<'_>, limits: &Limits, room: &mut Option<Room>) -> Result<Open, NoRoom> {
-        let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer());
+        // To take all of it at once spares copies. While memory is short, batches take it as they grow.
+        let has_plenty = limits.memory.free() > limits.memory.total() / 2;
+        let mut limit = if has_plenty {
+            self.full_at(limits)
+        } else {
+            limits.batch_size
+        };
+        let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer(limit));
         let (empty, size) = (builder.size(), builder.size_with(record));
         let needed = size.max(limits.batch_size);
-        let Some(room) = room.take().or_else(|| limits.memory.try_take(needed)) else {
+        let Some(mut room) = room.take().or_else(|| limits.memory.try_take(needed)) else {
+            limits.memory.recycle(builder.replace_buffer(vec![]));
             return Err(NoRoom(needed));
         };
+        if !room.grow_to(limit) {
+            limit = limits.batch_size;
+        }
         // It is smaller than a request may be, so it fits.
         if builder.append(record).is_err() {
             return Err(NoRoom(needed));
@@ -166,11 +207,52 @@ impl Partition {
             builder,
             fate: Arc::new(BatchFate::new(Arc::clone(&self.place))),
             room,
+            limit,
             // Looking at the clock is not for every record.
             created_ms: io::now_ms(),
             is_urgent: false,
             largest_record: size - empty,
         })
+    }
+
+    /// Lets a batch that is at its limit have a larger one, and the record, if others wait for their acknowledgement
+    /// and there is memory.
+    #[cold]
+    fn grow(&self, open: &mut Open, record: &NewRecord<'_>, limits: &Limits) -> Option<usize> {
+        let needed = open.builder.size_with(record);
+        let full_at = self.full_at(limits);
+        if needed > full_at {
+            return None;
+        }
+        let limit = next_size(open.limit, full_at).max(needed);
+        if !open.room.grow_to(limit) {
+            return None;
+        }
+        let old = open.builder.replace_buffer(limits.memory.buffer(limit));
+        limits.memory.recycle(old);
+        open.limit = limit;
+        open.builder.append_within(limit, record).ok()
+    }
+
+    fn full_at(&self, limits: &Limits) -> usize {
+        limits.full_at(self.batch_max.load(Relaxed).min(limits.batch_max))
+    }
+
+    /// The broker has refused a batch of this size.
+    pub(super) fn refuse_size(&self, size: usize) {
+        self.batch_max.fetch_min(size / 2, Relaxed);
+    }
+
+    /// Whether the open batch should leave.
+    pub(super) fn due(&self, buffer: &Buffer, limits: &Limits, linger_ms: i64) -> Due {
+        let Some(open) = &buffer.open else { return Due::Nothing };
+        let at_ms = open.created_ms.saturating_add(linger_ms);
+        match open.is_urgent {
+            true => Due::Urgent { at_ms },
+            // Others were acknowledged while it grew, so that it is large enough now.
+            false if open.builder.size() > self.full_at(limits) => Due::At { at_ms: open.created_ms },
+            false => Due::At { at_ms },
+        }
     }
 
     /// Closes the open batch, so that it leaves next.
@@ -180,9 +262,10 @@ impl Partition {
             builder,
             fate,
             mut room,
+            limit,
             created_ms,
             largest_record,
-            ..
+            is_urgent: _,
         } = open;
         let uncompressed = builder.size();
         let closed = match limits.compressors.take() {
@@ -198,7 +281,10 @@ impl Partition {
         };
         match closed {
             Ok(batch) => {
-                room.shrink(batch.size());
+                room.close(batch.size());
+                // The buffer of a batch that has grown is larger than the batch.
+                let is_grown = limit > limits.batch_size && !limits.compressors.are_there();
+                room.shrink(if is_grown { limit } else { batch.size() });
                 self.queued.fetch_add(1, Relaxed);
                 buffer.closed.push_back(Ready {
                     batch,
@@ -233,19 +319,6 @@ impl Buffer {
         self.open.is_none() && self.closed.is_empty()
     }
 
-    pub(super) fn due(&self, linger_ms: i64) -> Due {
-        match &self.open {
-            None => Due::Nothing,
-            Some(open) => {
-                let at_ms = open.created_ms.saturating_add(linger_ms);
-                match open.is_urgent {
-                    true => Due::Urgent { at_ms },
-                    false => Due::At { at_ms },
-                }
-            }
-        }
-    }
-
     /// When the open batch was opened.
     pub(super) fn opened_ms(&self) -> Option<i64> {
         self.open.as_ref().map(|open| open.created_ms)
@@ -265,3 +338,6 @@ impl Buffer {
         fates
     }
 }
+
+#[cfg(test)]
+mod tests;

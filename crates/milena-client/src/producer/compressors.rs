@@ -20,9 +20,13 @@ impl Compressors {
         }
     }
 
+    pub(super) fn are_there(&self) -> bool {
+        self.compression.codec() != Codec::None
+    }
+
     /// `None` if nothing is to be compressed.
     pub(super) fn take(&self) -> Option<Compressor> {
-        if self.compression.codec() == Codec::None {
+        if !self.are_there() {
             return None;
         }
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

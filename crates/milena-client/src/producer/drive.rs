@@ -78,7 +78,7 @@ impl Shared {
             };
             let mut buffer = partition.buffer();
             self.push_closed(core, &partition, &mut buffer, now_ms);
-            let (is_due, at_ms) = match buffer.due(self.config.linger_ms) {
+            let (is_due, at_ms) = match partition.due(&buffer, &self.limits, self.config.linger_ms) {
                 Due::Nothing => (false, None),
                 Due::Urgent { at_ms } => {
                     let is_due = is_pressed

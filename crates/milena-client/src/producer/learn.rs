@@ -57,7 +57,7 @@ impl Shared {
             sticky: old.as_ref().map_or_else(
                 || {
                     let seed = RandomState::new().hash_one(name);
-                    Arc::new(Mutex::new(Sticky::new(self.config.batch_size, seed)))
+                    Arc::new(Mutex::new(Sticky::new(seed)))
                 },
                 |old| Arc::clone(&old.sticky),
             ),

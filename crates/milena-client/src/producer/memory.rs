@@ -1,17 +1,37 @@
-//! `buffer.memory`: what waits to be acknowledged takes no more. Who finds no room waits in line.
+//! `buffer.memory`: the bytes of all batches that are not acknowledged. A send that finds no room waits in line.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use tokio::sync::Semaphore;
+
+/// Buffers come in sizes that are so many times as large as the one before.
+const GROWTH: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Memory {
     total: usize,
     free: Semaphore,
-    /// Buffers of batches that are done, for the next ones.
-    buffers: Mutex<Vec<Vec<u8>>>,
-    buffers_max: usize,
-    buffer_size: usize,
+    /// Bytes of batches that are closed and not acknowledged.
+    unacknowledged: AtomicUsize,
+    pool: Mutex<Pool>,
+}
+
+/// Buffers of acknowledged batches, for the next ones. They hold at most `buffer.memory`.
+#[derive(Debug)]
+struct Pool {
+    bytes_max: usize,
+    bytes: usize,
+    /// From the smallest size to the largest.
+    classes: Vec<Class>,
+}
+
+#[derive(Debug)]
+struct Class {
+    capacity: usize,
+    buffers: Vec<Vec<u8>>,
 }
 
 /// Room for one batch. It goes back when this is dropped.
@@ -19,10 +39,38 @@ pub(super) struct Memory {
 pub(super) struct Room {
     memory: Arc<Memory>,
     bytes: usize,
+    /// The size of the batch once it is closed.
+    closed_bytes: usize,
 }
 
 impl Room {
-    /// Gives back what is not needed.
+    fn new(memory: &Arc<Memory>, bytes: usize) -> Self {
+        Self {
+            memory: Arc::clone(memory),
+            bytes,
+            closed_bytes: 0,
+        }
+    }
+
+    /// Makes it larger if there is memory for that now.
+    pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        match self.memory.try_take(more) {
+            Some(mut taken) => {
+                self.bytes += std::mem::take(&mut taken.bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The batch takes no more records and has this size from now on.
+    pub(super) fn close(&mut self, batch_bytes: usize) {
+        self.memory.unacknowledged.fetch_add(batch_bytes, Relaxed);
+        self.closed_bytes += batch_bytes;
+    }
+
+    /// Gives back everything above this.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let left = self.bytes.saturating_sub(bytes);
         self.bytes -= left;
@@ -31,32 +79,35 @@ impl Room {
         }
     }
 
-    /// Takes a part of it away, as large as is left.
+    /// Takes a part of it away for a part of the batch, as large as is left.
     pub(super) fn part(&mut self, bytes: usize) -> Self {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
+        let (taken, closed_bytes) = (bytes.min(self.bytes), bytes.min(self.closed_bytes));
+        self.bytes -= taken;
+        self.closed_bytes -= closed_bytes;
         Self {
             memory: Arc::clone(&self.memory),
-            bytes,
+            bytes: taken,
+            closed_bytes,
         }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
+        self.memory.unacknowledged.fetch_sub(self.closed_bytes, Relaxed);
         self.shrink(0);
     }
 }
 
 impl Memory {
-    pub(super) fn new(total: usize, buffer_size: usize) -> Arc<Self> {
+    /// `batch_min` and `batch_max` are the sizes between which batches grow.
+    pub(super) fn new(total: usize, batch_min: usize, batch_max: usize) -> Arc<Self> {
         let total = total.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             total,
             free: Semaphore::new(total),
-            buffers: Mutex::default(),
-            buffers_max: (total / buffer_size.max(1)).max(1),
-            buffer_size,
+            unacknowledged: AtomicUsize::new(0),
+            pool: Mutex::new(Pool::new(total, batch_min, batch_max)),
         })
     }
 
@@ -68,39 +119,134 @@ impl Memory {
         self.free.available_permits()
     }
 
+    /// Bytes of batches that are closed and not acknowledged.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.unacknowledged.load(Relaxed)
+    }
+
     pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
         let permit = self.free.try_acquire_many(u32::try_from(bytes).ok()?).ok()?;
         permit.forget();
-        let memory = Arc::clone(self);
-        Some(Room { memory, bytes })
+        Some(Room::new(self, bytes))
     }
 
-    /// Waits for room, in the order of those who ask. `None` if there never will be.
+    /// Waits for room, in the order of the calls. `None` if the producer is closed meanwhile.
     pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
         let permit = self.free.acquire_many(u32::try_from(bytes).ok()?).await.ok()?;
         permit.forget();
-        let memory = Arc::clone(self);
-        Some(Room { memory, bytes })
+        Some(Room::new(self, bytes))
     }
 
-    /// Nobody waits any more.
+    /// Ends all waits for room.
     pub(super) fn close(&self) {
         self.free.close();
     }
 
-    pub(super) fn buffer(&self) -> Vec<u8> {
-        let kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| Vec::with_capacity(self.buffer_size))
+    /// An empty buffer for a batch of this size.
+    pub(super) fn buffer(&self, size: usize) -> Vec<u8> {
+        self.pool().take(size)
     }
 
-    /// Large ones are not kept: they were for a single record.
     pub(super) fn recycle(&self, buffer: Vec<u8>) {
-        if buffer.capacity() < self.buffer_size || buffer.capacity() > self.buffer_size.saturating_mul(2) {
+        self.pool().put_back(buffer);
+    }
+
+    fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pool {
+    fn new(bytes_max: usize, batch_min: usize, batch_max: usize) -> Self {
+        let capacities = std::iter::successors(Some(batch_min.max(1)), |capacity| {
+            (*capacity < batch_max).then(|| next_size(*capacity, batch_max))
+        });
+        let classes = capacities.map(|capacity| Class {
+            capacity,
+            buffers: vec![],
+        });
+        Self {
+            bytes_max,
+            bytes: 0,
+            classes: classes.collect(),
+        }
+    }
+
+    fn take(&mut self, size: usize) -> Vec<u8> {
+        // A single record can be larger than any class.
+        let Some(class) = self.classes.iter_mut().find(|class| class.capacity >= size) else {
+            return Vec::with_capacity(size);
+        };
+        match class.buffers.pop() {
+            Some(buffer) => {
+                self.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(class.capacity),
+        }
+    }
+
+    /// Keeps a buffer if it fits one of the classes.
+    fn put_back(&mut self, buffer: Vec<u8>) {
+        let capacity = buffer.capacity();
+        if self.bytes + capacity > self.bytes_max {
             return;
         }
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < self.buffers_max {
-            buffers.push(buffer);
+        let fits = |class: &&mut Class| class.capacity <= capacity && capacity <= class.capacity.saturating_mul(2);
+        if let Some(class) = self.classes.iter_mut().rev().find(fits) {
+            self.bytes += capacity;
+            class.buffers.push(buffer);
         }
+    }
+}
+
+/// The size to grow to from this one.
+pub(super) fn next_size(size: usize, max: usize) -> usize {
+    size.saturating_mul(GROWTH).min(max).max(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_used_again_by_batches_of_their_size() {
+        let memory = Memory::new(1 << 20, 1_000, 10_000);
+        let capacity = |size| memory.buffer(size).capacity();
+        assert_eq!(
+            [10, 1_000, 1_001, 4_001, 20_000].map(capacity),
+            [1_000, 1_000, 4_000, 10_000, 20_000]
+        );
+        let mut buffer = memory.buffer(4_000);
+        buffer.reserve_exact(5_000);
+        memory.recycle(buffer);
+        assert_eq!(capacity(4_000), 5_000, "the buffer that came back");
+        assert_eq!(capacity(4_000), 4_000, "a new one");
+    }
+
+    #[test]
+    fn the_pool_holds_no_more_than_the_memory() {
+        let memory = Memory::new(3_500, 1_000, 1_000);
+        let buffers: Vec<Vec<u8>> = (0..5).map(|_| memory.buffer(1_000)).collect();
+        for buffer in buffers {
+            memory.recycle(buffer);
+        }
+        assert_eq!(memory.pool().bytes, 3_000);
+    }
+
+    #[test]
+    fn rooms_account_for_every_byte() {
+        let memory = Memory::new(1_000, 100, 400);
+        let mut room = memory.try_take(100).unwrap();
+        assert!(room.grow_to(400) && !room.grow_to(1_001));
+        assert_eq!(memory.free(), 600);
+        room.close(350);
+        room.shrink(350);
+        assert_eq!((memory.free(), memory.unacknowledged()), (650, 350));
+        let part = room.part(200);
+        drop(room);
+        assert_eq!((memory.free(), memory.unacknowledged()), (800, 200));
+        drop(part);
+        assert_eq!((memory.free(), memory.unacknowledged()), (1_000, 0));
     }
 }

@@ -67,9 +67,15 @@ impl Producer {
         });
         // A single batch must find room.
         let batch_size = config.batch_size.min(config.buffer_memory).max(1);
+        // With 0 every record goes alone, whatever waits.
+        let batch_max = match config.batch_size {
+            0 => batch_size,
+            _ => config.batch_size_max.min(config.buffer_memory).max(batch_size),
+        };
         let limits = Limits {
-            memory: Memory::new(config.buffer_memory, batch_size),
+            memory: Memory::new(config.buffer_memory, batch_size, batch_max),
             batch_size,
+            batch_max,
             compressors: Compressors::new(config.compression),
         };
         let window = Window {

@@ -279,7 +279,7 @@ impl Shared {
         };
         let appended = partition.append(record, &self.limits, is_urgent, room)?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD / 4;
-        sticky.on_appended(bytes, appended.has_closed);
+        sticky.on_appended(bytes, appended.limit, appended.has_closed);
         drop(sticky);
         Ok(self.note(topic, partition, appended, is_urgent))
     }
@@ -319,6 +319,7 @@ impl Shared {
             opened_ms,
             has_closed,
             is_unlisted,
+            limit: _,
         } = appended;
         if is_unlisted {
             self.list(partition.slot);

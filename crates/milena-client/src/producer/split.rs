@@ -25,6 +25,9 @@ impl Shared {
     /// Cuts a batch in two, and lets the sender have the halves in its place.
     pub(super) fn split(&self, core: &mut Core, now_ms: i64, batch: BatchId, slot: Slot) {
         let Some(mut sent) = take(core, batch) else { return };
+        if let Some(partition) = core.partitions.get(slot.index()) {
+            partition.refuse_size(sent.uncompressed);
+        }
         let Some(halves) = self.halves(&mut sent.batch) else {
             let place = &sent.fate.place;
             sent.fate.decide(Outcome::Failed(SendError::Failed {

@@ -55,6 +55,7 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
         }
     }
     let own = [
+        "milena.batch.size.max",
         "milena.io",
         "milena.partitioner.bucket.ms",
         "milena.partitioner.field",

@@ -34,7 +34,8 @@ impl Sender {
             return;
         };
         if let Some(load) = self.loads.get_mut(&under_way.node) {
-            *load = load.saturating_sub(1);
+            load.requests = load.requests.saturating_sub(1);
+            load.bytes = load.bytes.saturating_sub(under_way.bytes);
         }
         if matches!(
             answer,

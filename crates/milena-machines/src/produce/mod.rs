@@ -50,7 +50,7 @@ use batch::{Batch, BatchState};
 use control::Control;
 use identity::Identity;
 use partition::Partition;
-use send::UnderWay;
+use send::{NodeLoad, UnderWay};
 use transaction::Transaction;
 
 #[derive(Debug)]
@@ -64,8 +64,8 @@ pub struct Sender {
     /// The partition that a batch has left last.
     last_served: Option<Slot>,
     calls: BTreeMap<CallId, UnderWay>,
-    /// Requests under way to each node.
-    loads: BTreeMap<i32, usize>,
+    /// Requests in flight to each node.
+    loads: BTreeMap<i32, NodeLoad>,
     identity: Identity,
     control: Control,
     transaction: Option<Transaction>,

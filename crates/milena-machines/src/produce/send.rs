@@ -10,7 +10,15 @@ use crate::member::CallId;
 #[derive(Debug)]
 pub(super) struct UnderWay {
     pub(super) node: i32,
+    pub(super) bytes: usize,
     pub(super) batches: Vec<Sent>,
+}
+
+/// The requests in flight to one node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NodeLoad {
+    pub(super) requests: usize,
+    pub(super) bytes: usize,
 }
 
 /// A try of a batch. The batch may have ended when the answer comes.
@@ -64,7 +72,7 @@ impl Sender {
             sent.extend(self.send_next(*slot, node));
             self.last_served = Some(*slot);
         }
-        Some(self.produce_call(node, sent))
+        Some(self.produce_call(node, bytes, sent))
     }
 
     /// The partitions with batches, those first that come after the last one that was served.
@@ -74,8 +82,13 @@ impl Sender {
         after.chain(before).copied().collect()
     }
 
+    /// Whether another request may go to this node. A broker works on the requests of a connection one after the other:
+    /// a second one keeps it busy, and any more only keep small ones from waiting for each other. Large ones stay here
+    /// instead, where batches grow, until less than the bytes of one full request are in flight.
     fn has_room(&self, node: i32) -> bool {
-        self.loads.get(&node).copied().unwrap_or(0) < self.config.max_in_flight.max(1)
+        let load = self.loads.get(&node).copied().unwrap_or_default();
+        let is_light = load.requests < 2 || load.bytes < self.config.max_request_bytes;
+        load.requests < self.config.max_in_flight.max(1) && is_light
     }
 
     fn next_batch(&self, slot: Slot) -> Option<&Batch> {
@@ -133,9 +146,11 @@ impl Sender {
         })
     }
 
-    fn produce_call(&mut self, node: i32, batches: Vec<Sent>) -> ProduceCall {
+    fn produce_call(&mut self, node: i32, bytes: usize, batches: Vec<Sent>) -> ProduceCall {
         let id = CallId(self.next_id());
-        *self.loads.entry(node).or_default() += 1;
+        let load = self.loads.entry(node).or_default();
+        load.requests += 1;
+        load.bytes += bytes;
         let sent = batches.iter().map(|sent| SentBatch {
             slot: sent.slot,
             id: sent.id,
@@ -153,7 +168,7 @@ impl Sender {
             timeout_ms: self.config.request_timeout_ms,
             batches: sent.collect(),
         };
-        self.calls.insert(id, UnderWay { node, batches });
+        self.calls.insert(id, UnderWay { node, bytes, batches });
         call
     }
 

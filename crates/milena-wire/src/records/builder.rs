@@ -155,6 +155,13 @@ impl BatchBuilder {
         self.count
     }
 
+    /// Goes on in another buffer, which gets a copy of the records so far. Returns the old one.
+    pub fn replace_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        buffer.clear();
+        buffer.extend_from_slice(&self.buffer);
+        std::mem::replace(&mut self.buffer, buffer)
+    }
+
     /// The batch, uncompressed and in place: nothing is copied.
     pub fn finish(self) -> Bytes {
         let header = self.header(self.options.attributes, self.buffer.len());

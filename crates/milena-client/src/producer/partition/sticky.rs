@@ -8,8 +8,6 @@ use super::{Load, Partitions};
 /// more than full ones for one after the other.
 #[derive(Debug)]
 pub struct Sticky {
-    /// `batch.size`, at least 1.
-    batch_bytes: usize,
     current: Option<i32>,
     /// What the current partition has got.
     appended_bytes: usize,
@@ -17,9 +15,8 @@ pub struct Sticky {
 }
 
 impl Sticky {
-    pub fn new(batch_bytes: usize, seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
-            batch_bytes: batch_bytes.max(1),
             current: None,
             appended_bytes: 0,
             random: Random::new(seed),
@@ -41,13 +38,14 @@ impl Sticky {
         next
     }
 
-    /// The current partition has got so many bytes. `batch_full` says that its last batch takes no more: that is the
-    /// moment to move on, so that no batch is left half full. One that never fills is left after twice the size. A batch
-    /// that is closed without a record more is told of with 0 bytes.
-    pub fn on_appended(&mut self, bytes: usize, batch_full: bool) {
+    /// Counts the bytes of a record that went to the current partition, whose batches are full at `batch_bytes` (at
+    /// least 1). `batch_full` says that its last batch takes no more: that is the moment to move on, so that no batch is
+    /// left half full. One that never fills is left after twice the size. A batch that is closed without another record
+    /// counts with 0 bytes.
+    pub fn on_appended(&mut self, bytes: usize, batch_bytes: usize, batch_full: bool) {
         self.appended_bytes += bytes;
-        let is_enough = self.appended_bytes >= self.batch_bytes && batch_full;
-        if is_enough || self.appended_bytes >= self.batch_bytes.saturating_mul(2) {
+        let is_enough = self.appended_bytes >= batch_bytes && batch_full;
+        if is_enough || self.appended_bytes >= batch_bytes.saturating_mul(2) {
             self.leave();
         }
     }
@@ -134,7 +132,7 @@ mod tests {
             let [_, batch_bytes, appended, left] = row[..] else {
                 panic!("{row:?}")
             };
-            let mut sticky = Sticky::new(batch_bytes.parse().unwrap(), 7);
+            let (mut sticky, batch_bytes) = (Sticky::new(7), batch_bytes.parse().unwrap());
             let partitions = Partitions {
                 count: 3,
                 available: &[0, 1, 2],
@@ -145,7 +143,7 @@ mod tests {
                 let before = sticky.current(&partitions);
                 assert_eq!(sticky.current(&partitions), before);
                 let full = step.ends_with('!');
-                sticky.on_appended(step.trim_end_matches('!').parse().unwrap(), full);
+                sticky.on_appended(step.trim_end_matches('!').parse().unwrap(), batch_bytes, full);
                 ours.push(if sticky.current.is_none() { "left" } else { "stayed" });
             }
             assert_eq!(ours.join(" "), left, "{row:?}");
@@ -154,7 +152,7 @@ mod tests {
 
     #[test]
     fn all_partitions_get_their_share_in_the_long_run() {
-        let mut sticky = Sticky::new(100, 42);
+        let mut sticky = Sticky::new(42);
         let loads = [(0, 3), (1, 0), (2, 1)].map(|(partition, queued)| Load { partition, queued });
         let partitions = Partitions {
             count: 3,
@@ -164,7 +162,7 @@ mod tests {
         let mut batches = [0; 3];
         for _ in 0..8000 {
             let current = sticky.current(&partitions);
-            sticky.on_appended(100, true);
+            sticky.on_appended(100, 100, true);
             batches[usize::try_from(current).unwrap()] += 1;
         }
         // Of 8 parts they get 1, 4 and 3.

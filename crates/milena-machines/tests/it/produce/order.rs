@@ -241,6 +241,30 @@ fn a_node_has_at_most_so_many_requests_and_a_request_so_many_bytes() {
 }
 
 #[test]
+fn large_requests_wait_where_batches_grow_and_small_ones_fill_the_connection() {
+    for (bytes_max, in_flight) in [(100 * BATCH_BYTES, 5), (3 * BATCH_BYTES, 3), (BATCH_BYTES, 2)] {
+        let mut rig = Rig::with_epoch(
+            SenderConfig {
+                max_request_bytes: bytes_max,
+                ..config()
+            },
+            0,
+        );
+        let slots: Vec<_> = (0..6).map(|partition| rig.slot(partition)).collect();
+        let mut calls = vec![];
+        for slot in &slots {
+            rig.push(*slot, 1);
+            calls.extend(rig.sender.poll_produce(rig.now));
+        }
+        assert_eq!(calls.len(), in_flight, "requests of at most {bytes_max} bytes");
+        assert!(!rig.sender.wants_batch(slots[5]));
+        rig.ack(&calls[0], 0);
+        rig.produce();
+        rig.nothing_to_produce();
+    }
+}
+
+#[test]
 fn an_open_batch_is_wanted_only_if_it_would_leave_at_once() {
     let mut rig = Rig::with(config());
     let slot = rig.slot(0);
