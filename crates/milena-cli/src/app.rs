@@ -2,13 +2,13 @@
 
 mod explain;
 
-use std::{env, io::Write as _, path::PathBuf};
+use std::{env, io::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use milena_app::{App, AppFile, Replay, RunError, outside};
-use milena_client::config::Origin;
+use milena_client::config::{AdminConfig, Origin, ServerAddress, parse_time};
 
-use crate::signals::Signals;
+use crate::{connection::WAIT, reach::reach, signals::Signals};
 use explain::explain;
 
 pub(crate) const HELP: &str =
@@ -29,6 +29,7 @@ docs/run.md has all keys of the file, the JSON, and examples in Python and with 
 
 /// The address that `milena up` listens at.
 const LOCAL: &str = "localhost:9092";
+const BOOTSTRAP: &str = "bootstrap.servers";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -49,12 +50,21 @@ pub(crate) struct Arguments {
     /// One setting of the clients under Kafka's name; may be repeated, and wins over the file
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// How long to try to reach a broker at the start, as in 30s or 2m [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
+    wait: Option<Duration>,
+    /// Address to serve /metrics, /healthz, /readyz and /status on, such as 127.0.0.1:9464
+    #[arg(long, visible_alias = "metrics", value_name = "HOST:PORT")]
+    listen: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let name = arguments.file.display();
     let file = declared(arguments)?;
-    let app = outside::app(&file).map_err(|error| anyhow!("{name}: {error}"))?;
+    let mut app = outside::app(&file).map_err(|error| anyhow!("{name}: {error}"))?;
+    if let Some(address) = &arguments.listen {
+        app = app.serve(address);
+    }
     app.check().map_err(|error| anyhow!("{name}: {}", explain(&error)))?;
     if arguments.check {
         println!("{name} is right");
@@ -62,7 +72,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let signals = Signals::new()?;
+        let mut signals = Signals::new()?;
+        let servers = bootstrap_servers(&file)?;
+        tokio::select! {
+            reached = reach(&servers, arguments.wait.unwrap_or(WAIT)) => reached?,
+            () = signals.received() => return Ok(()),
+        }
         let ended = match file.replay {
             Some(replay) => replay_once(app, replay, signals).await,
             None => run_on(app, signals).await,
@@ -74,15 +89,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The file, with the settings that flags and the environment have instead.
 fn declared(arguments: &Arguments) -> Result<AppFile> {
     let mut file = AppFile::read_runnable(&arguments.file)?;
-    let bootstrap = "bootstrap.servers";
     if let Some(address) = &arguments.bootstrap {
-        file.override_setting(bootstrap, address, &Origin::Named("-b".into()));
-    } else if file.setting(bootstrap).is_none() {
+        file.override_setting(BOOTSTRAP, address, &Origin::Named("-b".into()));
+    } else if file.setting(BOOTSTRAP).is_none() {
         let (address, origin) = match env::var("MILENA_BOOTSTRAP") {
             Ok(address) => (address, "MILENA_BOOTSTRAP"),
             Err(_) => (LOCAL.to_owned(), "default of this command"),
         };
-        file.override_setting(bootstrap, &address, &Origin::Named(origin.into()));
+        file.override_setting(BOOTSTRAP, &address, &Origin::Named(origin.into()));
     }
     for setting in &arguments.settings {
         let (key, value) = setting
@@ -93,11 +107,19 @@ fn declared(arguments: &Arguments) -> Result<AppFile> {
     Ok(file)
 }
 
+fn bootstrap_servers(file: &AppFile) -> Result<Vec<ServerAddress>> {
+    let servers = [(BOOTSTRAP, file.setting(BOOTSTRAP).unwrap_or_default())];
+    Ok(AdminConfig::resolve(&servers.into_iter().collect())?.bootstrap_servers)
+}
+
 async fn run_on(app: App, mut signals: Signals) -> Result<()> {
     let running = tokio::select! {
         started = app.start() => started.map_err(|error| anyhow!(explain(&error)))?,
         () = signals.received() => return Ok(()),
     };
+    if let Some(address) = running.served_at() {
+        say(&format!("METRICS=http://{address}/metrics"));
+    }
     // One line that scripts can wait for.
     say("RUNNING");
     tokio::select! {

@@ -17,7 +17,7 @@ const VARIABLE: &str = "MILENA_BOOTSTRAP";
 /// The address of `milena up`.
 const DEFAULT: &str = "localhost:9092";
 /// How long a command tries to reach a broker unless `--wait` says otherwise.
-const WAIT: Duration = Duration::from_secs(5);
+pub(crate) const WAIT: Duration = Duration::from_secs(5);
 /// A broker that accepted a connection and is silent for so long is reported.
 const SILENCE: Duration = Duration::from_secs(3);
 /// As many topics as a message can name and still be read.

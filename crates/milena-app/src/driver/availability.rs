@@ -1,16 +1,16 @@
-//! Log lines about handlers that are programs or services: down, probed, up again.
+//! Log lines about circuit breakers: those that were declared, and those around programs and services.
 
 use milena_machines::app::{BreakerId, BreakerState};
 
 use super::{Engine, State};
 
 impl Engine {
-    /// Logs a change of the breaker around a handler; `false` for a breaker that was declared.
-    pub(super) fn handler_changed(&self, state: &State, id: BreakerId, now: BreakerState) -> bool {
-        let Some(breaker) = state.work.breaker(id).filter(|breaker| breaker.spares_attempts()) else {
-            return false;
-        };
+    /// Logs a change of a breaker.
+    pub(super) fn tell_breaker(&self, state: &State, id: BreakerId, now: BreakerState) {
         let handler = self.breakers.get(usize::from(id.0)).map_or("", String::as_str);
+        let Some(breaker) = state.work.breaker(id).filter(|breaker| breaker.spares_attempts()) else {
+            return tell_declared(handler, now);
+        };
         match now {
             BreakerState::Open => {
                 let until_ms = breaker.poll_timeout().unwrap_or_default();
@@ -27,6 +27,25 @@ impl Engine {
             BreakerState::HalfOpen => tracing::debug!(event = "handler_probed", handler, "probing {handler}"),
             BreakerState::Closed => tracing::info!(event = "handler_up", handler, "{handler} is up again"),
         }
-        true
+    }
+}
+
+fn tell_declared(breaker: &str, state: BreakerState) {
+    match state {
+        BreakerState::Open => tracing::warn!(
+            event = "breaker_opened",
+            breaker,
+            "circuit breaker {breaker} opened: the partitions of the handlers that need it wait"
+        ),
+        BreakerState::HalfOpen => tracing::warn!(
+            event = "breaker_half_open",
+            breaker,
+            "circuit breaker {breaker} is half open: a few calls try whether it works again"
+        ),
+        BreakerState::Closed => tracing::warn!(
+            event = "breaker_closed",
+            breaker,
+            "circuit breaker {breaker} closed: its handlers go on"
+        ),
     }
 }

@@ -38,9 +38,7 @@ use std::{
 
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
-use milena_machines::app::{
-    Action, BreakerState, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work,
-};
+use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
@@ -378,13 +376,7 @@ impl Engine {
                 offset,
                 records,
             } => tell_lost(&partition, offset, records),
-            Action::BreakerChanged { breaker, state: now } => {
-                let name = self.breakers.get(usize::from(breaker.0)).map(String::as_str);
-                if self.handler_changed(state, breaker, now) {
-                    return;
-                }
-                tell_breaker(name.unwrap_or_default(), now);
-            }
+            Action::BreakerChanged { breaker, state: now } => self.tell_breaker(state, breaker, now),
             Action::Closed => {
                 state.is_closed = true;
                 self.ended.notify_one();
@@ -485,26 +477,6 @@ fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
         "{records} records of {partition} from offset {offset} on were committed and not handled; give handlers more time \
          with App::drain"
     );
-}
-
-fn tell_breaker(breaker: &str, state: BreakerState) {
-    match state {
-        BreakerState::Open => tracing::warn!(
-            event = "breaker_opened",
-            breaker,
-            "circuit breaker {breaker} opened: the partitions of the handlers that need it wait"
-        ),
-        BreakerState::HalfOpen => tracing::warn!(
-            event = "breaker_half_open",
-            breaker,
-            "circuit breaker {breaker} is half open: a few calls try whether it works again"
-        ),
-        BreakerState::Closed => tracing::warn!(
-            event = "breaker_closed",
-            breaker,
-            "circuit breaker {breaker} closed: its handlers go on"
-        ),
-    }
 }
 
 fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {

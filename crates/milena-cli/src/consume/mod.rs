@@ -189,7 +189,7 @@ fn explain(error: PollError) -> Error {
             next_offset,
             problem,
         } => anyhow::anyhow!(
-            "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try {} -p {} -o {}",
+            "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try: milena consume {} -p {} -o {}",
             partition.topic,
             partition.partition,
             next_offset

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     process::{Command, Stdio},
 };
 
@@ -72,6 +73,58 @@ fn an_application_of_programs_runs_until_it_is_told_to_end() {
         committed.contains("\"lag\": 0") || committed.contains("\"lag\":0"),
         "{committed}"
     );
+}
+
+#[test]
+fn metrics_and_health_are_served_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Process::start(&dir.path().join("data"), &[]);
+    broker.client().create_topic("letters", 1, &[]);
+    let file = dir.path().join("app.toml");
+    let text = "group = \"readers\"\n[[handlers]]\ntopic = \"letters\"\ncommand = [\"cat\"]\n";
+    fs::write(&file, text).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_milena"))
+        .args(["run", "-b", &broker.address, "--listen", "127.0.0.1:0"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let address = line
+        .strip_prefix("METRICS=http://")
+        .unwrap()
+        .strip_suffix("/metrics")
+        .unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "RUNNING");
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    };
+    assert!(get("/healthz").starts_with("HTTP/1.1 200"));
+    let metrics = get("/metrics");
+    assert!(metrics.contains("group=\"readers\""), "{metrics}");
+    assert!(get("/nowhere").starts_with("HTTP/1.1 404"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_broker_that_cannot_be_reached_ends_it_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("app.toml");
+    let text = "group = \"readers\"\n[[handlers]]\ntopic = \"letters\"\ncommand = [\"cat\"]\n";
+    fs::write(&file, text).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let told = fails(&["run", "-b", &free, "--wait", "300ms", &file.to_string_lossy()]);
+    assert!(told.contains(&free) && told.contains("connection refused"), "{told}");
 }
 
 #[test]

@@ -76,8 +76,18 @@ fn a_consumer_is_told_where_to_go_on_behind_a_damaged_batch() {
     let consume = ["consume", "-b", &broker.address, "-t", "letters", "--exit-at-end"];
     let failed = milena(&[&consume[..], &["--from", "earliest"]].concat());
     let advice = String::from_utf8_lossy(&failed.stderr);
-    assert!(advice.contains("--partition 0 --from offset:3"), "{advice}");
-    let behind = milena(&[&consume[..], &["--partition", "0", "--from", "offset:3"]].concat());
+    assert!(advice.contains("try: milena consume letters -p 0 -o 3"), "{advice}");
+    let behind = milena(&[
+        "consume",
+        "-b",
+        &broker.address,
+        "letters",
+        "-p",
+        "0",
+        "-o",
+        "3",
+        "--exit-at-end",
+    ]);
     assert_eq!(String::from_utf8_lossy(&behind.stdout), "d\n", "{behind:?}");
     broker.kill();
 }
