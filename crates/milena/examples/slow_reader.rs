@@ -39,6 +39,8 @@ fn app(bootstrap: &str, group: &str, service: &Arc<Service>) -> App {
         .group(group)
         .state(Arc::clone(service))
         .drain(Duration::from_millis(10))
+        // Members hear of a rebalance by their heartbeats: the example need not wait 3 s for one.
+        .consumer("heartbeat.interval.ms", 50)
         .on("order-events", handle, |policy| policy.timeout(None))
 }
 
