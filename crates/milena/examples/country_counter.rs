@@ -1,52 +1,44 @@
-//! A view made of events (CQRS): sales by country, kept in memory, with snapshots on disk. A start reads only what came
-//! after the last snapshot.
+//! CountryCounter: counts the customers of each country and prints the counts as JSON after each poll that returned
+//! records. The topic `customerCountries` has a customer as key and a country as value.
 //!
-//! `cargo run -p milena --example country_counter -- 127.0.0.1:9092 /tmp/countries` with the topic `sales`, whose keys are
-//! countries.
+//! `cargo run -p milena --example country_counter -- 127.0.0.1:9092`, and Ctrl-C to end it. In another terminal:
+//! `printf 'anna:AT\nben:CZ\n' | milena produce customerCountries -K:`
 
-use std::{collections::BTreeMap, error::Error, path::Path, time::Duration};
+use std::{collections::BTreeMap, error::Error, future::Future, pin::pin, time::Duration};
 
-use milena::{
-    app::{
-        handler::BoxError,
-        prelude::shutdown_signal,
-        projection::{FileSnapshots, Projection},
-    },
-    prelude::*,
-};
+use milena::{app::prelude::shutdown_signal, prelude::*};
 
-pub type Countries = BTreeMap<String, u64>;
-
-/// The view, not yet up to date.
-pub fn counter(bootstrap: &str, directory: &Path) -> Result<Projection<Countries, FileSnapshots>, Box<dyn Error>> {
+/// Counts until `stop` is done, and gives the JSON of all counts to `print`.
+pub async fn run(
+    bootstrap: &str,
+    stop: impl Future<Output = ()>,
+    mut print: impl FnMut(String),
+) -> Result<(), Box<dyn Error>> {
     let config = ConsumerConfig::builder(bootstrap)
-        .group_id("country-counter")
-        .enable_auto_commit(false)
-        .build()?;
-    let projection = Projection::new(config, ["sales"], FileSnapshots::new(directory)?)?;
-    Ok(projection.snapshot_every(Duration::from_secs(3600), 10_000))
-}
-
-/// What a sale does to the view.
-pub fn count(countries: &mut Countries, sale: RecordRef<'_>) -> Result<(), BoxError> {
-    let country = String::from_utf8_lossy(sale.key().unwrap_or_default()).into_owned();
-    *countries.entry(country).or_default() += 1;
+        .group_id("CountryCounter")
+        .auto_offset_reset(AutoOffsetReset::Earliest);
+    let mut consumer = Consumer::new(config)?;
+    consumer.subscribe(["customerCountries"])?;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut stop = pin!(stop);
+    loop {
+        let records = tokio::select! {
+            records = consumer.poll(Duration::from_millis(100)) => records?,
+            () = &mut stop => break,
+        };
+        for record in &records {
+            *counts.entry(record.value_as(&Plain)?).or_default() += 1;
+        }
+        if !records.is_empty() {
+            print(serde_json::to_string_pretty(&counts)?);
+        }
+    }
+    consumer.close().await?;
     Ok(())
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let bootstrap = arguments.next().unwrap_or_else(|| "127.0.0.1:9092".to_owned());
-    let directory = arguments.next().unwrap_or_else(|| "countries".to_owned());
-    let counter = counter(&bootstrap, directory.as_ref())?;
-    let view = counter.view();
-    let print = async {
-        shutdown_signal().await;
-        for partition in view.partitions() {
-            view.with(&partition, |countries, _| println!("{partition}: {countries:?}"));
-        }
-    };
-    counter.run_until(count, print).await?;
-    Ok(())
+    let bootstrap = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9092".to_owned());
+    run(&bootstrap, shutdown_signal(), |json| println!("{json}")).await
 }

@@ -1,4 +1,4 @@
-//! Four groups on one topic: each sees every order, at its own pace. The mails are slow, and nobody else waits for them.
+//! Four groups on one topic: each sees every order, at its own pace. The mails are slow, and the other groups do not wait for them.
 //!
 //! `cargo run -p milena --example four_groups -- 127.0.0.1:9092` with the topic `orders`.
 

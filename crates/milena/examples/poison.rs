@@ -1,5 +1,6 @@
-//! A few records that nobody can read among 50,000. They become dead letters with their own bytes, and no other record waits
-//! for them or is lost.
+//! Poison: records that cannot be decoded. A few of them become dead letters with their own bytes, and no other record waits
+//! for them. When all 50,000 records after a schema change are bad, the flood guard stops the partition after the first
+//! hundred instead of moving the whole topic to the dead letters. The handler that reads both schemas goes on from there.
 //!
 //! `cargo run -p milena --example poison -- 127.0.0.1:9092` with the topic `orders`.
 
@@ -11,25 +12,55 @@ use std::{
     },
 };
 
-use milena::app::prelude::*;
+use milena::app::{policy::FloodGuard, prelude::*};
 
 #[derive(serde::Deserialize)]
 struct Placed {
     cents: i64,
 }
 
+/// The orders of the new schema too.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum PlacedOrEuros {
+    Placed(Placed),
+    Euros { euros: i64 },
+}
+
 pub type Turnover = Arc<AtomicI64>;
 
-/// It is called only for what can be read.
+/// Is called only for records that can be decoded.
 async fn add(Event(order): Event<Placed>, State(turnover): State<Turnover>) {
     turnover.fetch_add(order.cents, Ordering::Relaxed);
 }
 
+async fn add_either(Event(order): Event<PlacedOrEuros>, State(turnover): State<Turnover>) {
+    let cents = match order {
+        PlacedOrEuros::Placed(order) => order.cents,
+        PlacedOrEuros::Euros { euros } => euros * 100,
+    };
+    turnover.fetch_add(cents, Ordering::Relaxed);
+}
+
+/// The default guard stops a partition after 100 dead letters in a row, or when half of the last 1,000 records are bad.
+fn guarded(policy: Policy) -> Policy {
+    policy.flood_guard(FloodGuard::default())
+}
+
+/// The application that knows the old schema only.
 pub fn app(bootstrap: &str, turnover: Turnover) -> App {
     App::new(bootstrap)
         .group("turnover")
         .state(turnover)
-        .on("orders", add, |policy| policy)
+        .on("orders", add, guarded)
+}
+
+/// The next version, which reads both schemas.
+pub fn app_of_both(bootstrap: &str, turnover: Turnover) -> App {
+    App::new(bootstrap)
+        .group("turnover")
+        .state(turnover)
+        .on("orders", add_either, guarded)
 }
 
 #[tokio::main]

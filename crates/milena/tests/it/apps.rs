@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -12,9 +12,10 @@ use milena::TopicPartition;
 use milena_test::{TestBroker, TestKit};
 
 use crate::{
-    bulk_and_slow, country_counter, enrich, mail_storm,
+    bulk_and_slow, enrich, mail_storm,
     order_service::{self, PaymentError, Payments},
-    tenants,
+    patterns::until,
+    sales_view, tenants,
 };
 
 #[derive(Default)]
@@ -68,42 +69,35 @@ async fn the_order_service_bills_what_it_can_and_keeps_the_rest() {
 }
 
 #[tokio::test]
-async fn a_breaker_keeps_a_storm_of_mails_from_a_server_that_is_down() {
-    const MAILS: usize = 200;
-    let mut tries = vec![];
-    for with_breaker in [false, true] {
-        let tried = Arc::new(AtomicUsize::new(0));
-        let count = tried.clone();
-        let down = move |_: &str| {
-            count.fetch_add(1, Ordering::SeqCst);
-            false
-        };
-        let broker = TestBroker::start();
-        broker.create_topic("mails", 1);
-        broker.produce("mails", 0, (0..MAILS).map(|number| number.to_string()));
-        let kit = TestKit::start_on(broker, mail_storm::app("", Arc::new(down), with_breaker)).await;
-        kit.advance(Duration::from_secs(25)).await;
-        tries.push(tried.load(Ordering::SeqCst));
-        kit.assert_dlq("mails", if with_breaker { 0 } else { MAILS }).await;
-    }
-    assert_eq!(tries[0], MAILS * 5);
-    assert!(tries[1] <= 20, "{tries:?}");
+async fn a_breaker_ends_a_storm_of_50_000_tries() {
+    let storm = mail_storm::outage(false).await;
+    assert_eq!(storm.calls_while_down, 50_000);
+    assert_eq!((storm.sent_when_back, storm.dead_letters), (0, mail_storm::MAILS));
+    let calm = mail_storm::outage(true).await;
+    assert!((10..=50).contains(&calm.calls_while_down), "{calm:?}");
+    assert_eq!((calm.sent_when_back, calm.dead_letters), (mail_storm::MAILS, 0));
 }
 
 #[tokio::test]
-async fn tenants_that_come_later_are_counted_too() {
+async fn one_handler_counts_500_tenants_and_those_that_come_later() {
+    const TENANTS: usize = 500;
     let broker = TestBroker::start();
-    broker.create_topic("events-acme", 1);
+    for tenant in 0..TENANTS {
+        let topic = format!("events-{tenant}");
+        broker.create_topic(&topic, 1);
+        broker.produce(&topic, 0, ["x", "y"]);
+    }
     let counts = tenants::Counts::default();
     let kit = TestKit::start_on(broker, tenants::app("", counts.clone())).await;
-    kit.publish("events-acme", "x").await;
-    kit.settled().await;
+    let total = || counts.lock().unwrap().values().sum::<u64>();
+    until("the events of 500 tenants", || total() == 1_000).await;
     kit.broker().create_topic("events-zeta", 1);
     kit.publish("events-zeta", "x").await;
-    while !counts.lock().unwrap().contains_key("zeta") {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    assert_eq!(counts.lock().unwrap().get("acme"), Some(&1));
+    until("the event of a new tenant", || total() == 1_001).await;
+    let counts = counts.lock().unwrap().clone();
+    assert_eq!(counts.len(), TENANTS + 1);
+    assert_eq!(counts.get("zeta"), Some(&1));
+    assert_eq!(counts.values().filter(|count| **count == 2).count(), TENANTS);
     kit.stop().await;
 }
 
@@ -128,7 +122,7 @@ async fn sales_are_enriched_exactly_once() {
 }
 
 #[tokio::test]
-async fn countries_are_counted_from_the_last_snapshot_on() {
+async fn a_view_of_sales_goes_on_from_its_last_snapshot() {
     let broker = TestBroker::start();
     broker.create_topic("sales", 1);
     let directory = tempfile::tempdir().unwrap();
@@ -139,9 +133,9 @@ async fn countries_are_counted_from_the_last_snapshot_on() {
         let stopping = async {
             let _ = stopped.await;
         };
-        let counter = country_counter::counter(&broker.bootstrap_servers(), directory.path()).unwrap();
+        let counter = sales_view::sales_view(&broker.bootstrap_servers(), directory.path()).unwrap();
         let view = counter.view();
-        let running = counter.run_until(country_counter::count, stopping);
+        let running = counter.run_until(sales_view::count, stopping);
         let expected = if run == 1 { 2 } else { 5 };
         let looking = async {
             let count = || {

@@ -17,11 +17,15 @@ mod consume;
 #[path = "../../examples/country_counter.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod country_counter;
+mod docs;
 mod embedded;
 #[path = "../../examples/enrich.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod enrich;
 mod examples;
+#[path = "../../examples/first_app.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod first_app;
 #[path = "../../examples/four_groups.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod four_groups;
@@ -60,6 +64,12 @@ mod readings;
 #[path = "../../examples/rolling_restart.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod rolling_restart;
+#[path = "../../examples/sales_view.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod sales_view;
+#[path = "../../examples/slow_reader.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod slow_reader;
 #[path = "../../examples/stale_commit.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod stale_commit;
