@@ -49,6 +49,8 @@ fn old_formats_are_read_from_kafka_and_from_our_broker() {
     }
     broker.kill();
     replace_all(dir.path(), &cases);
+    // A directory that an old Kafka has left does not have it; with it, exchanged files would be noticed.
+    fs::remove_file(dir.path().join("milena.log-ends")).unwrap();
     let broker = Process::start(dir.path(), &["--durability", "os"]);
     check(&broker.address, &cases);
 }
