@@ -27,6 +27,7 @@ mod pool;
 pub mod projection;
 pub mod replay;
 mod route;
+mod routing;
 mod running;
 mod serve;
 mod settings;
