@@ -57,6 +57,6 @@ pub mod prelude {
         App, Running,
         app::shutdown_signal,
         handler::{Batch, Cx, Done, Event, Fault, Headers, Key, OutRecord, Raw, State, Value},
-        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenOpen, WhenStalled},
+        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled},
     };
 }

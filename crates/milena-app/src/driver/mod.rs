@@ -377,6 +377,7 @@ impl Engine {
                 offset,
                 owners,
             } => state.tell_quarantined(partition, offset, owners),
+            Action::Skipped { partition, offset } => self.skipped(state, partition, offset),
             Action::Lost {
                 partition,
                 offset,

@@ -410,6 +410,7 @@ fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Res
         limits: limits(policy.in_flight, policy.buffer),
         concurrency: policy.concurrency,
         bulkhead,
+        when_full: policy.when_full,
         rate: policy.rate.map(|rate| RateConfig {
             per_second: rate.per_second,
             burst: rate.burst,

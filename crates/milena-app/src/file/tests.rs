@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ReplayFrom, ReplayTo,
     letters::Scheme,
-    policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry},
+    policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry, WhenFull},
     route::Delivery,
 };
 
@@ -56,9 +56,11 @@ const ALL: &str = r#"
         in_flight = 100
         concurrency = 8
         bulkhead = "database"
+        when_full = "skip"
         breakers = ["psp"]
         rate = { per_second = 500, burst = 5 }
         timeout = "none"
+        dead_letter_on_timeout = true
         slow_after = "2s"
         when_exhausted = "stop"
         flood_guard = { percent = 10, window = 20, consecutive = 3 }
@@ -129,9 +131,11 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .in_flight(100)
         .concurrency(8)
         .bulkhead("database")
+        .when_full(WhenFull::Skip)
         .breaker("psp")
         .rate(Rate::per_second(500).burst(5))
         .timeout(None)
+        .dead_letter_on_timeout()
         .slow_after(Duration::from_secs(2))
         .retry(retry)
         .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
@@ -142,6 +146,18 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .batch_size(10)
         .batch_linger(Duration::from_millis(1));
     assert_eq!(handler.policy, expected);
+}
+
+#[test]
+fn a_topic_that_begins_with_a_caret_is_a_regular_expression() {
+    let app = |topic: &str| {
+        let text = format!("group = \"g\"\n[kafka]\nbootstrap.servers = \"a:1\"\n[[handlers]]\ntopic = '{topic}'");
+        let file = AppFile::parse(&text).unwrap();
+        file.app().on(topic, async || {}, |policy| policy)
+    };
+    app("^events-[a-z]{2}-(?<tenant>.*)$").check().unwrap();
+    let error = app("^events-(").check().unwrap_err();
+    assert!(error.to_string().contains("unclosed group"), "{error}");
 }
 
 #[test]
