@@ -45,6 +45,7 @@ const ALL: &str = r#"
         name = "again"
         from = 2026-07-01T08:00:00Z
         to = { "orders-0" = 17 }
+        periodic = true
         [[otherwise]]
         topic = "events-{tenant}"
         action = "stop"
@@ -98,7 +99,8 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     let offsets = [(TopicPartition::new("orders", 0), 17)];
     let replay = Replay::new("again")
         .from(ReplayFrom::Time(1_782_892_800_000))
-        .to(ReplayTo::Offsets(offsets.into()));
+        .to(ReplayTo::Offsets(offsets.into()))
+        .periodic();
     assert_eq!(file.replay, Some(replay));
     let off = AppFile::parse("group = \"g\"\n[app]\ncrash_limit = \"none\"").unwrap();
     assert_eq!(off.limits.crash_limit, None);
