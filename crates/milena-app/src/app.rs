@@ -176,11 +176,16 @@ impl App {
         self
     }
 
-    /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, whose parts the handler
-    /// gets from [`Cx::capture`](crate::handler::Cx::capture). A name in braces stands for letters, digits, dashes and
-    /// underscores, and not for dots, so that no pattern reads its own retry and dead letter topics: `events-acme.eu` needs
-    /// `events-{tenant}.{region}`, and a warning at the start names topics that only a dot keeps out. Where a name and a
-    /// pattern fit, the name counts.
+    /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, or a regular expression,
+    /// which begins with `^`. The values of braces and of named groups come from
+    /// [`Cx::capture`](crate::handler::Cx::capture).
+    ///
+    /// A name in braces stands for letters, digits, dashes and underscores, and not for dots: `events-acme.eu` needs
+    /// `events-{tenant}.{region}`, or `^events-(?<tenant>.*)$`. An expression must match the whole name, in the syntax of the
+    /// `regex` crate. A warning at the start names topics that only a dot or the end of an expression keeps out.
+    ///
+    /// Each topic has one handler: the one that names it, otherwise the first declared pattern that matches. No pattern
+    /// reads the retry, held and dead letter topics of the topics that it matches.
     pub fn on<A: 'static>(self, topics: &str, handler: impl Handler<A>, policy: impl FnOnce(Policy) -> Policy) -> Self {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(One::new(handler)), policy)
     }
@@ -432,7 +437,7 @@ impl App {
                     .join(", ");
                 return Err(StartError::ReplayExactlyOnce { topics }.into());
             }
-            let topics = setup.matching(&routes).await?;
+            let topics = setup.matching(delivery).await?;
             let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
             let engine = Arc::clone(&started.engine);
             engine.ended().await;
@@ -493,6 +498,7 @@ impl App {
             breakers: self.breakers.clone(),
             bulkheads: self.bulkheads.clone(),
             setup: Arc::clone(setup),
+            routing: Arc::clone(setup.routing()),
             shared: None,
             metadata_reserved: 0,
         }

@@ -27,6 +27,7 @@ mod pool;
 pub mod projection;
 pub mod replay;
 mod route;
+mod routing;
 mod running;
 mod serve;
 mod settings;
@@ -56,6 +57,6 @@ pub mod prelude {
         App, Running,
         app::shutdown_signal,
         handler::{Batch, Cx, Done, Event, Fault, Headers, Key, OutRecord, Raw, State, Value},
-        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenOpen, WhenStalled},
+        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled},
     };
 }

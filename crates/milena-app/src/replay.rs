@@ -38,7 +38,7 @@ pub enum ReplayTo {
 /// How far a replay is, and where it ends, is committed for a group of its own, `<group>.<name>`. One that is started again
 /// goes on with what is not finished, where it was, up to the same ends: what was written since the first start is not read.
 /// For what it has begun, `from` and `to` mean nothing any more; for partitions that it has never seen they are looked at as
-/// on the first day. To do it all once more, take another name, or delete the group. A broker forgets it, as any group, when
+/// on the first day. A [periodic](Self::periodic) one goes on to new ends each time. To do it all once more, take another name, or delete the group. A broker forgets it, as any group, when
 /// nothing was committed for `offsets.retention.minutes`, a week by default.
 ///
 /// One process runs a replay. Two that run the same one do not share it: both handle every record, and each overwrites how
@@ -50,6 +50,7 @@ pub struct Replay {
     pub(crate) name: String,
     pub(crate) from: ReplayFrom,
     pub(crate) to: ReplayTo,
+    pub(crate) is_periodic: bool,
 }
 
 impl Replay {
@@ -59,7 +60,18 @@ impl Replay {
             name: name.into(),
             from: ReplayFrom::Beginning,
             to: ReplayTo::End,
+            is_periodic: false,
         }
+    }
+
+    /// A periodic load: each start goes on where the last one ended, up to the ends as they are now, and ends there. What an
+    /// interrupted start has left comes first. By default a replay that is done stays so.
+    ///
+    /// Every start commits, so a broker forgets the group only if the time between two starts is longer than
+    /// `offsets.retention.minutes`; then it begins anew. Run one at a time: two at once do not share the work.
+    pub fn periodic(mut self) -> Self {
+        self.is_periodic = true;
+        self
     }
 
     pub fn from(mut self, from: ReplayFrom) -> Self {

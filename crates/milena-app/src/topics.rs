@@ -1,4 +1,5 @@
-//! Which topics a handler reads: one by its name, or all that match a pattern such as `events-{tenant}`.
+//! The topics that a handler reads: one by its name, or all that match a pattern such as `events-{tenant}` or a regular
+//! expression such as `^events-[a-z]{2}-.*$`.
 
 use std::sync::Arc;
 
@@ -11,15 +12,15 @@ const DEAD_LETTERS: &str = ".dlq";
 /// The end of the name of a topic, and of a group, for what is held so that keys stay in order.
 pub(crate) const HELD: &str = ".held";
 
-/// What is wrong with the name or pattern of a topic.
+/// The reason why a text names no topics.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} names no topics: {problem}")]
 pub struct TopicNameError {
     pub text: String,
-    pub problem: &'static str,
+    pub problem: String,
 }
 
-/// A topic's name, or a pattern of names.
+/// A topic's name, a pattern of names such as `events-{tenant}`, or a regular expression, which begins with `^`.
 #[derive(Debug, Clone)]
 pub(crate) struct TopicName {
     text: String,
@@ -28,70 +29,45 @@ pub(crate) struct TopicName {
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    /// Without anchors, as part of larger expressions.
-    source: String,
+    kind: Kind,
+    /// For whole names.
     regex: Regex,
-    names: Vec<Arc<str>>,
-    /// The same, but names in braces may have dots.
-    dotted: Regex,
+    /// The names of its groups, and their numbers.
+    groups: Vec<(usize, Arc<str>)>,
+    /// Matches more: names that have dots where braces stand, or that go on behind a regular expression.
+    wider: Regex,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Braces,
+    Expression,
 }
 
 /// A part in braces stands for one or more of these. The dot is not among them, so that no pattern takes its own retry
 /// topics and dead letters for topics of its own.
-const PART: &str = "([A-Za-z0-9_-]+)";
+const PART: &str = "[A-Za-z0-9_-]+";
 
 /// The same with dots.
-const DOTTED_PART: &str = "([A-Za-z0-9._-]+)";
+const DOTTED_PART: &str = "[A-Za-z0-9._-]+";
 
 impl TopicName {
     pub(crate) fn parse(text: &str) -> Result<Self, TopicNameError> {
-        let error = |problem| TopicNameError {
-            text: text.to_owned(),
-            problem,
-        };
-        if text.is_empty() {
-            return Err(error("it is empty"));
-        }
-        let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let (mut source, mut names, mut rest) = (String::new(), vec![], text);
-        while let Some((plain, behind)) = rest.split_once('{') {
-            let (name, behind) = behind.split_once('}').ok_or_else(|| error("a brace is not closed"))?;
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err(error("between braces stands a name of letters, digits and underscores"));
-            }
-            if names.iter().any(|known: &Arc<str>| **known == *name) {
-                return Err(error("a name stands in it twice"));
-            }
-            source.push_str(&regex::escape(plain));
-            source.push_str(PART);
-            names.push(Arc::from(name));
-            rest = behind;
-        }
-        source.push_str(&regex::escape(rest));
-        let plain = text.split(['{', '}']).step_by(2).collect::<String>();
-        if !plain.chars().all(is_legal) {
-            return Err(error(
-                "names of topics have letters, digits, dots, dashes and underscores",
-            ));
-        }
-        let pattern = if names.is_empty() {
-            None
+        let pattern = if text.starts_with('^') {
+            Pattern::expression(text).map(Some)
         } else {
-            let compiled =
-                |source: &str| Regex::new(&format!("^{source}$")).map_err(|_| error("the pattern is too large"));
-            let regex = compiled(&source)?;
-            let dotted = compiled(&source.replace(PART, DOTTED_PART))?;
-            Some(Pattern {
-                source,
-                regex,
-                names,
-                dotted,
-            })
+            Pattern::braces(text)
         };
-        Ok(Self {
-            text: text.to_owned(),
-            pattern,
-        })
+        match pattern {
+            Ok(pattern) => Ok(Self {
+                text: text.to_owned(),
+                pattern,
+            }),
+            Err(problem) => Err(TopicNameError {
+                text: text.to_owned(),
+                problem,
+            }),
+        }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -102,37 +78,116 @@ impl TopicName {
         self.pattern.is_some()
     }
 
-    /// As a regular expression for whole names.
-    pub(crate) fn expression(&self) -> String {
-        match &self.pattern {
-            Some(pattern) => pattern.source.clone(),
-            None => regex::escape(&self.text),
-        }
-    }
-
-    /// What the braces stand for in this name; `None` if it is not one of these topics.
+    /// The values of the braces, or of the named groups, in this name; `None` if it is not one of these topics. Topics for
+    /// failed records of these topics are not among them.
     pub(crate) fn captures(&self, topic: &str) -> Option<Vec<(Arc<str>, String)>> {
         let Some(pattern) = &self.pattern else {
             return (topic == self.text).then(Vec::new);
         };
         let found = pattern.regex.captures(topic)?;
-        let values = found.iter().skip(1).flatten().map(|value| value.as_str().to_owned());
-        Some(pattern.names.iter().cloned().zip(values).collect())
+        if origin_of(topic).is_some_and(|origin| pattern.regex.is_match(origin)) {
+            return None;
+        }
+        let groups = pattern.groups.iter();
+        let values =
+            groups.filter_map(|(group, name)| Some((Arc::clone(name), found.get(*group)?.as_str().to_owned())));
+        Some(values.collect())
     }
-}
 
-impl TopicName {
-    /// Whether a topic is not one of these only because it has a dot where a name in braces stands.
+    /// Whether a topic is left out for a reason that its owner may not have meant: see [`near_miss_remedy`].
+    ///
+    /// [`near_miss_remedy`]: Self::near_miss_remedy
     pub(crate) fn is_near_miss(&self, topic: &str) -> bool {
         let Some(pattern) = &self.pattern else { return false };
-        !is_letter_topic(topic) && !pattern.regex.is_match(topic) && pattern.dotted.is_match(topic)
+        origin_of(topic).is_none() && !pattern.regex.is_match(topic) && pattern.wider.is_match(topic)
+    }
+
+    /// The reason for near misses, and what to do about them.
+    pub(crate) fn near_miss_remedy(&self) -> &'static str {
+        match self.pattern.as_ref().map(|pattern| pattern.kind) {
+            Some(Kind::Expression) => {
+                "the expression must match the whole name; end it with .* to read them, or with $ to leave them out"
+            }
+            _ => "a name in braces has no dots; add a handler for them, with a brace on each side of the dot",
+        }
     }
 }
 
-/// Whether a topic is named as those for records that failed are.
-fn is_letter_topic(topic: &str) -> bool {
-    let last = topic.rsplit('.').next().unwrap_or_default();
-    topic.ends_with(DEAD_LETTERS) || topic.ends_with(HELD) || last.starts_with("retry-")
+impl Pattern {
+    fn expression(text: &str) -> Result<Self, String> {
+        let reason = |error: regex::Error| {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            let reason = last.strip_prefix("error: ").unwrap_or(last).to_owned();
+            format!("it begins with ^ and is no regular expression: {reason}")
+        };
+        Regex::new(text).map_err(reason)?;
+        if matches!(text, "^" | "^$") {
+            return Err("the expression matches no name; ^.* matches all".to_owned());
+        }
+        let regex = Regex::new(&format!("^(?:{text})$")).map_err(reason)?;
+        let groups = regex.capture_names().enumerate();
+        let groups = groups.filter_map(|(group, name)| Some((group, Arc::from(name?))));
+        Ok(Self {
+            kind: Kind::Expression,
+            groups: groups.collect(),
+            regex,
+            wider: Regex::new(&format!("^(?:{text})")).map_err(reason)?,
+        })
+    }
+
+    /// A pattern with names in braces; `None` if the text has none and is a name itself.
+    fn braces(text: &str) -> Result<Option<Self>, String> {
+        if text.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        let (mut source, mut dotted) = ("^".to_owned(), "^".to_owned());
+        let (mut names, mut rest): (Vec<Arc<str>>, &str) = (vec![], text);
+        while let Some((plain, behind)) = rest.split_once('{') {
+            let (name, behind) = behind.split_once('}').ok_or("a brace is not closed")?;
+            let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || !name.chars().all(is_legal) {
+                return Err("between braces stands a name of letters, digits and underscores".to_owned());
+            }
+            if names.iter().any(|known| **known == *name) {
+                return Err("a name stands in it twice".to_owned());
+            }
+            names.push(Arc::from(name));
+            let plain = regex::escape(plain);
+            source.push_str(&format!("{plain}({PART})"));
+            dotted.push_str(&format!("{plain}{DOTTED_PART}"));
+            rest = behind;
+        }
+        let plain = text.split(['{', '}']).step_by(2).collect::<String>();
+        if !plain.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
+            return Err("names of topics have letters, digits, dots, dashes and underscores".to_owned());
+        }
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let end = regex::escape(rest);
+        let compiled = |source: String| Regex::new(&source).map_err(|_| "the pattern is too large".to_owned());
+        Ok(Some(Self {
+            kind: Kind::Braces,
+            groups: names
+                .into_iter()
+                .enumerate()
+                .map(|(place, name)| (place + 1, name))
+                .collect(),
+            regex: compiled(format!("{source}{end}$"))?,
+            wider: compiled(format!("{dotted}{end}$"))?,
+        }))
+    }
+}
+
+/// The topic that a topic for failed records belongs to, by its name; `None` for other topics.
+fn origin_of(topic: &str) -> Option<&str> {
+    let (origin, last) = topic.rsplit_once('.')?;
+    let is_delay = |delay: &str| delay.starts_with(|c: char| c.is_ascii_digit());
+    let is_letters = [DEAD_LETTERS, HELD]
+        .iter()
+        .any(|suffix| suffix.strip_prefix('.') == Some(last));
+    (is_letters || last.strip_prefix("retry-").is_some_and(is_delay)).then_some(origin)
 }
 
 /// The topic of what is to be tried again after this delay.
@@ -202,9 +257,57 @@ mod tests {
             "{a}-{a}",
             "or ders",
             "ord/ers",
+            "^",
+            "^$",
+            "^events-(",
+            "^(?<a>x)(?<a>y)$",
         ] {
             let error = TopicName::parse(text).unwrap_err();
             assert!(error.to_string().contains("names no topics"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_expression_matches_whole_names_with_dots_and_tells_its_named_groups() {
+        let events = TopicName::parse("^events-(?<region>[a-z]{2})-(?<tenant>.*?)(-(?<kind>v[0-9]+))?$").unwrap();
+        let found = |topic| {
+            let captures: Option<Vec<(Arc<str>, String)>> = events.captures(topic);
+            captures.map(|all| {
+                all.iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(
+            found("events-eu-acme.de-v2").unwrap(),
+            ["region=eu", "tenant=acme.de", "kind=v2"]
+        );
+        assert_eq!(found("events-eu-acme").unwrap(), ["region=eu", "tenant=acme"]);
+        for other in [
+            "events-euro-acme",
+            "my-events-eu-acme",
+            "events-eu-acme.dlq",
+            "events-eu-acme.retry-1m",
+        ] {
+            assert_eq!(found(other), None, "{other}");
+        }
+        let either = TopicName::parse("^a|b$").unwrap();
+        for (topic, is_read) in [("a", true), ("b", true), ("ax", false), ("xb", false)] {
+            assert_eq!(either.captures(topic).is_some(), is_read, "{topic}");
+        }
+    }
+
+    #[test]
+    fn topics_that_go_on_behind_an_expression_are_found() {
+        let open = TopicName::parse("^events-").unwrap();
+        assert!(open.is_near_miss("events-acme"));
+        assert!(!open.is_near_miss("my-events-acme"));
+        assert!(!TopicName::parse("^events-$").unwrap().is_near_miss("events-acme"));
+    }
+
+    #[test]
+    fn a_bad_expression_is_refused_with_its_reason() {
+        let error = TopicName::parse("^events-(").unwrap_err();
+        assert!(error.to_string().contains("unclosed group"), "{error}");
     }
 }

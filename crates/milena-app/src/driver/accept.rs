@@ -8,13 +8,11 @@ use milena_machines::app::{
     Arrival, Assignment, Committed, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
 };
 
-use super::{Engine, Owned, Payload, State, Topic, keeps_key_order};
+use super::{Engine, Owned, Payload, State, Topic};
 use crate::{
-    clock::millis,
     handler::{Scope, States, TopicScope},
     letters::{self, Believed},
     policy::RetryOrdering,
-    topics::{HELD, retry_topic},
 };
 
 /// A partition that the group gave us, and where it begins.
@@ -31,59 +29,29 @@ pub(super) struct Begin {
 impl Engine {
     /// How the records of a topic are treated that a source reads; `None` if no handler does.
     pub(super) fn find_topic(&self, source: SourceId, topic: &str, states: &States) -> Option<Topic> {
-        let scope = |handler, captures, believed| {
-            Arc::new(TopicScope {
-                handler,
+        let found = self.routing.find(topic)?;
+        let route = self
+            .routes
+            .get(found.place)
+            .filter(|_| found.delivery == self.delivery)?;
+        let returns = route.policy.retry.ordering == RetryOrdering::Return;
+        let believed = match found.role {
+            Role::Main if returns => Believed::Returned,
+            Role::Main => Believed::Nobody,
+            Role::Held | Role::Tier { .. } => Believed::All,
+        };
+        Some(Topic {
+            handler: HandlerId(u16::try_from(found.place).unwrap_or(u16::MAX)),
+            role: found.role,
+            scope: Arc::new(TopicScope {
+                handler: found.place,
                 source: usize::from(source.0),
                 group: Arc::clone(&self.group),
                 states: states.clone(),
-                captures,
+                captures: found.captures,
                 believed,
-            })
-        };
-        for is_pattern in [false, true] {
-            for (place, route) in self.routes.iter().enumerate() {
-                if route.topics.is_pattern() != is_pattern {
-                    continue;
-                }
-                let handler = HandlerId(u16::try_from(place).unwrap_or(u16::MAX));
-                if let Some(captures) = route.topics.captures(topic) {
-                    let returns = route.policy.retry.ordering == RetryOrdering::Return;
-                    let believed = if returns { Believed::Returned } else { Believed::Nobody };
-                    return Some(Topic {
-                        handler,
-                        role: Role::Main,
-                        scope: scope(place, captures, believed),
-                    });
-                }
-                if keeps_key_order(route) {
-                    let origin = topic.strip_suffix(HELD);
-                    let Some(captures) = origin.and_then(|origin| route.topics.captures(origin)) else {
-                        continue;
-                    };
-                    return Some(Topic {
-                        handler,
-                        role: Role::Held,
-                        scope: scope(place, captures, Believed::All),
-                    });
-                }
-                for (index, delay) in route.policy.retry.topics.iter().enumerate() {
-                    let delay_ms = millis(*delay);
-                    let suffix = retry_topic("", delay_ms);
-                    let origin = topic.strip_suffix(&suffix);
-                    let Some(captures) = origin.and_then(|origin| route.topics.captures(origin)) else {
-                        continue;
-                    };
-                    let index = u8::try_from(index).unwrap_or(u8::MAX);
-                    return Some(Topic {
-                        handler,
-                        role: Role::Tier { index, delay_ms },
-                        scope: scope(place, captures, Believed::All),
-                    });
-                }
-            }
-        }
-        None
+            }),
+        })
     }
 
     pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {

@@ -195,7 +195,11 @@ impl Engine {
     /// Those that have not come to their end. Asked for when the engine has ended.
     pub(crate) fn unfinished(&self) -> BTreeMap<TopicPartition, Unfinished> {
         let state = self.state();
-        let unfinished = state.parts.iter().filter(|(_, part)| part.reached < part.end);
+        let is_unfinished = |part: &Part| {
+            let is_shorter = matches!(part.why, Some(UnfinishedWhy::Shorter { .. }));
+            part.reached < part.end || is_shorter
+        };
+        let unfinished = state.parts.iter().filter(|(_, part)| is_unfinished(part));
         let told = unfinished.map(|(partition, part)| {
             let unfinished = Unfinished {
                 reached: part.reached,

@@ -1,6 +1,9 @@
 //! What became of records, and what is published for them.
 
-use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
+use std::{
+    borrow::Cow,
+    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+};
 
 use milena_machines::app::{
     Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
@@ -220,6 +223,38 @@ impl Engine {
     /// The name or pattern of the topics of a handler.
     pub(super) fn handler_name(&self, handler: usize) -> &str {
         self.routes.get(handler).map_or("", |route| route.topics.text())
+    }
+
+    /// A record was skipped because the bulkhead of its handler is full.
+    pub(super) fn skipped(&self, state: &State, partition: PartitionId, offset: i64) {
+        let Some(partition) = state.work.partition(partition) else {
+            return;
+        };
+        let Some(handler) = state
+            .owned
+            .get(partition)
+            .map(|owned| usize::from(owned.topic.handler.0))
+        else {
+            return;
+        };
+        if let Some(metrics) = self.metrics.get(handler) {
+            metrics.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+        let bulkhead = self.routes.get(handler).and_then(|route| route.policy.bulkhead.clone());
+        let cause = Cause {
+            event: "bulkhead_full",
+            handler,
+            class: Cow::Borrowed(""),
+        };
+        self.notices.tell(cause, || Notice {
+            event: "bulkhead_full",
+            handler: self.handler_name(handler).to_owned(),
+            partition: partition.clone(),
+            offset,
+            to: Some("skipped".to_owned()),
+            attempts: None,
+            error: format!("no permit was left in the bulkhead {}", bulkhead.unwrap_or_default()),
+        });
     }
 
     fn count_passed(&self, payload: &Payload, passed: &Passed) {

@@ -131,11 +131,8 @@ impl Engine {
         };
         let mut all = vec![];
         for partition in partitions {
-            let keeps = self.routes.iter().any(|route| {
-                let is_read = route.topics.captures(&partition.topic).is_some();
-                is_read && keeps_key_order(route)
-            });
-            if keeps {
+            let found = self.routing.find_main(&partition.topic);
+            if found.is_some_and(|found| found.keeps_key_order) {
                 all.push((partition.clone(), topics.read(partition).await?));
             }
         }

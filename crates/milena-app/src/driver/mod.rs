@@ -53,7 +53,8 @@ use crate::{
     handler::TopicScope,
     lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
-    route::Route,
+    route::{Delivery, Route},
+    routing::Routing,
     times::TimeMeter,
 };
 use bounded::Part;
@@ -72,7 +73,10 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) group: Arc<str>,
     pub(crate) instance: Arc<str>,
+    pub(crate) delivery: Delivery,
     pub(crate) routes: Vec<Route>,
+    /// The readers of all topics, also those of other engines.
+    pub(crate) routing: Arc<Routing>,
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
     pub(crate) breakers: Vec<String>,
     /// Makes topics that are missing.
@@ -371,6 +375,7 @@ impl Engine {
                 offset,
                 owners,
             } => state.tell_quarantined(partition, offset, owners),
+            Action::Skipped { partition, offset } => self.skipped(state, partition, offset),
             Action::Lost {
                 partition,
                 offset,

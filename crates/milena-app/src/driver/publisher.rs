@@ -438,6 +438,12 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
             policy.breakers.join(", ")
         ),
         Publish::DeadLetter {
+            why: DeadWhy::Bulkhead, ..
+        } => {
+            let name = policy.bulkhead.as_deref().unwrap_or_default();
+            format!("no permit was left in the bulkhead of its handler: {name}")
+        }
+        Publish::DeadLetter {
             why: DeadWhy::Crash { owners },
             ..
         } => {

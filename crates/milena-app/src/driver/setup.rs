@@ -2,7 +2,10 @@
 
 mod retention;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytestring::ByteString;
 use milena_client::{
@@ -15,7 +18,8 @@ use crate::{
     clock::millis,
     error::StartError,
     policy::{Exhausted, Policy, RetryOrdering},
-    route::Route,
+    route::{Delivery, Route},
+    routing::{Found, Routing},
     topics::{TopicName, dead_letter_topic, held_topic, retry_topic},
 };
 use retention::{Kept, Retention};
@@ -27,6 +31,7 @@ type Listed = BTreeMap<ByteString, TopicListing>;
 pub(crate) struct Setup {
     admin: Admin,
     routes: Vec<(TopicName, Policy)>,
+    routing: Arc<Routing>,
     /// Topics whose retry topics are there, and their dead letter topics unless those are made when they are needed.
     ready: Mutex<BTreeSet<String>>,
     /// Dead letter topics that are there.
@@ -47,10 +52,12 @@ struct Needed<'a> {
 
 impl Setup {
     pub(crate) fn new(admin: Admin, routes: &[Route]) -> Self {
+        let routing = Arc::new(Routing::new(routes));
         let routes = routes.iter().map(|route| (route.topics.clone(), route.policy.clone()));
         Self {
             admin,
             routes: routes.collect(),
+            routing,
             ready: Mutex::default(),
             dead_letters: Mutex::default(),
         }
@@ -59,34 +66,45 @@ impl Setup {
     /// Looks whether all topics that are named exist, and makes what is missing for what fails of them.
     pub(crate) async fn check(&self, may_be_missing: bool) -> Result<(), StartError> {
         let listed = self.list().await?;
-        let mut all = BTreeSet::new();
         for (name, _) in &self.routes {
-            let matching = listed.keys().filter(|topic| name.captures(topic).is_some());
-            let before = all.len();
-            all.extend(matching.map(ToString::to_string));
-            let is_any = all.len() > before || all.contains(name.text());
-            if !is_any && !name.is_pattern() && !may_be_missing {
+            let is_missing = !name.is_pattern() && !listed.contains_key(name.text());
+            if is_missing && !may_be_missing {
                 let topic = name.text().to_owned();
                 return Err(StartError::NoTopic { topic });
             }
         }
-        self.warn_of_dots(&listed);
-        self.letter_topics(all.iter().map(String::as_str)).await
+        self.warn_of_near_misses(&listed);
+        let read = listed
+            .iter()
+            .filter(|(topic, listing)| self.finds(topic, listing).is_some());
+        self.letter_topics(read.map(|(topic, _)| &**topic)).await
     }
 
-    /// A topic that a pattern seems to mean, and that is not read because of a dot, must not be missed in silence.
-    fn warn_of_dots(&self, listed: &Listed) {
+    /// The reader of a topic that is there. Topics of Kafka itself have none but by their names, as in the consumers: with
+    /// `exclude.internal.topics=false` they are looked at when they are assigned.
+    fn finds(&self, topic: &str, listing: &TopicListing) -> Option<Found> {
+        let found = self.routing.find_main(topic)?;
+        let is_pattern = self.routes.get(found.index).is_some_and(|(name, _)| name.is_pattern());
+        (!is_pattern || !listing.internal).then_some(found)
+    }
+
+    /// The readers of all topics.
+    pub(crate) fn routing(&self) -> &Arc<Routing> {
+        &self.routing
+    }
+
+    /// A topic that a pattern seems to mean, and that is not read, must not be missed in silence.
+    fn warn_of_near_misses(&self, listed: &Listed) {
         for (name, _) in &self.routes {
             let is_missed = |topic: &&ByteString| name.is_near_miss(topic) && self.route(topic).is_none();
             let missed: Vec<&str> = listed.keys().filter(is_missed).map(|topic| &**topic).collect();
             let Some(first) = missed.first() else { continue };
-            let (pattern, count) = (name.text(), missed.len());
+            let (pattern, count, remedy) = (name.text(), missed.len(), name.near_miss_remedy());
             tracing::warn!(
                 event = "topics_not_matched",
                 pattern,
                 count,
-                "{count} topics such as {first} are not read by {pattern}: a name in braces has no dots; add a handler for \
-                 them, with a brace on each side of the dot"
+                "{count} topics such as {first} are not read by {pattern}: {remedy}"
             );
         }
     }
@@ -99,11 +117,15 @@ impl Setup {
         self.admin.list_topics().await.map_err(StartError::Topics)
     }
 
-    /// The topics there are that these routes read.
-    pub(crate) async fn matching(&self, routes: &[Route]) -> Result<BTreeSet<String>, StartError> {
+    /// The topics there are that handlers of a delivery read.
+    pub(crate) async fn matching(&self, delivery: Delivery) -> Result<BTreeSet<String>, StartError> {
         let listed = self.list().await?;
-        let is_read = |topic: &&ByteString| routes.iter().any(|route| route.topics.captures(topic).is_some());
-        Ok(listed.keys().filter(is_read).map(ToString::to_string).collect())
+        let is_read = |(topic, listing): &(&ByteString, &TopicListing)| {
+            let found = self.finds(topic, listing);
+            found.is_some_and(|found| found.delivery == delivery)
+        };
+        let read = listed.iter().filter(is_read);
+        Ok(read.map(|(topic, _)| topic.to_string()).collect())
     }
 
     /// Makes what is missing for what fails of some topics, and looks at what is there.
@@ -147,9 +169,9 @@ impl Setup {
     }
 
     fn route(&self, topic: &str) -> Option<(&TopicName, &Policy)> {
-        let mut routes = self.routes.iter();
-        let found = routes.find(|(name, _)| name.captures(topic).is_some());
-        found.map(|(name, policy)| (name, policy))
+        let found = self.routing.find_main(topic)?;
+        let (name, policy) = self.routes.get(found.index)?;
+        Some((name, policy))
     }
 
     async fn make_missing(&self, needed: &[Needed<'_>]) -> Result<(), StartError> {

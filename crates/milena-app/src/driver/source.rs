@@ -10,10 +10,10 @@ use milena_client::consumer::{
     CloseOptions, Consumer, ConsumerRecords, GroupError, ListenerError, MemberError, PollError, RebalanceConsumer,
     RebalanceListener, SubscribeError, TopicPartition,
 };
-use milena_machines::app::{Committed, SourceId};
+use milena_machines::app::{Committed, Role, SourceId};
 
 use super::{Engine, Setup, accept::Begin, frozen::Standing};
-use crate::{error::AppError, handler::States, times::Waiting};
+use crate::{error::AppError, handler::States, route::Delivery, routing::Routing, times::Waiting};
 
 /// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
 const POLL: Duration = Duration::from_secs(5);
@@ -25,14 +25,19 @@ const BEGIN_TRIES: u32 = 5;
 /// What a source reads.
 pub(super) enum Reads {
     Topics(Vec<String>),
-    Pattern(String),
+    /// Topics that the engine of this delivery reads in this role.
+    Matching {
+        names: Vec<String>,
+        routing: Arc<Routing>,
+        delivery: Delivery,
+        role: Role,
+    },
 }
 
 impl fmt::Display for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Topics(topics) => f.write_str(&topics.join(", ")),
-            Self::Pattern(pattern) => f.write_str(pattern),
+            Self::Topics(topics) | Self::Matching { names: topics, .. } => f.write_str(&topics.join(", ")),
         }
     }
 }
@@ -54,7 +59,26 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
     }
     match reads {
         Reads::Topics(topics) => consumer.subscribe_with(topics, listener),
-        Reads::Pattern(pattern) => consumer.subscribe_pattern_with(&pattern, listener),
+        Reads::Matching {
+            routing,
+            delivery,
+            role,
+            ..
+        } => {
+            let is_read = move |topic: &str| {
+                let found = routing.find(topic);
+                found.is_some_and(|found| found.delivery == delivery && is_same(found.role, role))
+            };
+            consumer.subscribe_matching_with(is_read, listener)
+        }
+    }
+}
+
+/// Whether a source reads both. The same delay may have another place in each policy.
+fn is_same(one: Role, other: Role) -> bool {
+    match (one, other) {
+        (Role::Tier { delay_ms: one, .. }, Role::Tier { delay_ms: other, .. }) => one == other,
+        _ => one == other,
     }
 }
 

@@ -16,7 +16,7 @@ use milena_client::{
 };
 use milena_machines::app::{
     BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery,
-    Exhausted as MachineExhausted, FloodConfig, HandlerConfig, Limits, RateConfig, RetryPolicy, SourceId, Work,
+    Exhausted as MachineExhausted, FloodConfig, HandlerConfig, Limits, RateConfig, RetryPolicy, Role, SourceId, Work,
     WorkConfig, tier_suffix,
 };
 use tokio::{
@@ -43,6 +43,7 @@ use crate::{
     policy::{Breaker, Exhausted, Policy, Water},
     replay::Replay,
     route::{CallLimits, Delivery, Route},
+    routing::Routing,
     settings::{Limits as AppLimits, Settings},
     times::TimeMeter,
     topics::{HELD, retry_topic},
@@ -59,6 +60,7 @@ pub(crate) struct EngineParts {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) setup: Arc<Setup>,
+    pub(crate) routing: Arc<Routing>,
     /// Breakers that other engines have too.
     pub(crate) shared: Option<Arc<Shared>>,
     /// So many characters of a commit's metadata are not the machine's.
@@ -228,7 +230,7 @@ fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
     let mut sources = vec![];
     let group = &parts.settings.group;
     for _ in 0..parts.limits.consumers.max(1) {
-        let reads = reads(&parts.routes, |_| true, "");
+        let reads = reads(parts, |_| true, "", Role::Main);
         sources.push(Source::new(parts, group.clone(), reads)?);
     }
     let overtaking = parts.routes.iter().filter(|route| !keeps_key_order(route));
@@ -239,27 +241,32 @@ fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
             let mut delays = route.policy.retry.topics.iter();
             !keeps_key_order(route) && delays.any(|delay| millis(*delay) == delay_ms)
         };
-        let reads = reads(&parts.routes, has_delay, &retry_topic("", delay_ms));
+        let role = Role::Tier { index: 0, delay_ms };
+        let reads = reads(parts, has_delay, &retry_topic("", delay_ms), role);
         sources.push(Source::new(parts, format!("{group}.{}", tier_suffix(delay_ms)), reads)?);
     }
     if parts.routes.iter().any(keeps_key_order) {
-        let reads = reads(&parts.routes, keeps_key_order, HELD);
+        let reads = reads(parts, keeps_key_order, HELD, Role::Held);
         sources.push(Source::new(parts, held_group(group), reads)?);
     }
     Ok(sources)
 }
 
-/// What to subscribe to: names if all are, and otherwise one expression for all.
-fn reads(routes: &[Route], is_read: impl Fn(&Route) -> bool, suffix: &str) -> Reads {
-    let routes: Vec<&Route> = routes.iter().filter(|route| is_read(route)).collect();
-    if routes.iter().any(|route| route.topics.is_pattern()) {
-        let names = routes
-            .iter()
-            .map(|route| route.topics.expression() + &regex::escape(suffix));
-        return Reads::Pattern(names.collect::<Vec<_>>().join("|"));
-    }
+/// The subscription of a source: names if all are, and otherwise a choice among all topics there are.
+fn reads(parts: &EngineParts, is_read: impl Fn(&Route) -> bool, suffix: &str, role: Role) -> Reads {
+    let routes = parts.routes.iter().filter(|route| is_read(route));
+    let routes: Vec<&Route> = routes.collect();
     let names = routes.iter().map(|route| format!("{}{suffix}", route.topics.text()));
-    Reads::Topics(names.collect())
+    let names: Vec<String> = names.collect();
+    if !routes.iter().any(|route| route.topics.is_pattern()) {
+        return Reads::Topics(names);
+    }
+    Reads::Matching {
+        names,
+        routing: Arc::clone(&parts.routing),
+        delivery: parts.delivery,
+        role,
+    }
 }
 
 type Lanes = Vec<(Route, Lane)>;
@@ -301,7 +308,9 @@ fn build(
         group: Arc::from(parts.settings.group.as_str()),
         instance: Arc::from(parts.settings.instance.as_str()),
         metrics: metrics.collect(),
+        delivery: parts.delivery,
         routes: parts.routes.clone(),
+        routing: Arc::clone(&parts.routing),
         breakers: names.breakers,
         setup: Arc::clone(&parts.setup),
         notices: Notices::new(),
@@ -401,6 +410,7 @@ fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Res
         limits: limits(policy.in_flight, policy.buffer),
         concurrency: policy.concurrency,
         bulkhead,
+        when_full: policy.when_full,
         rate: policy.rate.map(|rate| RateConfig {
             per_second: rate.per_second,
             burst: rate.burst,

@@ -2,7 +2,8 @@
 //!
 //! It is found out once for each partition and committed for the replay's group before anything is read: the offset where
 //! it begins, and in the metadata the one where it ends. Every later commit says the end again, in front of what the
-//! machine has to say. So a replay that is started again ends where it was to end, whatever was written meanwhile.
+//! machine has to say. So a replay that is started again ends where it was to end, whatever was written meanwhile. A periodic
+//! one moves the ends each time that it starts, in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,8 +76,9 @@ pub(super) async fn find(
     let mut new = BTreeMap::new();
     for (partition, (begin, end)) in wanted {
         let log_end = log_ends.get(&partition).copied().unwrap_or(0);
-        let (stretch, is_marked) = stretch((begin, end), committed.remove(&partition), log_end);
-        if !is_marked {
+        let (stretch, is_marked) = stretch((begin, end), committed.remove(&partition), log_end, replay.is_periodic);
+        // A periodic one commits each time, so that its group is not forgotten while nothing is written.
+        if !is_marked || replay.is_periodic {
             let map = stretch.committed.as_ref().map_or("", |committed| &committed.metadata);
             let offset = OffsetAndMetadata {
                 offset: stretch.begin,
@@ -85,7 +87,9 @@ pub(super) async fn find(
             };
             new.insert(partition.clone(), offset);
         }
-        if stretch.begin < stretch.end {
+        // A topic that was made anew would be left out in silence until it is as long as the old one was.
+        let is_shorter = replay.is_periodic && stretch.trouble.is_some();
+        if stretch.begin < stretch.end || is_shorter {
             stretches.insert(partition, stretch);
         }
     }
@@ -99,8 +103,13 @@ pub(super) async fn find(
     Ok(stretches)
 }
 
-/// What is left of a partition, and whether the group knows its end already.
-fn stretch((begin, end): (i64, i64), committed: Option<OffsetAndMetadata>, log_end: i64) -> (Stretch, bool) {
+/// The rest of a partition, and whether the group knows its end already.
+fn stretch(
+    (begin, end): (i64, i64),
+    committed: Option<OffsetAndMetadata>,
+    log_end: i64,
+    is_periodic: bool,
+) -> (Stretch, bool) {
     let Some(committed) = committed else {
         // What is empty now stays so, also when records come.
         let begin = begin.min(end);
@@ -113,7 +122,11 @@ fn stretch((begin, end): (i64, i64), committed: Option<OffsetAndMetadata>, log_e
         return (stretch, false);
     };
     let (marked, map) = unmark(&committed.metadata);
-    let end = marked.unwrap_or(end);
+    let end = match marked {
+        Some(marked) if is_periodic => marked.max(end),
+        Some(marked) => marked,
+        None => end,
+    };
     let stretch = Stretch {
         begin: committed.offset,
         end,
@@ -200,9 +213,9 @@ mod tests {
 
     #[test]
     fn the_end_of_the_first_run_counts() {
-        let (first, is_marked) = stretch((0, 10), None, 10);
+        let (first, is_marked) = stretch((0, 10), None, 10, false);
         assert_eq!((first.begin, first.end, is_marked), (0, 10, false));
-        let (second, is_marked) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25);
+        let (second, is_marked) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25, false);
         assert_eq!((second.begin, second.end, is_marked), (4, 10, true));
         assert_eq!(second.committed.unwrap().metadata, "M1:AAAA");
         assert_eq!(second.trouble, None);
@@ -210,19 +223,32 @@ mod tests {
 
     #[test]
     fn an_offset_that_a_tool_has_set_is_where_it_begins_and_the_end_is_found_anew() {
-        let (moved, is_marked) = stretch((0, 25), committed(4, ""), 25);
+        let (moved, is_marked) = stretch((0, 25), committed(4, ""), 25, false);
         assert_eq!((moved.begin, moved.end, is_marked), (4, 25, false));
     }
 
     #[test]
     fn what_is_empty_is_remembered_as_empty() {
-        let (empty, _) = stretch((30, 25), None, 25);
+        let (empty, _) = stretch((30, 25), None, 25, false);
         assert_eq!((empty.begin, empty.end), (25, 25));
     }
 
     #[test]
     fn a_topic_that_was_made_anew_has_not_what_is_to_be_read() {
-        let (shorter, _) = stretch((0, 3), committed(4, "R1:10"), 3);
+        let (shorter, _) = stretch((0, 3), committed(4, "R1:10"), 3, false);
         assert_eq!(shorter.trouble, Some(UnfinishedWhy::Shorter { log_end: 3 }));
+    }
+
+    #[test]
+    fn a_periodic_one_goes_on_to_the_end_of_now() {
+        let (next, _) = stretch((0, 25), committed(10, "R1:10"), 25, true);
+        assert_eq!((next.begin, next.end), (10, 25));
+        let (rest, _) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25, true);
+        assert_eq!((rest.begin, rest.end), (4, 25));
+        assert_eq!(rest.committed.unwrap().metadata, "M1:AAAA");
+        let (nothing, _) = stretch((0, 10), committed(10, "R1:10"), 10, true);
+        assert_eq!((nothing.begin, nothing.end), (10, 10));
+        let (anew, _) = stretch((0, 3), committed(10, "R1:10"), 3, true);
+        assert_eq!(anew.trouble, Some(UnfinishedWhy::Shorter { log_end: 3 }));
     }
 }

@@ -6,7 +6,7 @@ use super::keys::{Keys, Limit, Size};
 use crate::{
     letters::Scheme,
     outside::START_TIMEOUT,
-    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water},
+    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water, WhenFull},
     route::Delivery,
 };
 
@@ -89,9 +89,23 @@ fn policy(keys: &Keys<'_>) -> Policy {
     );
     policy.concurrency = keys.get("concurrency");
     policy.bulkhead = keys.get("bulkhead");
+    set(
+        &mut policy.when_full,
+        keys.get_as(
+            "when_full",
+            "\"wait\", \"dead-letter\" or \"skip\"",
+            |value| match value.as_str()? {
+                "wait" => Some(WhenFull::Wait),
+                "dead-letter" => Some(WhenFull::DeadLetter),
+                "skip" => Some(WhenFull::Skip),
+                _ => None,
+            },
+        ),
+    );
     policy.rate = rate(keys);
     policy.breakers = keys.get("breakers").unwrap_or_default();
     set(&mut policy.timeout, keys.get("timeout").map(|Limit(limit)| limit));
+    set(&mut policy.timeout_is_final, keys.get("dead_letter_on_timeout"));
     set(&mut policy.slow_after, keys.get("slow_after").map(|Limit(limit)| limit));
     if let Some(retry) = keys.inner("retry") {
         read_retry(&retry, &mut policy.retry);

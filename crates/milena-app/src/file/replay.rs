@@ -51,9 +51,11 @@ pub(super) fn replay(keys: &Keys<'_>) -> Option<Replay> {
             Bound::Offsets(offsets) => Some(ReplayTo::Offsets(offsets)),
         },
     );
+    let is_periodic = keys.get("periodic").unwrap_or(false);
     keys.finish();
     let replay = Replay::new(name?).from(from.unwrap_or(ReplayFrom::Beginning));
-    Some(replay.to(to.unwrap_or(ReplayTo::End)))
+    let replay = replay.to(to.unwrap_or(ReplayTo::End));
+    Some(if is_periodic { replay.periodic() } else { replay })
 }
 
 enum Bound {

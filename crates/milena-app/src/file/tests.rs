@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ReplayFrom, ReplayTo,
     letters::Scheme,
-    policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry},
+    policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry, WhenFull},
     route::Delivery,
 };
 
@@ -45,6 +45,7 @@ const ALL: &str = r#"
         name = "again"
         from = 2026-07-01T08:00:00Z
         to = { "orders-0" = 17 }
+        periodic = true
         [[otherwise]]
         topic = "events-{tenant}"
         action = "stop"
@@ -56,9 +57,11 @@ const ALL: &str = r#"
         in_flight = 100
         concurrency = 8
         bulkhead = "database"
+        when_full = "skip"
         breakers = ["psp"]
         rate = { per_second = 500, burst = 5 }
         timeout = "none"
+        dead_letter_on_timeout = true
         slow_after = "2s"
         when_exhausted = "stop"
         flood_guard = { percent = 10, window = 20, consecutive = 3 }
@@ -96,7 +99,8 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     let offsets = [(TopicPartition::new("orders", 0), 17)];
     let replay = Replay::new("again")
         .from(ReplayFrom::Time(1_782_892_800_000))
-        .to(ReplayTo::Offsets(offsets.into()));
+        .to(ReplayTo::Offsets(offsets.into()))
+        .periodic();
     assert_eq!(file.replay, Some(replay));
     let off = AppFile::parse("group = \"g\"\n[app]\ncrash_limit = \"none\"").unwrap();
     assert_eq!(off.limits.crash_limit, None);
@@ -129,9 +133,11 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .in_flight(100)
         .concurrency(8)
         .bulkhead("database")
+        .when_full(WhenFull::Skip)
         .breaker("psp")
         .rate(Rate::per_second(500).burst(5))
         .timeout(None)
+        .dead_letter_on_timeout()
         .slow_after(Duration::from_secs(2))
         .retry(retry)
         .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
@@ -142,6 +148,18 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .batch_size(10)
         .batch_linger(Duration::from_millis(1));
     assert_eq!(handler.policy, expected);
+}
+
+#[test]
+fn a_topic_that_begins_with_a_caret_is_a_regular_expression() {
+    let app = |topic: &str| {
+        let text = format!("group = \"g\"\n[kafka]\nbootstrap.servers = \"a:1\"\n[[handlers]]\ntopic = '{topic}'");
+        let file = AppFile::parse(&text).unwrap();
+        file.app().on(topic, async || {}, |policy| policy)
+    };
+    app("^events-[a-z]{2}-(?<tenant>.*)$").check().unwrap();
+    let error = app("^events-(").check().unwrap_err();
+    assert!(error.to_string().contains("unclosed group"), "{error}");
 }
 
 #[test]

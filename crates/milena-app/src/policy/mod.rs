@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use dead_letters::{DeadLetters, Exhausted};
 pub use milena_machines::app::{NullKey, Order, RetryOrdering, WhenStalled};
-pub use resources::{Breaker, FloodGuard, Rate, WhenOpen};
+pub use resources::{Breaker, FloodGuard, Rate, WhenFull, WhenOpen};
 pub use retry::Retry;
 
 /// High and low water: above the first, fetching pauses; at the second it goes on.
@@ -55,6 +55,7 @@ pub struct Policy {
     pub(crate) buffer: Water,
     pub(crate) concurrency: Option<u32>,
     pub(crate) bulkhead: Option<String>,
+    pub(crate) when_full: WhenFull,
     pub(crate) rate: Option<Rate>,
     pub(crate) breakers: Vec<String>,
     pub(crate) timeout: Option<Duration>,
@@ -77,6 +78,7 @@ impl Default for Policy {
             buffer: Water::BYTES,
             concurrency: None,
             bulkhead: None,
+            when_full: WhenFull::Wait,
             rate: None,
             breakers: vec![],
             timeout: Some(Duration::from_secs(5)),
@@ -133,9 +135,19 @@ impl Policy {
     }
 
     /// Permits that are shared with all handlers of the same delivery that name the same bulkhead; see `App::bulkhead`.
-    /// Records without a permit wait.
+    /// Records without a permit wait, unless [`when_full`](Self::when_full) says otherwise.
     pub fn bulkhead(mut self, name: impl Into<String>) -> Self {
         self.bulkhead = Some(name.into());
+        self
+    }
+
+    /// The fate of records that could be handled now if their [`bulkhead`](Self::bulkhead) had a permit left: by default they
+    /// wait ([`WhenFull::Wait`]). With [`WhenFull::DeadLetter`] they become dead letters at once, unhandled; a
+    /// [`FloodGuard`] bounds that. With [`WhenFull::Skip`] they are done unhandled, counted as skipped, and logged
+    /// (`event=bulkhead_full`). Records that wait for another of their key, for the handler's own
+    /// [`concurrency`](Self::concurrency) or [`rate`](Self::rate), or for a breaker, still wait.
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
         self
     }
 

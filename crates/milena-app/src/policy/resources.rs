@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use milena_machines::app::BreakerAttempts;
-pub use milena_machines::app::WhenOpen;
+pub use milena_machines::app::{WhenFull, WhenOpen};
 
 /// A circuit breaker around something that handlers depend on. Handlers feed it with
 /// [`Fault::dependency`](crate::handler::Fault::dependency) and name it in their policies.

@@ -5,11 +5,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use milena_app::{StartError, prelude::*};
+use milena_app::{StartError, letters, prelude::*};
 use milena_test::{TestBroker, TestRecord};
 use tokio::sync::mpsc;
 
-use crate::rig::{GROUP, app, committed, until, within};
+use crate::rig::{GROUP, app, committed, read, text, until, within};
 
 type Seen = mpsc::UnboundedSender<String>;
 
@@ -135,6 +135,60 @@ async fn order_is_kept_for_each_key_while_others_overtake() {
     assert_eq!(within("a1", told.recv()).await.unwrap(), "a a1");
     assert_eq!(within("a2", told.recv()).await.unwrap(), "a a2");
     committed(&broker, GROUP, "orders", 0, 4).await;
+    running.stop().await.unwrap();
+}
+
+/// An application whose handler keeps its only permit until it is allowed to end, with four records, each of its own key.
+async fn full(broker: &TestBroker, when_full: WhenFull) -> (Running, Arc<tokio::sync::Semaphore>) {
+    broker.create_topic("orders", 1);
+    let may_end = Arc::new(tokio::sync::Semaphore::new(0));
+    let handler = {
+        let may_end = Arc::clone(&may_end);
+        move || {
+            let may_end = Arc::clone(&may_end);
+            async move { drop(may_end.acquire().await) }
+        }
+    };
+    broker.produce(
+        "orders",
+        0,
+        ["0", "1", "2", "3"].map(|key| TestRecord::new(key).key(key)),
+    );
+    let running = app(broker)
+        .bulkhead("database", 1)
+        .on("orders", handler, |policy| {
+            policy.bulkhead("database").when_full(when_full).timeout(None)
+        })
+        .start()
+        .await
+        .unwrap();
+    (running, may_end)
+}
+
+#[tokio::test]
+async fn records_that_find_a_full_bulkhead_become_dead_letters_if_the_policy_says_so() {
+    let broker = TestBroker::start();
+    let (running, may_end) = full(&broker, WhenFull::DeadLetter).await;
+    let dead = read(&broker, "orders.dlq", 1, 3).await;
+    for (dead, value) in dead.iter().zip(["1", "2", "3"]) {
+        let letter = letters::read(dead.headers()).unwrap();
+        assert_eq!((text(dead.value()), letter.attempts), (value, 0));
+        let reason = "no permit was left in the bulkhead of its handler: database";
+        assert_eq!(letter.failure.reason, reason);
+    }
+    may_end.add_permits(1);
+    committed(&broker, GROUP, "orders", 0, 4).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn records_that_find_a_full_bulkhead_are_skipped_if_the_policy_says_so() {
+    let broker = TestBroker::start();
+    let (running, may_end) = full(&broker, WhenFull::Skip).await;
+    until("three records are skipped", || running.counts()[0].skipped == 3).await;
+    may_end.add_permits(1);
+    committed(&broker, GROUP, "orders", 0, 4).await;
+    assert_eq!(running.counts()[0].success, 1);
     running.stop().await.unwrap();
 }
 

@@ -233,3 +233,42 @@ async fn a_group_with_members_is_not_used_for_a_replay() {
     assert!(error.contains("billing.load, which must have no members"), "{error}");
     running.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_periodic_load_goes_on_where_the_last_one_ended() {
+    let (broker, desk) = (filled(), Arc::new(Desk::default()));
+    let load = || desk_app(&broker, &desk).replay(Replay::new("load").periodic());
+    let values = |numbers: std::ops::Range<i64>| {
+        let all = (0..3).flat_map(move |partition| numbers.clone().map(move |number| format!("{partition}-{number}")));
+        let mut all: Vec<String> = all.collect();
+        all.sort();
+        all
+    };
+    within("the first load", load()).await.unwrap();
+    assert_eq!(desk.take(), values(0..10));
+    let idle = within("a load of nothing", load()).await.unwrap();
+    assert!(idle.partitions.is_empty(), "{idle:?}");
+
+    append(&broker, 10..15);
+    desk.fatal.lock().unwrap().insert("1-12".to_owned());
+    let stopped = unfinished(load()).await;
+    assert_eq!(stopped.partitions[&partition(0)], (10, 15));
+    assert_eq!(stopped.unfinished[&partition(1)].reached, 12);
+    let mut expected = values(10..15);
+    expected.retain(|value| !["1-12", "1-13", "1-14"].contains(&value.as_str()));
+    assert_eq!(desk.take(), expected);
+
+    // What was left comes with what is new.
+    desk.fatal.lock().unwrap().clear();
+    append(&broker, 15..20);
+    let rest = within("the last load", load()).await.unwrap();
+    assert_eq!(
+        (rest.partitions[&partition(0)], rest.partitions[&partition(1)]),
+        ((15, 20), (12, 20))
+    );
+    let mut expected = values(15..20);
+    expected.extend(["1-12", "1-13", "1-14"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(desk.take(), expected);
+    committed(&broker, "billing.load", "orders", 1, 20).await;
+}

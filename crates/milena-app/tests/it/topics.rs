@@ -9,6 +9,7 @@ use std::{
 };
 
 use milena_app::{Clock, Unknown, letters, prelude::*};
+use milena_client::{admin::Admin, config::ConfigMap};
 use milena_test::{TestBroker, TestRecord};
 use tokio::sync::mpsc;
 
@@ -49,6 +50,153 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
     committed(&broker, GROUP, "other", 0, 1).await;
     assert_eq!(running.counts().iter().map(|counts| counts.skipped).sum::<u64>(), 1);
     running.stop().await.unwrap();
+}
+
+/// A handler that says the topic of each record, its attempt, and what the group `tenant` is.
+fn tells_tenant(
+    seen: mpsc::UnboundedSender<(String, u32, Option<String>)>,
+) -> impl Fn(Value<String>, Cx) -> std::future::Ready<Result<(), Fault>> + Clone {
+    move |Value(value), cx| {
+        let tenant = cx.capture("tenant").map(ToOwned::to_owned);
+        seen.send((cx.record().topic().to_owned(), cx.attempt(), tenant))
+            .unwrap();
+        std::future::ready(if value == "bad" {
+            Err(Fault::retry("not yet"))
+        } else {
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_expression_reads_topics_with_dots_and_those_that_come_later() {
+    let broker = TestBroker::start();
+    for topic in [
+        "events-eu-acme.de",
+        "events-europe",
+        "events-eu-old.dlq",
+        "events-eu-old.retry-1m",
+    ] {
+        broker.create_topic(topic, 1);
+        broker.produce(topic, 0, ["x"]);
+    }
+    let (seen, mut told) = mpsc::unbounded_channel();
+    let running = app(&broker)
+        .consumer("metadata.max.age.ms", 100)
+        .on("^events-[a-z]{2}-(?<tenant>.*)$", tells_tenant(seen), |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    let first = within("the first topic", told.recv()).await.unwrap();
+    assert_eq!(first, ("events-eu-acme.de".to_owned(), 1, Some("acme.de".to_owned())));
+    broker.create_topic("events-us-zeta.ny", 1);
+    broker.produce("events-us-zeta.ny", 0, ["x"]);
+    let later = within("the later topic", told.recv()).await.unwrap();
+    assert_eq!(later, ("events-us-zeta.ny".to_owned(), 1, Some("zeta.ny".to_owned())));
+    committed(&broker, GROUP, "events-us-zeta.ny", 0, 1).await;
+    let read: Vec<String> = running
+        .status()
+        .partitions
+        .iter()
+        .map(|it| it.partition.topic.to_string())
+        .collect();
+    assert_eq!(read, ["events-eu-acme.de", "events-us-zeta.ny"]);
+    running.stop().await.unwrap();
+    assert!(told.try_recv().is_err(), "no other topic was read");
+}
+
+#[tokio::test]
+async fn an_expression_for_all_topics_reads_each_failure_from_its_own_retry_topic() {
+    let broker = TestBroker::start();
+    broker.create_topic("orders.v1", 1);
+    broker.produce("orders.v1", 0, ["bad"]);
+    let clock = Clock::standing();
+    let (seen, mut told) = mpsc::unbounded_channel();
+    let running = app(&broker)
+        .consumer("metadata.max.age.ms", 100)
+        .clock(clock.clone())
+        .on("^.*$", tells_tenant(seen), |policy| {
+            policy.retry(Retry::none()).then_topics([Duration::from_secs(60)])
+        })
+        .start()
+        .await
+        .unwrap();
+    let first = within("the first try", told.recv()).await.unwrap();
+    assert_eq!(first, ("orders.v1".to_owned(), 1, None));
+    let mut second = None;
+    until("the second try", || {
+        clock.advance(Duration::from_secs(1));
+        second = told.try_recv().ok();
+        second.is_some()
+    })
+    .await;
+    assert_eq!(second, Some(("orders.v1.retry-1m".to_owned(), 2, None)));
+    let dead = read(&broker, "orders.v1.dlq", 1, 1).await;
+    let letter = letters::read(dead[0].headers()).unwrap();
+    assert_eq!((letter.attempts, letter.origin.topic.as_str()), (2, "orders.v1"));
+    running.stop().await.unwrap();
+    assert_eq!(broker.committed("billing.retry-1m", "orders.v1.retry-1m", 0), Some(1));
+    assert!(
+        told.try_recv().is_err(),
+        "neither the dead letter nor the retry was read as a topic of its own"
+    );
+    let mut settings = ConfigMap::new();
+    settings.set("bootstrap.servers", broker.bootstrap_servers());
+    let admin = Admin::new(settings).unwrap();
+    let topics: Vec<String> = admin
+        .list_topics()
+        .await
+        .unwrap()
+        .keys()
+        .map(ToString::to_string)
+        .collect();
+    let compound = topics
+        .iter()
+        .filter(|topic| topic.matches(".dlq").count() + topic.matches(".retry").count() > 1);
+    assert_eq!(compound.count(), 0, "{topics:?}");
+}
+
+#[tokio::test]
+async fn a_topic_with_a_handler_of_its_own_is_not_read_by_a_pattern_of_another_delivery() {
+    let broker = TestBroker::start();
+    for topic in ["events-acme", "events-special"] {
+        broker.create_topic(topic, 6);
+        for partition in 0..6 {
+            broker.produce(topic, partition, ["x"]);
+        }
+    }
+    let (seen, mut told) = mpsc::unbounded_channel();
+    let says = |handler: &'static str| {
+        let seen = seen.clone();
+        move |cx: Cx| {
+            seen.send((handler, cx.record().topic().to_owned())).unwrap();
+            async {}
+        }
+    };
+    let running = app(&broker)
+        .on("^events-.*$", says("pattern"), |policy| policy)
+        .at_most_once("events-special", says("name"), |policy| policy)
+        .start()
+        .await
+        .unwrap();
+    let mut found = vec![];
+    for _ in 0..12 {
+        found.push(within("a call", told.recv()).await.unwrap());
+    }
+    running.stop().await.unwrap();
+    let is_right = |(handler, topic): &&(&str, String)| (*handler == "name") == (topic == "events-special");
+    assert_eq!(found.iter().filter(is_right).count(), 12, "{found:?}");
+}
+
+#[tokio::test]
+async fn a_bad_expression_is_an_error_that_says_why() {
+    let broker = TestBroker::start();
+    let error = app(&broker)
+        .on("^events-(", async || {}, |policy| policy)
+        .start()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("unclosed group"), "{error}");
 }
 
 /// Which attempt, after how many seconds, of which event, from which topic.

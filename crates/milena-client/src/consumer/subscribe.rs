@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    member::{self, Leave},
+    member::{self, Leave, TopicFilter},
 };
 
 use super::{
@@ -55,7 +55,27 @@ impl Consumer {
         listener: impl RebalanceListener + 'static,
     ) -> Result<(), SubscribeError> {
         let pattern = TopicPattern::new(pattern)?;
-        self.change_subscription(Subscription::Pattern(pattern.regex))?;
+        self.change_subscription(Subscription::Pattern(pattern.regex.into()))?;
+        self.listener = Box::new(listener);
+        Ok(())
+    }
+
+    /// Reads all topics that a function chooses by their names, those too that appear later, as
+    /// [`subscribe_pattern`](Self::subscribe_pattern) does. It is for choices that no regular expression can make.
+    pub fn subscribe_matching(
+        &mut self,
+        is_read: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Result<(), SubscribeError> {
+        self.subscribe_matching_with(is_read, NoListener)
+    }
+
+    /// The same with a listener.
+    pub fn subscribe_matching_with(
+        &mut self,
+        is_read: impl Fn(&str) -> bool + Send + Sync + 'static,
+        listener: impl RebalanceListener + 'static,
+    ) -> Result<(), SubscribeError> {
+        self.change_subscription(Subscription::Pattern(TopicFilter::new(is_read)))?;
         self.listener = Box::new(listener);
         Ok(())
     }

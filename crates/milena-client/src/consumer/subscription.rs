@@ -6,7 +6,7 @@ use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
     assign::TopicLayout,
-    member::{self, MemberMetadata},
+    member::{self, MemberMetadata, TopicFilter},
 };
 use milena_wire::{Uuid, errors::ErrorCode};
 use regex::Regex;
@@ -25,8 +25,8 @@ pub(crate) enum Subscription {
     #[default]
     None,
     Topics(BTreeSet<ByteString>),
-    /// Matched here, against all topics there are. It matches whole names.
-    Pattern(Regex),
+    /// Matched here, against all topics there are.
+    Pattern(TopicFilter),
     /// Matched by the broker.
     BrokerPattern(ByteString),
     /// Partitions that the application has chosen itself.
@@ -127,7 +127,7 @@ impl Shared {
     pub(super) fn show_metadata(&self, core: &mut Core, now_ms: i64) {
         let cluster = self.metadata.cache();
         let matching = match &core.subscription {
-            Subscription::Pattern(pattern) => Some((self.matching(&cluster, pattern), pattern.clone())),
+            Subscription::Pattern(filter) => Some((self.matching(&cluster, filter), filter.clone())),
             _ => None,
         };
         let gone = |(topic, _): &(&ByteString, &Uuid)| cluster.topic(topic).is_none();
@@ -138,13 +138,13 @@ impl Shared {
             .map(|(topic, id)| (topic.clone(), *id))
             .collect();
         let Some(group) = &mut core.group else { return };
-        if let Some((topics, pattern)) = matching
+        if let Some((topics, filter)) = matching
             && group.matched.as_ref() != Some(&topics)
         {
             group.matched = Some(topics.clone());
             group
                 .member
-                .subscribe(now_ms, member::Subscription::Matching { topics, pattern });
+                .subscribe(now_ms, member::Subscription::Matching { topics, filter });
         }
         let asked = match &core.subscription {
             Subscription::Topics(topics) => topics.clone(),
@@ -155,11 +155,11 @@ impl Shared {
         group.offsets.handle_metadata(with_gone(shown, gone));
     }
 
-    fn matching(&self, cluster: &MetadataCache, pattern: &Regex) -> BTreeSet<ByteString> {
+    fn matching(&self, cluster: &MetadataCache, filter: &TopicFilter) -> BTreeSet<ByteString> {
         let hidden = self.config.exclude_internal_topics;
         cluster
             .topics()
-            .filter(|topic| !(hidden && topic.internal) && pattern.is_match(&topic.name))
+            .filter(|topic| !(hidden && topic.internal) && filter.matches(&topic.name))
             .map(|topic| topic.name.clone())
             .collect()
     }

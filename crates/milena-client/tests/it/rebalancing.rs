@@ -268,6 +268,24 @@ async fn a_pattern_picks_up_topics_that_appear() {
 }
 
 #[tokio::test]
+async fn a_function_can_choose_the_topics() {
+    let broker = TestBroker::start();
+    for topic in ["orders-eu", "orders-eu.dlq", "other"] {
+        broker.create_topic(topic, 1);
+    }
+    for kind in KINDS {
+        let group = format!("chosen-{}-{}", kind.0, kind.1);
+        let mut consumer = Consumer::new(config(&broker, &group, kind)).unwrap();
+        let is_read = |topic: &str| topic.starts_with("orders-") && !topic.ends_with(".dlq");
+        consumer.subscribe_matching(is_read).unwrap();
+        settle(&mut [&mut consumer], |counts| counts[0] > 0).await;
+        assert_eq!(consumer.subscription().into_iter().collect::<Vec<_>>(), ["orders-eu"]);
+        assert_eq!(consumer.assignment().len(), 1);
+        consumer.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_pattern_can_be_the_brokers_affair() {
     let broker = TestBroker::start();
     broker.create_topic("orders-eu", 2);

@@ -137,6 +137,7 @@ pub struct HandlerConfig {
     pub concurrency: Option<u32>,
     /// Permits that it shares with other handlers.
     pub bulkhead: Option<BulkheadId>,
+    pub when_full: WhenFull,
     pub rate: Option<RateConfig>,
     /// The dependencies that it needs. While the breaker of one is open, nothing is handed out.
     pub breakers: Vec<BreakerId>,
@@ -294,6 +295,18 @@ pub enum WhenOpen {
     DeadLetter,
 }
 
+/// The fate of a record that could be handled now if the bulkhead of its handler had a permit left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenFull {
+    /// It waits for a permit.
+    #[default]
+    Wait,
+    /// It becomes a dead letter without being handled.
+    DeadLetter,
+    /// It is done without being handled.
+    Skip,
+}
+
 impl Default for BreakerConfig {
     fn default() -> Self {
         Self {
@@ -357,8 +370,10 @@ pub enum ConfigError {
     },
     #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
     AtMostOnceRetries { handler: usize, what: &'static str },
-    #[error("handler {handler}: its breaker makes dead letters while it is open, but the policy has none")]
-    NoDeadLetters { handler: usize },
+    #[error("handler {handler}: {what}, but the policy has no dead letters")]
+    NoDeadLetters { handler: usize, what: &'static str },
+    #[error("handler {handler}: when_full says what happens when its bulkhead is full, but it has no bulkhead")]
+    NoBulkhead { handler: usize },
     #[error("handler {handler}: records are to go back to their topic after a delay, but no delays are given")]
     NothingReturns { handler: usize },
     #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
@@ -466,8 +481,18 @@ impl WorkConfig {
             let breaker = self.breakers.get(usize::from(id.0));
             breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
         };
-        if retry.exhausted != Exhausted::DeadLetter && handler.breakers.iter().any(makes_letters) {
-            return Err(ConfigError::NoDeadLetters { handler: index });
+        let what = if handler.breakers.iter().any(makes_letters) {
+            Some("its breaker makes dead letters while it is open")
+        } else if handler.when_full == WhenFull::DeadLetter {
+            Some("it makes dead letters while its bulkhead is full")
+        } else {
+            None
+        };
+        if let Some(what) = what.filter(|_| retry.exhausted != Exhausted::DeadLetter) {
+            return Err(ConfigError::NoDeadLetters { handler: index, what });
+        }
+        if handler.when_full != WhenFull::Wait && handler.bulkhead.is_none() {
+            return Err(ConfigError::NoBulkhead { handler: index });
         }
         if retry.ordering == RetryOrdering::Return && retry.tiers.is_empty() {
             return Err(ConfigError::NothingReturns { handler: index });

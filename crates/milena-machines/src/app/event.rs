@@ -177,6 +177,8 @@ pub enum DeadWhy {
     Elapsed,
     /// A breaker that its handler needs is open, and does not let records wait.
     Breaker,
+    /// The bulkhead of its handler is full, and the policy does not let records wait.
+    Bulkhead,
     /// So many owners died that had it.
     Crash {
         owners: u32,
@@ -226,6 +228,11 @@ pub enum Action {
         partition: PartitionId,
         offset: i64,
         why: StopWhy,
+    },
+    /// A record is done without being handled, because the bulkhead of its handler is full and the policy skips.
+    Skipped {
+        partition: PartitionId,
+        offset: i64,
     },
     /// The partition has not moved for long, because of this record.
     Stalled {

@@ -27,8 +27,8 @@ mod work;
 pub use breaker::BreakerState;
 pub use config::{
     BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig,
-    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled,
-    WorkConfig, tier_suffix,
+    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenFull, WhenOpen,
+    WhenStalled, WorkConfig, tier_suffix,
 };
 pub use event::{
     Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,

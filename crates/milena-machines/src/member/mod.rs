@@ -19,6 +19,7 @@ mod classic;
 mod common;
 mod config;
 mod event;
+mod filter;
 mod metadata;
 mod modern;
 mod offsets;
@@ -27,12 +28,12 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
-use regex::Regex;
 
 pub(crate) use backoff::Backoff;
 pub use call::{CallFailure, CallId, MemberCall, MemberRequest, MemberResponse};
 pub use config::{GroupProtocol, MemberConfig, MemberConfigError};
 pub use event::{MemberError, MemberEvent};
+pub use filter::TopicFilter;
 pub use metadata::{MemberMetadata, MetadataNeed};
 pub use offsets::{
     CallCause, CommitId, CommitMode, FetchId, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetConfig, OffsetError,
@@ -50,11 +51,11 @@ use modern::Modern;
 #[derive(Debug, Clone)]
 pub enum Subscription {
     Topics(BTreeSet<ByteString>),
-    /// Topics that match a pattern, as far as the client knows them. `pattern` must match the whole name (`^(?:…)$`): if the
-    /// group's leader knows of more topics that match, they become part of the subscription.
+    /// Topics that a filter chooses, as far as the client knows them. If the group's leader knows of more topics that it
+    /// chooses, they become part of the subscription.
     Matching {
         topics: BTreeSet<ByteString>,
-        pattern: Regex,
+        filter: TopicFilter,
     },
     /// A pattern that the broker looks after; for [`GroupProtocol::Consumer`] only.
     BrokerPattern(ByteString),

@@ -535,6 +535,9 @@ impl Instance {
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
             Action::Careful { .. } | Action::Lost { .. } => {}
+            Action::Skipped { offset, .. } => world
+                .checks
+                .fail(format!("offset {offset} is skipped, and no policy skips")),
             Action::Quarantined {
                 partition,
                 offset,
@@ -552,7 +555,10 @@ impl Instance {
     /// What does not move has a cause that is one.
     fn check_stall(&self, world: &mut World, why: StallWhy) {
         let handler = world.plan.handler();
-        let has_limit = handler.concurrency.is_some() || handler.rate.is_some() || handler.batch.is_some();
+        let has_limit = handler.concurrency.is_some()
+            || handler.bulkhead.is_some()
+            || handler.rate.is_some()
+            || handler.batch.is_some();
         let is_busy = has_limit || self.in_flight >= world.plan.in_flight_max;
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {

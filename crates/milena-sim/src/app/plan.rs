@@ -3,8 +3,9 @@
 use milena_machines::{
     Random,
     app::{
-        BatchConfig, BreakerConfig, BreakerId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits, NullKey,
-        Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenOpen, WhenStalled, WorkConfig,
+        BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits,
+        NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenFull, WhenOpen, WhenStalled,
+        WorkConfig,
     },
 };
 
@@ -111,11 +112,18 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
     let is_plain = random.below(3) == 0;
     let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
     let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
+    let has_bulkhead = random.below(4) == 0 && !is_plain;
     let handler = HandlerConfig {
         order,
         null_key: [NullKey::Unordered, NullKey::Serial][random.below(2) as usize],
         limits: limits(random),
         concurrency: (random.below(3) == 0 && !is_plain).then(|| 1 + random.below(6) as u32),
+        bulkhead: has_bulkhead.then_some(BulkheadId(0)),
+        when_full: if has_bulkhead && random.below(2) == 0 {
+            WhenFull::DeadLetter
+        } else {
+            WhenFull::Wait
+        },
         rate: (random.below(6) == 0 && !is_plain).then_some(RateConfig {
             per_second: 20,
             burst: 3,
@@ -133,6 +141,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         delivery,
         handlers: vec![handler],
         breakers,
+        bulkheads: vec![1 + random.below(4) as u32],
         limits: limits(random),
         commit: CommitConfig {
             interval_ms: 100 + random.below(1_500) as i64,

@@ -62,7 +62,11 @@ async fn look_after(bed: &Bed, protocol: &str) -> GroupDescription {
     let busy = admin
         .reset_group_offsets(&*group, [first.clone()], OffsetTarget::Earliest)
         .await;
-    assert!(busy.unwrap_err().to_string().contains("stop them first"));
+    assert!(
+        busy.unwrap_err()
+            .to_string()
+            .contains("has 1 member, which would commit over it; stop it first")
+    );
     let busy = admin.delete_groups([&*group]).await;
     assert_eq!(
         busy[&*group].as_ref().unwrap_err().code(),

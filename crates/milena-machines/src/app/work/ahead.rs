@@ -7,10 +7,11 @@
 //!   [`ahead_records`](super::super::CommitConfig::ahead_records) if it has none.
 //! - Of those, the ones that wait for another of their key, or of their partition, are about a second's work, as long as
 //!   the last calls took, or one for each partition if calls take longer. So a partition can be given back soon.
-//! - Nothing is committed while a breaker of the handler is open, beyond its rate, or beyond its bulkhead.
+//! - Nothing is committed while a breaker of the handler is open, beyond its rate, or beyond its bulkhead, unless those turn
+//!   records away.
 
 use super::{
-    super::{Action, BreakerState, CommitOffset, Delivery, HandlerId, Keyed, SourceId, Starts},
+    super::{Action, BreakerState, CommitOffset, Delivery, HandlerId, Keyed, SourceId, Starts, WhenFull},
     Timer, Work,
     commit::Snapshot,
     partition::Partition,
@@ -158,7 +159,10 @@ impl<T: Keyed> Work<T> {
         bound(waiting_max);
         if let Some(bulkhead) = handler.config.bulkhead {
             let bulkhead = self.bulkheads.get(usize::from(bulkhead.0));
-            bound(bulkhead.map_or(0, |bulkhead| u64::from(bulkhead.available())));
+            let available = bulkhead.map_or(0, |bulkhead| bulkhead.available());
+            if available > 0 || handler.config.when_full == WhenFull::Wait {
+                bound(u64::from(available));
+            }
         }
         for breaker in &handler.config.breakers {
             let breaker = self.breakers.get(usize::from(breaker.0));

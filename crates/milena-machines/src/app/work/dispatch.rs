@@ -1,7 +1,9 @@
 //! Records go to their handlers.
 
 use super::{
-    super::{BreakerState, DeadWhy, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering},
+    super::{
+        Action, BreakerState, DeadWhy, Dispatched, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering, WhenFull,
+    },
     Timer, Work,
 };
 
@@ -15,6 +17,7 @@ impl<T: Keyed> Work<T> {
         if !self.barrier.lets_through() || max == 0 {
             return None;
         }
+        let mut is_diverted = false;
         for _ in 0..self.handlers.len() {
             let id = HandlerId(self.turn as u16);
             self.turn = (self.turn + 1) % self.handlers.len();
@@ -23,7 +26,11 @@ impl<T: Keyed> Work<T> {
                 if !out.is_empty() {
                     return Some(id);
                 }
+                is_diverted = true;
             }
+        }
+        if is_diverted {
+            self.commit_ahead(now_ms);
         }
         None
     }
@@ -59,7 +66,9 @@ impl<T: Keyed> Work<T> {
                 .bulkheads
                 .get(usize::from(bulkhead.0))
                 .map_or(0, |it| it.available());
-            most = most.min(available);
+            if available > 0 || handler.config.when_full == WhenFull::Wait {
+                most = most.min(available);
+            }
         }
         for breaker in &handler.config.breakers {
             let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) else {
@@ -106,7 +115,7 @@ impl<T: Keyed> Work<T> {
         // What must stay in order does so too when it is turned away.
         self.is_fencing && self.fence_off(now_ms, index)
             || self.is_returning && self.send_back(now_ms, index)
-            || self.turns_away && self.turn_away(now_ms, index)
+            || self.turns_away && (self.turn_away(now_ms, index) || self.turn_away_full(now_ms, index))
             || self.condemns && self.condemn(now_ms, index)
     }
 
@@ -131,6 +140,35 @@ impl<T: Keyed> Work<T> {
             }
         }
         false
+    }
+
+    /// While a bulkhead is full, records that could be handled now become dead letters or are skipped, if the policy of their
+    /// handler does not let them wait.
+    fn turn_away_full(&mut self, now_ms: i64, index: u32) -> bool {
+        let Some(entry) = self.lanes.entry(index) else {
+            return false;
+        };
+        let (place, offset) = (entry.partition, entry.offset);
+        let Some(partition) = self.partitions.get_mut(place).and_then(Option::as_mut) else {
+            return false;
+        };
+        let handler = self.handlers.get(usize::from(partition.handler.0));
+        let config = handler.map(|handler| &handler.config);
+        let when_full = config.map_or(WhenFull::Wait, |config| config.when_full);
+        let bulkhead = config.and_then(|config| self.bulkheads.get(usize::from(config.bulkhead?.0)));
+        if when_full == WhenFull::Wait || bulkhead.is_none_or(|bulkhead| bulkhead.available() > 0) {
+            return false;
+        }
+        partition.commit.touched = true;
+        if when_full == WhenFull::DeadLetter {
+            self.dead_letter(now_ms, index, DeadWhy::Bulkhead);
+        } else {
+            let partition = partition.id;
+            self.totals.skipped += 1;
+            self.actions.push_back(Action::Skipped { partition, offset });
+            self.complete(now_ms, index);
+        }
+        true
     }
 
     fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatched>) {

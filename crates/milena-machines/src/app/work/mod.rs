@@ -29,7 +29,7 @@ pub use watch::{PartitionStatus, Totals, WorkStatus};
 
 use super::{
     Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, RetryOrdering,
-    WhenOpen, WorkConfig,
+    WhenFull, WhenOpen, WorkConfig,
     breaker::Breaker,
     bulkhead::Bulkhead,
     fence::Fence,
@@ -94,7 +94,7 @@ pub struct Work<T> {
     is_fencing: bool,
     /// Whether any handler's records go back to their topics.
     is_returning: bool,
-    /// Whether any breaker makes dead letters while it is open.
+    /// Whether an open breaker or a full bulkhead turns records away instead of letting them wait.
     turns_away: bool,
     timers: Timers<Timer>,
     actions: VecDeque<Action>,
@@ -146,7 +146,11 @@ impl<T: Keyed> Work<T> {
             turns_away: config
                 .breakers
                 .iter()
-                .any(|breaker| breaker.when_open == WhenOpen::DeadLetter),
+                .any(|breaker| breaker.when_open == WhenOpen::DeadLetter)
+                || config
+                    .handlers
+                    .iter()
+                    .any(|handler| handler.when_full != WhenFull::Wait),
             timers: Timers::default(),
             actions: VecDeque::new(),
             room: Room {

@@ -90,7 +90,7 @@ impl Classic {
 fn matches_subscription(common: &Common, received: &MemberAssignment) -> bool {
     let is_wanted = |place: &TopicPartition| match &common.subscription {
         Some(Subscription::Topics(topics)) => topics.contains(&place.topic),
-        Some(Subscription::Matching { pattern, .. }) => pattern.is_match(&place.topic),
+        Some(Subscription::Matching { filter, .. }) => filter.matches(&place.topic),
         Some(Subscription::BrokerPattern(_)) | None => false,
     };
     received.partitions.iter().all(is_wanted)

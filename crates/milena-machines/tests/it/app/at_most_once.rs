@@ -1,7 +1,8 @@
 //! What is committed before it is handled is what handlers can take at once.
 
 use milena_machines::app::{
-    Action, CommitResult, Delivery, HandlerConfig, Order, Outcome, PartitionId, RateConfig, RecordId, WorkConfig,
+    Action, BulkheadId, CommitResult, Delivery, HandlerConfig, Order, Outcome, PartitionId, RateConfig, RecordId,
+    WhenFull, WorkConfig,
 };
 
 use super::rig::{Rig, config, handler, topic};
@@ -172,4 +173,21 @@ fn what_does_not_end_in_time_is_told_to_be_lost() {
         records: 2,
     };
     assert!(driven.rig.said().contains(&lost));
+}
+
+#[test]
+fn a_full_bulkhead_that_skips_does_not_keep_records_from_being_committed() {
+    let mut once = handler();
+    once.retry.attempts = 1;
+    once.order = Order::Unordered;
+    once.bulkhead = Some(BulkheadId(0));
+    once.when_full = WhenFull::Skip;
+    let rig = Rig::new(WorkConfig {
+        delivery: Delivery::AtMostOnce,
+        bulkheads: vec![2],
+        ..config(once)
+    });
+    let driven = Driven::new(rig, 10);
+    assert_eq!((driven.running.len(), driven.committed), (2, 10));
+    assert_eq!(driven.rig.work.status().totals.skipped, 8);
 }

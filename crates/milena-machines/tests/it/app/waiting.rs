@@ -1,6 +1,6 @@
 use milena_machines::app::{
-    Action, BatchConfig, BulkheadId, Failure, HandlerConfig, Limits, Order, Outcome, PauseReason, RateConfig, Role,
-    StallWhy, WhenStalled, WorkConfig,
+    Action, BatchConfig, BulkheadId, CommitResult, DeadWhy, Exhausted, Failure, HandlerConfig, Limits, Order, Outcome,
+    PauseReason, Publish, PublishResult, RateConfig, RecordId, Role, StallWhy, WhenFull, WhenStalled, WorkConfig,
 };
 
 use super::rig::{Rig, config, handler};
@@ -109,6 +109,137 @@ fn concurrency_and_bulkheads_bound_what_runs() {
     assert_eq!(rig.dispatch().len(), 1);
     rig.advance(59_000);
     assert_eq!(rig.dispatch().len(), 0);
+}
+
+/// A handler that shares a bulkhead of two permits.
+fn full(when_full: WhenFull, order: Order) -> Rig {
+    let handler = HandlerConfig {
+        order,
+        bulkhead: Some(BulkheadId(0)),
+        when_full,
+        ..handler()
+    };
+    Rig::new(WorkConfig {
+        bulkheads: vec![2],
+        ..config(handler)
+    })
+}
+
+#[test]
+fn a_full_bulkhead_makes_dead_letters_if_the_policy_says_so() {
+    let mut rig = full(WhenFull::DeadLetter, Order::Unordered);
+    let partition = rig.assign(0);
+    rig.read_keys(partition, &["a", "b", "c", "d"]);
+    let running = rig.dispatch();
+    assert_eq!(running.iter().map(|it| it.offset).collect::<Vec<_>>(), [0, 1]);
+    let said = rig.said();
+    let dead: Vec<RecordId> = said
+        .iter()
+        .filter_map(|action| match action {
+            Action::Publish {
+                record,
+                what:
+                    Publish::DeadLetter {
+                        why: DeadWhy::Bulkhead,
+                        attempts: 0,
+                        ..
+                    },
+            } => Some(*record),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(dead.len(), 2, "{said:?}");
+    // None of them is done before its dead letter is acknowledged.
+    for dispatched in &running {
+        rig.finish(dispatched.record, Outcome::Done);
+    }
+    rig.published(dead[1], PublishResult::Acked);
+    rig.advance(2_000);
+    assert_eq!(rig.commit().offset, 2);
+    rig.committed(CommitResult::Ok);
+    rig.published(dead[0], PublishResult::Acked);
+    rig.advance(2_000);
+    assert_eq!(rig.commit().offset, 4);
+    rig.committed(CommitResult::Ok);
+    // With a permit the next one is handled.
+    rig.read(partition, 4, "e");
+    assert_eq!(rig.one().offset, 4);
+    assert_eq!(rig.work.status().totals.dead_letters, 2);
+}
+
+#[test]
+fn a_full_bulkhead_skips_if_the_policy_says_so() {
+    let mut rig = full(WhenFull::Skip, Order::Unordered);
+    let partition = rig.assign(0);
+    rig.read_keys(partition, &["a", "b", "c", "d"]);
+    let running = rig.dispatch();
+    assert_eq!(running.len(), 2);
+    let said = rig.said();
+    for offset in [2, 3] {
+        assert!(said.contains(&Action::Skipped { partition, offset }), "{said:?}");
+    }
+    for dispatched in running {
+        rig.finish(dispatched.record, Outcome::Done);
+    }
+    rig.advance(2_000);
+    assert_eq!(rig.commit().offset, 4);
+    assert_eq!(
+        (rig.work.status().totals.skipped, rig.work.status().totals.done),
+        (2, 2)
+    );
+}
+
+#[test]
+fn a_record_that_waits_for_its_key_is_not_turned_away() {
+    let mut rig = full(WhenFull::Skip, Order::Key);
+    let partition = rig.assign(0);
+    rig.read_keys(partition, &["a", "b", "a", "c"]);
+    let running = rig.dispatch();
+    assert_eq!(running.iter().map(|it| it.offset).collect::<Vec<_>>(), [0, 1]);
+    let skipped = Action::Skipped { partition, offset: 3 };
+    assert_eq!(rig.said(), [skipped], "only c could be handled but for the bulkhead");
+    rig.finish(running[0].record, Outcome::Done);
+    assert_eq!(rig.one().offset, 2);
+}
+
+#[test]
+fn a_handler_that_is_at_its_own_limit_turns_nothing_away() {
+    let handler = HandlerConfig {
+        concurrency: Some(1),
+        bulkhead: Some(BulkheadId(0)),
+        when_full: WhenFull::Skip,
+        ..unordered()
+    };
+    let mut rig = Rig::new(WorkConfig {
+        bulkheads: vec![2],
+        ..config(handler)
+    });
+    let partition = rig.assign(0);
+    rig.read_keys(partition, &["a", "b", "c"]);
+    assert_eq!(rig.offsets(), [0]);
+    assert_eq!(rig.said(), []);
+}
+
+#[test]
+fn a_choice_for_a_full_bulkhead_that_contradicts_the_policy_is_refused() {
+    let none = HandlerConfig {
+        when_full: WhenFull::Skip,
+        ..handler()
+    };
+    let error = config(none).check().unwrap_err();
+    assert!(error.to_string().contains("it has no bulkhead"), "{error}");
+    let mut skips = HandlerConfig {
+        bulkhead: Some(BulkheadId(0)),
+        when_full: WhenFull::DeadLetter,
+        ..handler()
+    };
+    skips.retry.exhausted = Exhausted::Skip;
+    let config = WorkConfig {
+        bulkheads: vec![2],
+        ..config(skips)
+    };
+    let error = config.check().unwrap_err();
+    assert!(error.to_string().contains("no dead letters"), "{error}");
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn topics_that_only_the_leader_has_seen_become_part_of_a_pattern() {
     let mut rig = Rig::eager();
     let topics = names(&["t1"]);
     let pattern = Regex::new("^(?:t.*)$").unwrap();
-    rig.member
-        .subscribe(rig.now, Subscription::Matching { topics, pattern });
+    let filter = pattern.into();
+    rig.member.subscribe(rig.now, Subscription::Matching { topics, filter });
     rig.poll();
     rig.rebalance(1, &[("t1", 0), ("t2", 0)]);
     let all = [("t1", 0), ("t2", 0)];

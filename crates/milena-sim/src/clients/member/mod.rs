@@ -332,7 +332,8 @@ impl Process {
                 };
                 let matching = self.topics.iter().filter(|(name, _)| pattern.is_match(name));
                 let topics = matching.map(|(name, _)| name.clone()).collect();
-                Subscription::Matching { topics, pattern }
+                let filter = pattern.into();
+                Subscription::Matching { topics, filter }
             }
         };
         self.member.subscribe(now, subscription);
