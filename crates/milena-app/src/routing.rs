@@ -41,8 +41,11 @@ pub(crate) struct Found {
     pub(crate) place: usize,
     pub(crate) role: Role,
     pub(crate) keeps_key_order: bool,
-    pub(crate) captures: Vec<(Arc<str>, String)>,
+    pub(crate) captures: Captures,
 }
+
+/// Names and values.
+type Captures = Vec<(Arc<str>, String)>;
 
 impl Routing {
     pub(crate) fn new(routes: &[Route]) -> Self {
@@ -97,7 +100,7 @@ impl Routing {
 }
 
 impl Reader {
-    fn reads(&self, topic: &str) -> Option<(Role, Vec<(Arc<str>, String)>)> {
+    fn reads(&self, topic: &str) -> Option<(Role, Captures)> {
         if let Some(captures) = self.topics.captures(topic) {
             return Some((Role::Main, captures));
         }

@@ -332,14 +332,7 @@ impl Engine {
             }
             Action::Publish { record, what } => self.publish(state, record, what),
             Action::Cancel(record) => self.cancel(record),
-            Action::Released(id) => {
-                state.released.insert(id);
-                let owner = state.owned.iter().find(|(_, owned)| owned.id == id);
-                if let Some((partition, source)) = owner.map(|(partition, owned)| (partition.clone(), owned.source)) {
-                    state.owned.remove(&partition);
-                    self.wake_source(usize::from(source.0));
-                }
-            }
+            Action::Released(id) => self.released(state, id),
             Action::Barrier => {
                 state.is_barrier = true;
                 self.transactions.notify_one();
@@ -387,6 +380,16 @@ impl Engine {
                 self.ended.notify_one();
                 (0..self.sources.len()).for_each(|index| self.wake_source(index));
             }
+        }
+    }
+
+    /// A partition can go.
+    fn released(&self, state: &mut State, id: PartitionId) {
+        state.released.insert(id);
+        let owner = state.owned.iter().find(|(_, owned)| owned.id == id);
+        if let Some((partition, source)) = owner.map(|(partition, owned)| (partition.clone(), owned.source)) {
+            state.owned.remove(&partition);
+            self.wake_source(usize::from(source.0));
         }
     }
 

@@ -368,7 +368,7 @@ fn tell(engine: &Engine, order: &PublishOrder, letter: &Letter, to: String, faul
         Publish::Held { due_ms: None, .. } | Publish::Emitted => return,
     };
     let handler = order.scope.handler;
-    let class = fault.map_or_else(|| "".into(), Fault::shared_class);
+    let class = fault.map(Fault::shared_class).unwrap_or_default();
     engine.notices.tell(Cause { event, handler, class }, || Notice {
         event,
         handler: engine.handler_name(handler).to_owned(),

@@ -89,19 +89,7 @@ fn policy(keys: &Keys<'_>) -> Policy {
     );
     policy.concurrency = keys.get("concurrency");
     policy.bulkhead = keys.get("bulkhead");
-    set(
-        &mut policy.when_full,
-        keys.get_as(
-            "when_full",
-            "\"wait\", \"dead-letter\" or \"skip\"",
-            |value| match value.as_str()? {
-                "wait" => Some(WhenFull::Wait),
-                "dead-letter" => Some(WhenFull::DeadLetter),
-                "skip" => Some(WhenFull::Skip),
-                _ => None,
-            },
-        ),
-    );
+    set(&mut policy.when_full, when_full(keys));
     policy.rate = rate(keys);
     policy.breakers = keys.get("breakers").unwrap_or_default();
     set(&mut policy.timeout, keys.get("timeout").map(|Limit(limit)| limit));
@@ -139,6 +127,19 @@ fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
+}
+
+fn when_full(keys: &Keys<'_>) -> Option<WhenFull> {
+    keys.get_as(
+        "when_full",
+        "\"wait\", \"dead-letter\" or \"skip\"",
+        |value| match value.as_str()? {
+            "wait" => Some(WhenFull::Wait),
+            "dead-letter" => Some(WhenFull::DeadLetter),
+            "skip" => Some(WhenFull::Skip),
+            _ => None,
+        },
+    )
 }
 
 fn rate(keys: &Keys<'_>) -> Option<Rate> {
