@@ -44,7 +44,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);
 const IDLE_TIME: Duration = Duration::from_secs(9);
 
 fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
-    // What is measured is the work, not the wait for more members: 20 ms on ours by default, 3 s on Kafka.
+    // The work is measured, not the wait for more members: 20 ms on ours by default, 3 s on Kafka.
     let broker = Running::start_with(peer, &["group.initial.rebalance.delay.ms=0"])?;
     Connection::open(&broker.address)?.create_topic("letters", PARTITIONS, &[])?;
     // The first group of all waits for the topic of groups, which is not what is measured.

@@ -18,7 +18,7 @@ use crate::{clock::Clock, driver::Setup, metrics::label, view::View};
 const FIRST: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// What is in the dead letter topics.
+/// The contents of the dead letter topics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeadLetterCounts {
     topics: BTreeMap<String, DeadLetterTopic>,

@@ -18,7 +18,7 @@ use crate::{error::StartError, status::Status, view::View};
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// And takes no longer, with its response.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// So many are answered at once. Others wait to be accepted.
+/// The number of connections that are served at once. Others wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 /// After an error of the listener, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Takes the address. It is an error if somebody else has it.
+/// Takes the address. It is an error if another socket has it.
 pub(crate) async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     let error = |error: io::Error| StartError::Serve {
         address: address.to_owned(),

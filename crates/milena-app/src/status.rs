@@ -85,7 +85,7 @@ impl Status {
         self.is_healthy() && (!self.partitions.is_empty() || self.has_joined)
     }
 
-    /// What the endpoint shows at `/status`.
+    /// The JSON that the endpoint shows at `/status`.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let partitions = self.partitions.iter().map(|partition| {
             let paused = partition.paused.iter().map(|(reason, _)| format!("{reason:?}"));

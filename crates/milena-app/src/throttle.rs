@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// So many causes are told apart. What comes on top of that is told each time.
+/// The number of causes that are told apart. Lines of any further cause are not limited.
 const CAUSES_MAX: usize = 1_024;
 
 /// Decides which of many notices are told. Without a clock: every call says what time it is.
@@ -86,7 +86,7 @@ impl<K: Ord + Clone, N> Throttle<K, N> {
             .take(now_ms)
     }
 
-    /// What is left, whether it is due or not.
+    /// The next line that was kept back, whether it is due or not.
     pub(crate) fn pop(&mut self) -> Option<Told<N>> {
         self.causes.values_mut().find_map(|cause| cause.take(cause.told_ms))
     }

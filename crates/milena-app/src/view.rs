@@ -1,4 +1,4 @@
-//! What can be seen of an application that runs, by whoever holds it and by its endpoint.
+//! The view of a running application that its handle and its endpoint share.
 
 use std::{
     collections::BTreeSet,

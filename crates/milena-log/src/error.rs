@@ -84,7 +84,7 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    /// What Kafka answers.
+    /// The error code that Kafka has for it.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Invalid(invalid) => invalid.error_code(),

@@ -38,7 +38,7 @@ const WINDOW: usize = 1 << 20;
 pub struct Opening {
     /// Whether it ended cleanly; then files are trusted without reading them.
     pub clean: bool,
-    /// What lies below was synced, and is trusted in any case.
+    /// Everything below was synced, and is trusted in any case.
     pub recovery_point: i64,
     pub log_start_offset: i64,
     /// The last state that the ledger has of the log. The log must not have become shorter since.
@@ -161,7 +161,7 @@ impl<'a> Loader<'a> {
             log_start_offset,
             first_dirty_offset: log_start_offset,
             end_offset,
-            // What was read back after a crash is there, but only a sync makes sure that it stays.
+            // Bytes that were read back after a crash are there, but only a sync makes sure that it stays.
             synced_offset: match is_clean {
                 true => end_offset,
                 false => opening.recovery_point.min(end_offset),
@@ -244,7 +244,7 @@ impl<'a> Loader<'a> {
         let mut is_cut = false;
         for (place, base_offset) in bases.iter().copied().enumerate() {
             let segment = Segment::new(Arc::clone(self.disk), self.dir, base_offset);
-            // What was not synced is lost from the first gap on.
+            // Unsynced bytes are lost from the first gap on.
             let unsynced = !self.opening.clean && base_offset > self.opening.recovery_point;
             let misfits = place > 0 && base_offset != end_offset;
             if is_cut || (misfits && unsynced) {

@@ -14,7 +14,7 @@ use crate::{
     view::LogView,
 };
 
-/// What only the writer touches.
+/// State that only the writer touches.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub(crate) segments: Vec<Arc<Segment>>,
@@ -25,9 +25,9 @@ pub(crate) struct Writer {
     /// Compaction has dealt with what lies below.
     pub(crate) first_dirty_offset: i64,
     pub(crate) end_offset: i64,
-    /// What lies below survives a power cut.
+    /// Everything below survives a power cut.
     pub(crate) synced_offset: i64,
-    /// What lies below does not change in a power cut: it is synced, and so is the end of each transaction in it.
+    /// Everything below stays as it is in a power cut: it is synced, and so is the end of each transaction in it.
     pub(crate) settled_offset: i64,
     /// Whether the folder has names that a power cut could take back.
     pub(crate) new_names: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn view(&mut self, durability: Durability) -> LogView {
         let high_watermark = match durability {
-            // What a power cut could take back, nobody sees.
+            // Readers do not see what a power cut could take back.
             Durability::Fsync => self.synced_offset,
             Durability::Memory | Durability::Os => self.end_offset,
         };

@@ -1,4 +1,4 @@
-//! What the compiler says about functions that are no handlers: it must name the part that is wrong. A binary of its own,
+//! Compile errors about functions that are no handlers: they must name the part that is wrong. A binary of its own,
 //! because it compiles the library once more. `TRYBUILD=overwrite cargo test -p milena --test ui` writes what is expected.
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an operator reads in the log: failures, retries and dead letters, at most one line per second and cause.
+//! Log lines for operators: failures, retries and dead letters, at most one line per second and cause.
 
 use std::{
     borrow::Cow,
@@ -14,7 +14,7 @@ use crate::throttle::{Throttle, Told};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What lines are alike in.
+/// The key by which lines count as alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     /// The stable name of what happened, for alerts.

@@ -37,7 +37,7 @@ use crate::{
 /// The producer usually takes a record at once.
 const TAKEN_SLOW: Duration = Duration::from_secs(2);
 
-/// So many orders are taken at once.
+/// The number of orders that are taken at once.
 const ORDERS_MAX: usize = 256;
 
 /// What is told in the place of an error's type if a record ended the process.

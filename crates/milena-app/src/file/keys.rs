@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::{FileError, LocatedError, source::Source};
 
-/// What reading a file finds besides its values.
+/// Findings of reading a file besides its values.
 pub(super) struct Report<'a> {
     pub(super) source: &'a Source,
     errors: RefCell<Vec<LocatedError>>,
@@ -48,7 +48,7 @@ pub(super) trait FromValue: Sized {
 
     fn from_value(value: &Value) -> Option<Self>;
 
-    /// What is wrong with a value that is none.
+    /// The problem with a value that cannot be read.
     fn error(path: String, value: &Value) -> FileError {
         FileError::Invalid {
             path,

@@ -278,7 +278,7 @@ impl ProgramHandler {
                 .as_ref()
                 .is_some_and(|current| Arc::ptr_eq(current, process))
             {
-                // What ends of itself so soon after its start shows it without a record too.
+                // A program that ends by itself so soon after its start does so without a record too.
                 run.watch = (exit.lived * 2).clamp(WATCH, WATCH_MAX);
             }
         }

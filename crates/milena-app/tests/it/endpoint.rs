@@ -1,4 +1,4 @@
-//! What an application shows of itself over HTTP.
+//! The HTTP endpoint of an application.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

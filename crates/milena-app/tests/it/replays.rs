@@ -258,7 +258,7 @@ async fn a_periodic_load_goes_on_where_the_last_one_ended() {
     expected.retain(|value| !["1-12", "1-13", "1-14"].contains(&value.as_str()));
     assert_eq!(desk.take(), expected);
 
-    // What was left comes with what is new.
+    // Leftovers come with new records.
     desk.fatal.lock().unwrap().clear();
     append(&broker, 15..20);
     let rest = within("the last load", load()).await.unwrap();

@@ -35,7 +35,7 @@ impl<K: Ord> Named<K> {
 /// What to answer where a log cannot do what was asked; `problem` says for people what that was. That a topic was deleted
 /// meanwhile is no news to them.
 pub(super) fn storage_error(error: &StorageError, problem: &str) -> ErrorCode {
-    // That a partition is offline was told at the start.
+    // An offline partition was logged at the start.
     if !matches!(error, StorageError::Retired { .. } | StorageError::Offline { .. }) {
         tracing::error!(%error, "{problem}");
     }

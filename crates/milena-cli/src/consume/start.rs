@@ -10,9 +10,9 @@ pub(super) enum Start {
     Earliest,
     Latest,
     Offset(i64),
-    /// So many offsets after the beginning of each partition.
+    /// A number of offsets after the beginning of each partition.
     FromBeginning(i64),
-    /// So many offsets before the end of each partition.
+    /// A number of offsets before the end of each partition.
     BeforeEnd(i64),
     /// The first record that is not older than so many milliseconds since 1970.
     Time(i64),

@@ -72,7 +72,7 @@ fn a_wrong_setting_is_named() {
     );
 }
 
-/// What `milena up` says when it cannot start.
+/// The error of a `milena up` that cannot start.
 fn up_fails(arguments: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));

@@ -31,7 +31,7 @@ fn quiet_leaves_out_notices() {
     assert_eq!(notices(lines(dir.path(), None, &["-q"])), 0);
 }
 
-/// What a client logs while it lists topics.
+/// The log lines of a client that lists topics.
 fn client_log(broker: &Process, filter: Option<&str>, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
     command

@@ -139,7 +139,7 @@ fn a_program_that_dies_with_a_record_leaves_its_last_lines_in_the_dead_letter() 
     assert!(reason.contains("exit status: 7"), "{reason}");
     let stack = header(&dead[0], "dlq.stacktrace");
     assert!(stack.contains("ValueError: no such customer"), "{stack}");
-    // What a program writes to stderr is seen by the operator too.
+    // The operator sees the program's stderr too.
     assert!(application.log().contains("ValueError: no such customer"));
     application.stop();
 }

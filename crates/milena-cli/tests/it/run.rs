@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 pub fn milena(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
-    // Nothing of the environment of whoever runs the tests.
+    // Nothing of the environment in which the tests run.
     command.env_remove("MILENA_BOOTSTRAP").env_remove("RUST_LOG");
     command.args(arguments).output().unwrap()
 }

@@ -58,7 +58,7 @@ fn the_program_in_python_runs_as_documented() {
     let arguments = ["-b", broker.address.as_str()];
     let application = Application::start(dir.path(), example("toml app.toml"), &arguments);
     are_billed(&broker, &application, "an order must cost something");
-    // What is no order ends the program with a traceback, which the dead letter has.
+    // A value that is no order ends the program with a traceback, which the dead letter has.
     broker.client().produce("orders", 0, batch(&["garbage"]));
     let done = || records(&broker, "orders.dlq").len() == 2;
     until("the dead letter of a crash", done, || application.log());

@@ -26,7 +26,7 @@ impl Bench {
         child.wait_with_output().unwrap()
     }
 
-    /// What a command prints that must do its work.
+    /// The output of a command that must succeed.
     fn prints(&self, line: &str) -> String {
         let output = self.run(line, "");
         assert!(output.status.success(), "{line}: {output:?}");

@@ -153,7 +153,7 @@ fn check_partitioner_parameters(settings: &mut Resolver) {
     let named = settings.setting("partitioner.class").cloned();
     let named = named.unwrap_or_else(|| unset("partitioner.class"));
     for (key, users) in PARTITIONER_PARAMETERS {
-        // What asks for the default asks for nothing.
+        // A value that is the default asks for nothing.
         let default = ClientKind::Producer
             .definitions()
             .find(|definition| definition.name == key);

@@ -207,7 +207,7 @@ async fn who_does_not_poll_in_time_loses_its_partitions_and_comes_back() {
         let warning = events::wait_for(&["WARN", "max_poll_interval_exceeded", &group]);
         assert!(warning.contains("max.poll.interval.ms=300"), "{warning}");
         assert_eq!(consumer.metrics().get("poll-interval-exceeded-total"), Some(1.0));
-        // So does a commit that is not waited for.
+        // A commit that is not awaited does so too.
         let offsets = [(TopicPartition::new("orders", 0), OffsetAndMetadata::new(0))];
         drop(consumer.commit_offsets_async(offsets.into()).unwrap());
         let warning = events::wait_for(&["WARN", "commit_failed", &group]);

@@ -230,7 +230,7 @@ fn judge(left: &Left, whole: &Reading, name: &str, (what, content): &Case) -> Re
     let is_silent = is_silent(left, name, what);
     let reading = serves_or_says(&log, whole, is_silent, sees_damage)?;
     goes_on(&log, left)?;
-    // What was mended stays so.
+    // A repair holds.
     if !is_silent {
         let again = Log::open(
             disk,

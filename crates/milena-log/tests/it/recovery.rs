@@ -84,7 +84,7 @@ fn every_damaged_byte_costs_its_batch_and_what_follows() {
             assert_eq!(log.recovery().damage.len(), 1, "byte {place}");
             assert_eq!(log.recovery().damage[0].from_offset, before * 2, "byte {place}");
         }
-        // What follows the damage tells which offsets were given out; of the last batch its own header does.
+        // The batches behind the damage tell which offsets were given out; of the last batch its own header does.
         let is_header = (8..12).contains(&(place - start)) || (16..61).contains(&(place - start));
         if before < 3 || !is_header {
             assert!(log.view().log_end_offset >= 8, "byte {place}: {:?}", log.recovery());

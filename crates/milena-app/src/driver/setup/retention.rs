@@ -6,10 +6,10 @@ use milena_client::admin::{Admin, ConfigEntry, ConfigResource};
 
 use crate::{clock::millis, policy::DeadLetters};
 
-/// So many topics are asked for in one request.
+/// The number of topics in one request.
 const DESCRIBE_MAX: usize = 200;
 
-/// What records in a topic wait for.
+/// The reason why records wait in a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     Retry { delay_ms: i64 },
@@ -17,7 +17,7 @@ pub(super) enum Kept {
     DeadLetters,
 }
 
-/// What may delete records of a topic.
+/// The settings by which a topic deletes records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Retention {
     /// `cleanup.policy`
@@ -67,7 +67,7 @@ impl Retention {
         problems
     }
 
-    /// Warns of each setting by which a topic that somebody else made may delete records too soon.
+    /// Warns of each setting by which a topic that already existed may delete records too soon.
     pub(super) fn warn(&self, topic: &str, origin: &str, required_ms: i64) {
         for (setting, value, needs) in self.problems(required_ms) {
             tracing::warn!(
@@ -101,7 +101,7 @@ pub(super) fn required_ms(letters: &DeadLetters, kept: Kept, origin: Option<&Ret
     own_ms.max(origin_ms).saturating_add(delay_ms)
 }
 
-/// What the cluster says of topics. Those of which it says nothing are left out, with a warning.
+/// The settings of topics in the cluster. Those of which it says nothing are left out, with a warning.
 pub(super) async fn describe<'a>(admin: &Admin, topics: impl Iterator<Item = &'a str>) -> BTreeMap<String, Retention> {
     let mut found = BTreeMap::new();
     let topics: std::collections::BTreeSet<&str> = topics.collect();

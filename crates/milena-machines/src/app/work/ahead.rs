@@ -43,7 +43,7 @@ impl CallTime {
         }
     }
 
-    /// So many calls one after the other take about as long as a record may wait.
+    /// The number of calls, one after the other, that take about as long as a record may wait.
     fn calls(self) -> u64 {
         (WAIT_MS / self.ms.max(1)).unsigned_abs()
     }
@@ -129,7 +129,7 @@ impl<T: Keyed> Work<T> {
         next.map_or_else(|| partition.tracker.end(), |next| next.offset)
     }
 
-    /// What each partition of a source gets of the room of its handler, so that none takes it all.
+    /// The share that each partition of a source gets of the room of its handler, so that none takes it all.
     fn shares(&self, source: SourceId, rooms: &[u64]) -> Vec<u64> {
         let mut waiting = vec![0_u64; rooms.len()];
         let partitions = self.all().filter(|it| it.source == source && !it.staged.is_empty());

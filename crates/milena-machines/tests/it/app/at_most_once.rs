@@ -1,4 +1,4 @@
-//! What is committed before it is handled is what handlers can take at once.
+//! Only records that handlers can take at once are committed before they are handled.
 
 use milena_machines::app::{
     Action, BulkheadId, CommitResult, Delivery, HandlerConfig, Order, Outcome, PartitionId, RateConfig, RecordId,
@@ -67,7 +67,7 @@ impl Driven {
         }
     }
 
-    /// So many of the calls that run end.
+    /// Ends this many of the running calls.
     fn finish(&mut self, count: usize) {
         let count = count.min(self.running.len());
         for record in self.running.drain(..count) {
