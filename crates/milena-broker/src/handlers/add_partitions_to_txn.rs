@@ -13,18 +13,14 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
+use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 use crate::{coordinators::Answer, node::Node};
 
 /// The first version for brokers.
 const MANY_PRODUCERS: i16 = 4;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: AddPartitionsToTxnRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -> Outcome<AddPartitionsToTxnResponse> {
+    let version = cx.request.version;
     let transactions = if version >= MANY_PRODUCERS {
         body.transactions
     } else {
@@ -36,12 +32,9 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             ..Default::default()
         }]
     };
-    let answers = transactions
-        .iter()
-        .map(|transaction| ask(caller, transaction))
-        .collect();
-    let node = caller.node.clone();
-    caller.wait_for_all(answers, move |outcomes| {
+    let answers = transactions.iter().map(|transaction| ask(cx, transaction)).collect();
+    let node = cx.node.clone();
+    cx.respond_to_all(answers, move |outcomes| {
         let results = transactions.into_iter().zip(outcomes);
         let mut results = results.map(|(transaction, outcome)| AddPartitionsToTxnResult {
             topic_results: topic_results(&node, &transaction.topics, &outcome),
@@ -63,10 +56,10 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
 
 /// All partitions are added or none: one that there is not keeps the others out.
 fn ask(
-    caller: &Caller<'_>,
+    cx: &RequestContext<'_>,
     transaction: &AddPartitionsToTxnTransaction,
 ) -> Result<Answer<TransactionReply>, ErrorCode> {
-    let node = caller.node;
+    let node = cx.node;
     let partitions = transaction.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| TopicPartition {
             topic: topic.name.clone(),
@@ -86,7 +79,7 @@ fn ask(
         partitions,
         verify_only: transaction.verify_only,
     };
-    let version = caller.request.version;
+    let version = cx.request.version;
     node.transactions
         .ask(node, version, &transaction.transactional_id, request)
 }
@@ -100,7 +93,7 @@ fn exists(node: &Node, partition: &TopicPartition) -> bool {
 fn topic_results(
     node: &Node,
     topics: &[AddPartitionsToTxnTopic],
-    outcome: &TransactionOutcome,
+    outcome: &TransactionResult,
 ) -> Vec<AddPartitionsToTxnTopicResult> {
     let error = match outcome {
         Ok(TransactionReply::AddPartitions(error)) => *error,

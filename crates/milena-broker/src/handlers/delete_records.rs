@@ -10,10 +10,11 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::storage_error;
-use crate::{node::Node, topics::Topic};
+use super::common::{Outcome, RequestContext, storage_error};
+use crate::topics::Topic;
 
-pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Outcome<DeleteRecordsResponse> {
+    let node = cx.node;
     let mut moved_on_disk = false;
     let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
     for wanted in request.topics {
@@ -35,10 +36,10 @@ pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecord
             *done = result(done.partition_index, Err(ErrorCode::KafkaStorageError));
         }
     }
-    DeleteRecordsResponse {
+    Outcome::Ready(DeleteRecordsResponse {
         topics,
         ..Default::default()
-    }
+    })
 }
 
 /// Moves the start of the log; gives where it is then.

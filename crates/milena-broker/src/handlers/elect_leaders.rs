@@ -8,18 +8,19 @@ use milena_wire::{
     },
 };
 
-use crate::node::Node;
+use super::common::{Outcome, RequestContext};
 
 /// Of the preferred replica, and of one that may lack records.
 const ELECTION_TYPES: [i8; 2] = [0, 1];
 
-pub(super) fn handle(node: &Node, request: ElectLeadersRequest) -> ElectLeadersResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: ElectLeadersRequest) -> Outcome<ElectLeadersResponse> {
+    let node = cx.node;
     // Version 0 has no type, and so none that is wrong.
     if !ELECTION_TYPES.contains(&request.election_type) {
-        return ElectLeadersResponse {
+        return Outcome::Ready(ElectLeadersResponse {
             error_code: ErrorCode::InvalidRequest.code(),
             ..Default::default()
-        };
+        });
     }
     // Null stands for all that need an election, which none does.
     let wanted = request.topic_partitions.unwrap_or_default();
@@ -46,8 +47,8 @@ pub(super) fn handle(node: &Node, request: ElectLeadersRequest) -> ElectLeadersR
             ..Default::default()
         }
     });
-    ElectLeadersResponse {
+    Outcome::Ready(ElectLeadersResponse {
         replica_election_results: results.collect(),
         ..Default::default()
-    }
+    })
 }

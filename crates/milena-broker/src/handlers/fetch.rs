@@ -13,10 +13,10 @@ use milena_wire::{
     },
 };
 
-use super::{Handled, outcomes::storage_error, outgoing, reply};
+use super::common::{FileResponse, Outcome, RequestContext, storage_error};
 use crate::{
     fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
-    net::{Incoming, Outgoing, PLACEHOLDER_LEN_MAX, placeholder},
+    net::{PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
     topics::Topic,
@@ -32,33 +32,29 @@ const CHECKED_ALWAYS_MAX: usize = 64 << 10;
 /// From this version on an answer tells who leads, if the client has it wrong.
 const LEADERS_SINCE: i16 = 16;
 
-pub(super) fn handle(node: &Arc<Node>, request: &Incoming) -> Handled {
-    let body: FetchRequest = match request.body() {
-        Ok(body) => body,
-        Err(error) => return Handled::Close(error.to_string()),
-    };
-    let begun = node.fetch_sessions().begin(&body, request.version, node.now_ms());
+pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<FileResponse<FetchResponse>> {
+    let (node, version) = (cx.node, cx.request.version);
+    let begun = node.fetch_sessions().begin(&request, version, node.now_ms());
     let Begun { context, wanted } = match begun {
         Ok(begun) => begun,
-        Err(error) => return reply(request, refused(error), vec![]),
+        Err(error) => return Outcome::Ready(session_error(error).into()),
     };
     let fetch = Fetch {
         node: Arc::clone(node),
-        request: request.clone(),
-        body,
+        version,
+        request,
         context,
         wanted,
     };
-    let mut read = fetch.read();
+    let read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
-        let response = fetch.answer(&mut read);
-        return reply(request, response, read.files);
+        return Outcome::Ready(fetch.response(read));
     }
-    Handled::Later(Box::pin(fetch.wait(read.unknown)))
+    Outcome::later(fetch.wait(read.unknown))
 }
 
-/// The answer to a fetch whose session is not what the client believes: which partitions it meant, nobody knows.
-fn refused(error: ErrorCode) -> FetchResponse {
+/// The response where the client and the broker disagree about the session, so that its partitions are unknown.
+fn session_error(error: ErrorCode) -> FetchResponse {
     FetchResponse {
         error_code: error.code(),
         ..Default::default()
@@ -67,8 +63,8 @@ fn refused(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
-    request: Incoming,
-    body: FetchRequest,
+    version: i16,
+    request: FetchRequest,
     context: Context,
     wanted: Vec<Wanted>,
 }
@@ -90,31 +86,30 @@ impl Fetch {
     /// Whether to answer now. That a partition did not exist before either is no reason to hurry, if there are others:
     /// the client would ask again and again.
     fn is_enough(&self, read: &Read, unknown_before: usize) -> bool {
-        let min_bytes = usize::try_from(self.body.min_bytes).unwrap_or(0);
+        let min_bytes = usize::try_from(self.request.min_bytes).unwrap_or(0);
         let asks_nothing = read.unknown == self.wanted.len();
-        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_news || read.unknown > unknown_before;
+        let hurries = self.request.max_wait_ms <= 0 || asks_nothing || read.has_news || read.unknown > unknown_before;
         hurries || read.bytes >= min_bytes
     }
 
     /// Waits until there is enough or the time is over, then reads again.
-    async fn wait(self, unknown_before: usize) -> Option<Outgoing> {
+    async fn wait(self, unknown_before: usize) -> FileResponse<FetchResponse> {
         let waiting = Waiting::new(self.partitions());
         let waiter = &waiting.waiter;
-        let wait = Duration::from_millis(u64::try_from(self.body.max_wait_ms).unwrap_or(0));
+        let wait = Duration::from_millis(u64::try_from(self.request.max_wait_ms).unwrap_or(0));
         let deadline = tokio::time::Instant::now() + wait;
-        let mut read = loop {
+        let read = loop {
             let arrived = waiter.arrived_so_far();
             let read = self.read();
             if self.is_enough(&read, unknown_before) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
-            let missing = i64::from(self.body.min_bytes) - read.bytes as i64;
+            let missing = i64::from(self.request.min_bytes) - read.bytes as i64;
             // Whether woken or out of time, it looks again: what there is now is the answer.
             let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
         drop(waiting);
-        let response = self.answer(&mut read);
-        outgoing(&self.request, response, read.files)
+        self.response(read)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
@@ -127,7 +122,7 @@ impl Fetch {
     }
 
     fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
-        let unknown_topic = match self.request.version {
+        let unknown_topic = match self.version {
             TOPIC_IDS_SINCE.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
@@ -142,7 +137,7 @@ impl Fetch {
             ..Read::default()
         };
         let config = self.node.config();
-        let mut room = usize::try_from(self.body.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
+        let mut room = usize::try_from(self.request.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
         // Neighbours are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
         for wanted in &self.wanted {
@@ -172,7 +167,7 @@ impl Fetch {
     }
 
     /// The answer, without what the session's client knows already.
-    fn answer(&self, read: &mut Read) -> FetchResponse {
+    fn response(&self, mut read: Read) -> FileResponse<FetchResponse> {
         let now_ms = self.node.now_ms();
         let Finished { error, session_id } = match self.context {
             Context::Sessionless => Finished::SESSIONLESS,
@@ -182,8 +177,7 @@ impl Fetch {
             }
         };
         let mut responses: Vec<FetchableTopicResponse> = vec![];
-        let rows = std::mem::take(&mut read.rows);
-        for (wanted, row) in self.wanted.iter().zip(rows) {
+        for (wanted, row) in self.wanted.iter().zip(read.rows) {
             let Some(row) = row else { continue };
             match responses.last_mut() {
                 Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
@@ -200,19 +194,22 @@ impl Fetch {
         if error != ErrorCode::None {
             read.files.clear();
         }
-        let mut response = FetchResponse {
+        let mut message = FetchResponse {
             error_code: error.code(),
             session_id,
             responses,
             ..Default::default()
         };
-        self.tell_leader(&mut response);
-        response
+        self.set_leader(&mut message);
+        FileResponse {
+            message,
+            files: read.files,
+        }
     }
 
     /// Tells a client that believes in an older leader who leads now, so that it need not ask for metadata.
-    fn tell_leader(&self, response: &mut FetchResponse) {
-        if self.request.version < LEADERS_SINCE {
+    fn set_leader(&self, response: &mut FetchResponse) {
+        if self.version < LEADERS_SINCE {
             return;
         }
         let node = &self.node;
@@ -342,7 +339,7 @@ impl Fetch {
     }
 
     fn isolation(&self) -> Isolation {
-        match self.body.isolation_level {
+        match self.request.isolation_level {
             1 => Isolation::ReadCommitted,
             _ => Isolation::ReadUncommitted,
         }
@@ -373,7 +370,7 @@ impl Drop for Waiting {
     }
 }
 
-pub(super) fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
+fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
     PartitionData {
         partition_index,
         error_code: error.code(),

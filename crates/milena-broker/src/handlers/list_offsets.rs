@@ -12,7 +12,7 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::{Named, storage_error};
+use super::common::{NameCounts, Outcome, RequestContext, storage_error};
 use crate::{node::Node, topics::Topic};
 
 /// What a timestamp can stand for, and the first version in which it does.
@@ -28,14 +28,16 @@ const UNKNOWN: OffsetAndTime = OffsetAndTime {
     timestamp: -1,
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> ListOffsetsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Outcome<ListOffsetsResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     let isolation = match request.isolation_level {
         1 => Isolation::ReadCommitted,
         _ => Isolation::ReadUncommitted,
     };
     let topics = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.name).cloned();
-        let named = Named::count(wanted.partitions.iter().map(|partition| partition.partition_index));
+        let named = NameCounts::count(wanted.partitions.iter().map(|partition| partition.partition_index));
         let partitions = wanted.partitions.iter().map(|partition| {
             let once = named.check_once(&partition.partition_index, "partition");
             let found = match once {
@@ -50,10 +52,10 @@ pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> 
             ..Default::default()
         }
     });
-    ListOffsetsResponse {
+    Outcome::Ready(ListOffsetsResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn look_up(

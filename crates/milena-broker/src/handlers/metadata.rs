@@ -12,13 +12,15 @@ use milena_wire::{
     },
 };
 
-use super::operations::{NOT_ASKED, OF_CLUSTER, OF_TOPIC, if_asked};
+use super::common::{NOT_REQUESTED, OF_CLUSTER, OF_TOPIC, Outcome, RequestContext, if_requested};
 use crate::{
     node::Node,
     topics::{Topic, name_problem},
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> MetadataResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outcome<MetadataResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     // In version 0 an empty list meant all; later that is what null means.
     let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < 4;
@@ -38,7 +40,7 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
         }
     }
     let config = node.config();
-    MetadataResponse {
+    Outcome::Ready(MetadataResponse {
         brokers: vec![MetadataResponseBroker {
             node_id: config.node_id,
             host: node.host.clone().into(),
@@ -49,9 +51,9 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
         cluster_id: Some(node.cluster_id.clone().into()),
         controller_id: config.node_id,
         topics,
-        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
         ..Default::default()
-    }
+    })
 }
 
 fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
@@ -81,7 +83,7 @@ fn unknown(name: Option<ByteString>, error: ErrorCode) -> MetadataResponseTopic 
     MetadataResponseTopic {
         error_code: error.code(),
         name,
-        topic_authorized_operations: NOT_ASKED,
+        topic_authorized_operations: NOT_REQUESTED,
         ..Default::default()
     }
 }
@@ -102,7 +104,7 @@ fn describe(node: &Node, topic: &Arc<Topic>) -> MetadataResponseTopic {
         topic_id: topic.id,
         is_internal: topic.is_internal(),
         partitions: partitions.collect(),
-        topic_authorized_operations: NOT_ASKED,
+        topic_authorized_operations: NOT_REQUESTED,
         ..Default::default()
     }
 }

@@ -12,22 +12,18 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, groups::GroupOutcome, reply, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
 
 /// The first version that names topics by their ids.
 const BY_ID: i16 = 10;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let mut body: OffsetCommitRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> Outcome<OffsetCommitResponse> {
+    let version = cx.request.version;
     let mut refused = vec![];
     let topics = std::mem::take(&mut body.topics);
     for topic in topics {
-        let (known, unknown) = sort_out(caller.node, version, topic);
+        let (known, unknown) = sort_out(cx.node, version, topic);
         body.topics.extend(known);
         refused.extend(unknown);
     }
@@ -36,10 +32,10 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             topics: refused,
             ..Default::default()
         };
-        return reply(caller.request, response, vec![]);
+        return Outcome::Ready(response);
     }
     let asked = body.topics.clone();
-    caller.ask(
+    cx.request_group(
         &body.group_id.clone(),
         GroupRequest::OffsetCommit(body),
         move |outcome| {
@@ -104,7 +100,7 @@ fn failed(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResp
     }
 }
 
-fn response(outcome: GroupOutcome, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
+fn response(outcome: GroupResult, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
     match outcome {
         Ok(GroupReply::OffsetCommit(response)) => response,
         other => {

@@ -15,7 +15,7 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
 
 /// The first version about several groups.
@@ -23,12 +23,8 @@ const MANY_GROUPS: i16 = 8;
 /// The first version that names topics by their ids.
 const BY_ID: i16 = 10;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: OffsetFetchRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outcome<OffsetFetchResponse> {
+    let version = cx.request.version;
     let require_stable = body.require_stable;
     let mut groups = if version >= MANY_GROUPS {
         body.groups
@@ -39,7 +35,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let mut unknown = vec![];
     for group in &mut groups {
         unknown.push(if version >= BY_ID {
-            name_topics(caller.node, group)
+            name_topics(cx.node, group)
         } else {
             vec![]
         });
@@ -51,9 +47,9 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         };
         (&*group.group_id, request)
     });
-    let node = caller.node.clone();
+    let node = cx.node.clone();
     let group_ids: Vec<ByteString> = groups.iter().map(|group| group.group_id.clone()).collect();
-    caller.ask_each(requests.collect(), move |outcomes| {
+    cx.request_groups(requests.collect(), move |outcomes| {
         let groups = group_ids.into_iter().zip(outcomes).zip(unknown);
         let groups = groups.map(|((group_id, outcome), unknown)| {
             let mut group = described(group_id, outcome);
@@ -126,7 +122,7 @@ fn identify_topics(node: &Node, group: &mut OffsetFetchResponseGroup) {
     });
 }
 
-fn described(group_id: ByteString, outcome: GroupOutcome) -> OffsetFetchResponseGroup {
+fn described(group_id: ByteString, outcome: GroupResult) -> OffsetFetchResponseGroup {
     match outcome {
         Ok(GroupReply::OffsetFetch(group)) => group,
         other => OffsetFetchResponseGroup {

@@ -21,16 +21,10 @@ use milena_wire::{
     records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
-use super::{
-    Caller, Handled,
-    outcomes::storage_error,
-    outgoing, reply,
-    transactions::{IMPLICIT_ADD, was_added},
-};
+use super::common::{IMPLICIT_ADD, Outcome, RequestContext, storage_error, was_added};
 use crate::{
     config::TopicConfig,
     coordinators::Answer,
-    net::Incoming,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
     topics::Topic,
@@ -39,67 +33,66 @@ use crate::{
 /// The first version that adds partitions to the transaction.
 const ADDS_PARTITIONS: i16 = 12;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ProduceRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let (node, request) = (caller.node, caller.request);
-    let added = match add_partitions(node, request.version, &body) {
+pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcome<ProduceResponse> {
+    let version = cx.request.version;
+    let added = match add_partitions(cx.node, version, &request) {
         None => Ok(()),
         Some(Ok(Answer::Now(added))) => was_added(Ok(added)),
         Some(Ok(later)) => {
-            // Nothing may be written that the coordinator could forget; and what comes behind this must stay behind it.
-            let (node, request) = (Arc::clone(node), request.clone());
-            return Handled::First(Box::pin(async move {
+            // Nothing may be written that the coordinator could forget, and later requests must stay behind this one.
+            let node = Arc::clone(cx.node);
+            return Outcome::First(Box::pin(async move {
                 let added = was_added(later.wait().await);
-                produce(&node, &request, body, added)
+                produce(&node, version, request, added)
             }));
         }
         Some(Err(error)) => Err(error),
     };
-    produce(node, request, body, added)
+    produce(cx.node, version, request, added)
 }
 
-/// Appends everything. `added` says whether the partitions that are new in the transaction could be added to it.
-fn produce(node: &Arc<Node>, request: &Incoming, body: ProduceRequest, added: Result<(), ErrorCode>) -> Handled {
-    let acks = body.acks;
+/// Appends all batches. `added` is an error if partitions that are new in the transaction could not be added to it.
+fn produce(
+    node: &Arc<Node>,
+    version: i16,
+    request: ProduceRequest,
+    added: Result<(), ErrorCode>,
+) -> Outcome<ProduceResponse> {
+    let acks = request.acks;
     let mut produce = Produce {
         node,
-        version: request.version,
+        version,
         acks,
-        transactional_id: body.transactional_id,
+        transactional_id: request.transactional_id,
         added,
         unsynced: vec![],
         failed: false,
     };
-    let responses = body.topic_data.into_iter().map(|topic| produce.topic(topic)).collect();
+    let topics = request.topic_data.into_iter();
+    let responses = topics.map(|topic| produce.topic(topic)).collect();
     let mut response = ProduceResponse {
         responses,
         ..ProduceResponse::default()
     };
     let Produce { unsynced, failed, .. } = produce;
     match acks {
-        // Who wants no answer can only be told of an error by the end of the connection.
-        0 if failed => Handled::Close("a produce without acknowledgement failed".to_owned()),
-        0 => Handled::NoReply,
-        _ if unsynced.is_empty() => reply(request, response, vec![]),
-        _ => {
-            let request = request.clone();
-            Handled::Later(Box::pin(async move {
-                for (partition, offset) in unsynced {
-                    if let Err(failed) = partition.wait_synced(offset).await {
-                        tell_failure(&mut response, failed);
-                    }
+        // Without a response, only the end of the connection can report an error.
+        0 if failed => Outcome::Close("a produce without acknowledgement failed".to_owned()),
+        0 => Outcome::NoResponse,
+        _ if unsynced.is_empty() => Outcome::Ready(response),
+        _ => Outcome::later(async move {
+            for (partition, offset) in unsynced {
+                if let Err(failed) = partition.wait_synced(offset).await {
+                    fail_all(&mut response, failed);
                 }
-                outgoing(&request, response, vec![])
-            }))
-        }
+            }
+            response
+        }),
     }
 }
 
-/// Takes back that records were written: after a sync has failed, nobody knows which of them the disk has.
-fn tell_failure(response: &mut ProduceResponse, failed: SyncFailed) {
+/// Fails all partitions: after a failed sync it is unknown which records the disk has.
+fn fail_all(response: &mut ProduceResponse, failed: SyncFailed) {
     let rows = response
         .responses
         .iter_mut()

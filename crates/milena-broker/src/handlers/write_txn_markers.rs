@@ -13,13 +13,15 @@ use milena_wire::{
     records::ControlRecord,
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{coordinators::append_marker, node::Node, partition::EndMarker};
 
-pub(super) fn handle(node: &Node, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
-    WriteTxnMarkersResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: WriteTxnMarkersRequest) -> Outcome<WriteTxnMarkersResponse> {
+    let node = cx.node;
+    Outcome::Ready(WriteTxnMarkersResponse {
         markers: request.markers.into_iter().map(|marker| write(node, marker)).collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn write(node: &Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult {

@@ -26,7 +26,7 @@ use super::{
     outgoing::Outgoing,
 };
 use crate::{
-    handlers::{self, Handled},
+    handlers::{self, Outcome, RequestContext},
     node::Node,
 };
 
@@ -131,18 +131,23 @@ async fn begin(
     writer: &mut OwnedWriteHalf,
 ) -> Result<Duration, Closed> {
     let request = Incoming::parse(frame, node.throttle.clone()).map_err(|error| Closed::Refused(error.to_string()))?;
-    let mut handled = handlers::handle(node, peer, &request);
-    if let Handled::First(first) = handled {
-        handled = first.await;
+    let cx = RequestContext {
+        node,
+        peer,
+        request: &request,
+    };
+    let mut outcome = handlers::handle(&cx);
+    if let Outcome::First(begin) = outcome {
+        outcome = begin.await;
     }
-    match handled {
-        Handled::Reply(answer) if waiting.is_empty() => return send(answer, writer).await,
-        Handled::Reply(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
-        Handled::Later(answer) => waiting.push_back(answer),
-        Handled::NoReply => return Ok(request.pause_unanswered()),
+    match outcome {
+        Outcome::Ready(answer) if waiting.is_empty() => return send(answer, writer).await,
+        Outcome::Ready(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
+        Outcome::Later(answer) => waiting.push_back(answer),
+        Outcome::NoResponse => return Ok(request.pause_unanswered()),
         // Nothing waits for something that waits.
-        Handled::First(_) => return Err(Closed::Refused("a request could not be begun".to_owned())),
-        Handled::Close(reason) => return Err(Closed::Refused(reason)),
+        Outcome::First(_) => return Err(Closed::Refused("a request could not be begun".to_owned())),
+        Outcome::Close(reason) => return Err(Closed::Refused(reason)),
     }
     Ok(Duration::ZERO)
 }

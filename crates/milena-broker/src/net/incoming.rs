@@ -27,15 +27,15 @@ impl Incoming {
     }
 
     /// The answer as it is sent. Every answer is made here, so every one can tell its client of a pause.
-    pub(crate) fn answer<R: Response>(&self, mut response: R, files: Vec<FileSlice>) -> Result<Outgoing, EncodeError> {
+    pub(crate) fn response<R: Response>(&self, mut message: R, files: Vec<FileSlice>) -> Result<Outgoing, EncodeError> {
         let pause = match &self.throttle {
             None => Duration::ZERO,
-            Some(throttle) => self.pause(&**throttle, response.size(self.version)?),
+            Some(throttle) => self.pause(&**throttle, message.size(self.version)?),
         };
         if !pause.is_zero() {
-            response.set_throttle_time_ms(whole_ms(pause));
+            message.set_throttle_time_ms(whole_ms(pause));
         }
-        let frame = frame::encode_response(&response, self.version, self.correlation_id)?;
+        let frame = frame::encode_response(&message, self.version, self.correlation_id)?;
         Ok(Outgoing::new(frame, files, pause))
     }
 

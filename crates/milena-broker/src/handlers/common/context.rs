@@ -1,62 +1,112 @@
-//! Waiting for the answers of coordinators.
+//! The context of a request, and requests to coordinators made on behalf of it.
 
-use milena_wire::{
-    errors::ErrorCode,
-    message::{Request, Response},
+use std::sync::Arc;
+
+use milena_machines::{
+    group::{GroupReply, GroupRequest},
+    transaction::{TransactionReply, TransactionRequest},
+};
+use milena_wire::errors::ErrorCode;
+
+use super::Outcome;
+use crate::{
+    coordinators::{Answer, Asking},
+    net::{Incoming, Peer},
+    node::Node,
 };
 
-use super::{Caller, Handled, outgoing, reply};
-use crate::coordinators::Answer;
-
-/// What came of asking a coordinator.
-pub(super) type Outcome<Reply> = Result<Reply, ErrorCode>;
-
-impl Caller<'_> {
-    /// Reads the body, or says why the connection must end.
-    pub(super) fn body<R: Request>(&self) -> Result<R, Handled> {
-        self.request.body().map_err(|error| Handled::Close(error.to_string()))
-    }
-
-    /// Answers with what `response` makes of the outcome, when it is there.
-    pub(super) fn wait_for<Reply: Send + 'static, R: Response>(
-        &self,
-        answer: Outcome<Answer<Reply>>,
-        response: impl FnOnce(Outcome<Reply>) -> R + Send + 'static,
-    ) -> Handled {
-        self.wait_for_all(vec![answer], |mut outcomes| {
-            response(outcomes.pop().unwrap_or(Err(ErrorCode::CoordinatorNotAvailable)))
-        })
-    }
-
-    /// Answers with what `response` makes of all outcomes, in their order, when the last is there.
-    pub(super) fn wait_for_all<Reply: Send + 'static, R: Response>(
-        &self,
-        answers: Vec<Outcome<Answer<Reply>>>,
-        response: impl FnOnce(Vec<Outcome<Reply>>) -> R + Send + 'static,
-    ) -> Handled {
-        if answers.iter().all(|answer| !matches!(answer, Ok(Answer::Later(_)))) {
-            let now = |answer| match answer {
-                Ok(Answer::Now(answer)) => Ok(answer),
-                Ok(Answer::Later(_)) => Err(ErrorCode::CoordinatorNotAvailable),
-                Err(error) => Err(error),
-            };
-            return reply(self.request, response(answers.into_iter().map(now).collect()), vec![]);
-        }
-        let request = self.request.clone();
-        Handled::Later(Box::pin(async move {
-            let mut outcomes = Vec::with_capacity(answers.len());
-            for answer in answers {
-                outcomes.push(match answer {
-                    Ok(answer) => answer.wait().await,
-                    Err(error) => Err(error),
-                });
-            }
-            outgoing(&request, response(outcomes), vec![])
-        }))
-    }
+/// A request with its peer and the node that serves it.
+pub(crate) struct RequestContext<'a> {
+    pub(crate) node: &'a Arc<Node>,
+    pub(crate) peer: &'a Peer,
+    pub(crate) request: &'a Incoming,
 }
 
-/// The error of an outcome that is not what was asked for.
-pub(super) fn error_of<Reply>(outcome: &Outcome<Reply>) -> ErrorCode {
-    outcome.as_ref().err().copied().unwrap_or(ErrorCode::UnknownServerError)
+/// The reply of a coordinator; an error if there was none, because it was not available.
+pub(crate) type CoordinatorResult<Reply> = Result<Reply, ErrorCode>;
+pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
+pub(crate) type TransactionResult = CoordinatorResult<TransactionReply>;
+
+impl RequestContext<'_> {
+    /// The origin of the request, for group coordinators.
+    pub(crate) fn source(&self) -> Asking<'_> {
+        Asking {
+            version: self.request.version,
+            client_id: &self.request.client_id,
+            peer: self.peer,
+        }
+    }
+
+    /// Sends a request to the coordinator of a group; `response` makes the response from its reply.
+    pub(crate) fn request_group<R: Send + 'static>(
+        &self,
+        group_id: &str,
+        request: GroupRequest,
+        response: impl FnOnce(GroupResult) -> R + Send + 'static,
+    ) -> Outcome<R> {
+        let reply = self.node.groups.ask(self.node, &self.source(), group_id, request);
+        self.respond_to(reply, response)
+    }
+
+    /// Sends a request for each of several groups; `response` makes the response from the replies, in their order.
+    pub(crate) fn request_groups<R: Send + 'static>(
+        &self,
+        requests: Vec<(&str, GroupRequest)>,
+        response: impl FnOnce(Vec<GroupResult>) -> R + Send + 'static,
+    ) -> Outcome<R> {
+        let send = |(group_id, request)| self.node.groups.ask(self.node, &self.source(), group_id, request);
+        self.respond_to_all(requests.into_iter().map(send).collect(), response)
+    }
+
+    /// Sends a request to the coordinator of a transactional id; `response` makes the response from its reply.
+    pub(crate) fn request_transaction<R: Send + 'static>(
+        &self,
+        transactional_id: &str,
+        request: TransactionRequest,
+        response: impl FnOnce(TransactionResult) -> R + Send + 'static,
+    ) -> Outcome<R> {
+        let version = self.request.version;
+        let transactions = &self.node.transactions;
+        let reply = transactions.ask(self.node, version, transactional_id, request);
+        self.respond_to(reply, response)
+    }
+
+    /// The response that `response` makes of a reply, when that is there.
+    pub(crate) fn respond_to<Reply: Send + 'static, R: Send + 'static>(
+        &self,
+        reply: CoordinatorResult<Answer<Reply>>,
+        response: impl FnOnce(CoordinatorResult<Reply>) -> R + Send + 'static,
+    ) -> Outcome<R> {
+        match reply {
+            Ok(Answer::Now(reply)) => Outcome::Ready(response(Ok(reply))),
+            Ok(later) => Outcome::later(async { response(later.wait().await) }),
+            Err(error) => Outcome::Ready(response(Err(error))),
+        }
+    }
+
+    /// The response that `response` makes of all replies, in their order, when the last of them is there.
+    pub(crate) fn respond_to_all<Reply: Send + 'static, R: Send + 'static>(
+        &self,
+        replies: Vec<CoordinatorResult<Answer<Reply>>>,
+        response: impl FnOnce(Vec<CoordinatorResult<Reply>>) -> R + Send + 'static,
+    ) -> Outcome<R> {
+        if replies.iter().any(|reply| matches!(reply, Ok(Answer::Later(_)))) {
+            return Outcome::later(async move {
+                let mut results = Vec::with_capacity(replies.len());
+                for reply in replies {
+                    results.push(match reply {
+                        Ok(reply) => reply.wait().await,
+                        Err(error) => Err(error),
+                    });
+                }
+                response(results)
+            });
+        }
+        let ready = |reply| match reply {
+            Ok(Answer::Now(reply)) => Ok(reply),
+            Ok(Answer::Later(_)) => Err(ErrorCode::CoordinatorNotAvailable),
+            Err(error) => Err(error),
+        };
+        Outcome::Ready(response(replies.into_iter().map(ready).collect()))
+    }
 }

@@ -1,4 +1,4 @@
-//! What the answers of several APIs have in common: one outcome for each thing that a request names.
+//! Errors in the form that responses have them.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,51 @@ use bytestring::ByteString;
 use milena_log::StorageError;
 use milena_wire::errors::ErrorCode;
 
+use super::context::CoordinatorResult;
 use crate::node::Refusal;
 
-/// What a request names. Naming a thing more than once is refused, for every time it is named.
-pub(super) struct Named<K>(BTreeMap<K, usize>);
+/// How often a request names each key. A key that is named more than once is refused each time.
+pub(crate) struct NameCounts<K>(BTreeMap<K, usize>);
 
-impl<K: Ord> Named<K> {
-    pub(super) fn count(keys: impl Iterator<Item = K>) -> Self {
-        let mut times = BTreeMap::new();
+impl<K: Ord> NameCounts<K> {
+    pub(crate) fn count(keys: impl Iterator<Item = K>) -> Self {
+        let mut counts = BTreeMap::new();
         for key in keys {
-            *times.entry(key).or_default() += 1;
+            *counts.entry(key).or_default() += 1;
         }
-        Self(times)
+        Self(counts)
     }
 
-    /// Refuses a key that was named more than once; `what` says what it is.
-    pub(super) fn check_once(&self, key: &K, what: &str) -> Result<(), Refusal> {
+    /// Refuses a key that was named more than once; `kind` is the noun for the reason, such as "topic".
+    pub(crate) fn check_once(&self, key: &K, kind: &str) -> Result<(), Refusal> {
         match self.0.get(key) {
             Some(1) => Ok(()),
             _ => {
-                let reason = format!("the request names the {what} more than once");
+                let reason = format!("the request names the {kind} more than once");
                 Err(Refusal::new(ErrorCode::InvalidRequest, reason))
             }
         }
     }
 }
 
-/// What to answer where a log cannot do what was asked; `problem` says for people what that was. That a topic was deleted
-/// meanwhile is no news to them.
-pub(super) fn storage_error(error: &StorageError, problem: &str) -> ErrorCode {
-    // An offline partition was logged at the start.
+/// The error code of a failed storage operation, which is logged unless the log is known to be gone or offline.
+pub(crate) fn storage_error(error: &StorageError, problem: &str) -> ErrorCode {
+    // An offline partition was logged at the start; a retired log is that of a deleted topic.
     if !matches!(error, StorageError::Retired { .. } | StorageError::Offline { .. }) {
-        tracing::error!(%error, "{problem}");
+        tracing::error!(event = "storage_error", %error, "{problem}");
     }
     error.error_code()
 }
 
-/// An outcome as most answers tell it.
-pub(super) fn code_and_message(outcome: Result<(), Refusal>) -> (i16, Option<ByteString>) {
+/// Error code and message of one row.
+pub(crate) fn code_and_message(outcome: Result<(), Refusal>) -> (i16, Option<ByteString>) {
     match outcome {
         Ok(()) => (ErrorCode::None.code(), None),
         Err(refusal) => (refusal.code.code(), Some(refusal.reason.into())),
     }
+}
+
+/// The error of a coordinator's result that is not the reply the request needs.
+pub(crate) fn error_of<Reply>(result: &CoordinatorResult<Reply>) -> ErrorCode {
+    result.as_ref().err().copied().unwrap_or(ErrorCode::UnknownServerError)
 }

@@ -1,38 +1,16 @@
-//! What the handlers of transactional requests share.
+//! Partitions that Produce and TxnOffsetCommit add to a transaction themselves.
 
-use milena_machines::transaction::{TransactionReply, TransactionRequest};
-use milena_wire::{errors::ErrorCode, message::Response};
+use milena_machines::transaction::TransactionReply;
+use milena_wire::errors::ErrorCode;
 
-use super::{
-    Caller, Handled,
-    waiting::{Outcome, error_of},
-};
+use super::{TransactionResult, error_of};
 
-/// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for, when they add partitions themselves.
-pub(super) const IMPLICIT_ADD: i16 = 5;
-
-pub(super) type TransactionOutcome = Outcome<TransactionReply>;
-
-impl Caller<'_> {
-    /// Asks the coordinator of a transactional id, and answers with what `response` makes of the outcome.
-    pub(super) fn ask_transaction<R: Response>(
-        &self,
-        transactional_id: &str,
-        request: TransactionRequest,
-        response: impl FnOnce(TransactionOutcome) -> R + Send + 'static,
-    ) -> Handled {
-        let version = self.request.version;
-        let answer = self
-            .node
-            .transactions
-            .ask(self.node, version, transactional_id, request);
-        self.wait_for(answer, response)
-    }
-}
+/// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for when they add partitions themselves.
+pub(crate) const IMPLICIT_ADD: i16 = 5;
 
 /// Whether partitions could be added to a transaction.
-pub(super) fn was_added(outcome: TransactionOutcome) -> Result<(), ErrorCode> {
-    match outcome {
+pub(crate) fn was_added(result: TransactionResult) -> Result<(), ErrorCode> {
+    match result {
         Ok(TransactionReply::AddPartitions(ErrorCode::None)) => Ok(()),
         Ok(TransactionReply::AddPartitions(error)) => Err(error),
         other => Err(error_of(&other)),
