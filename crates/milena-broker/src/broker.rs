@@ -122,13 +122,13 @@ impl Broker {
             false => OnLoss::Refuse,
         };
         let data_dir = DataDir::open(options.disk, Path::new(dir), on_loss)?;
-        let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
+        let bound = net::bind(&listener, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
                 address: format!("{}:{}", listener.host, listener.port),
                 source,
             })?;
-        let address = listening.address;
+        let address = bound.address;
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
@@ -156,7 +156,7 @@ impl Broker {
         tell_start(&node, address, began.elapsed());
         let (stop, stopped) = watch::channel(false);
         let running = Running {
-            serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
+            serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
             syncer: syncer_thread,

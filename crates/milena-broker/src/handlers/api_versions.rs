@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::{FEATURES, FinalizedFeatures},
-    net::{Outgoing, Software},
+    net::{OutboundResponse, Software},
 };
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: ApiVersionsRequest) -> Outcome<ApiVersionsResponse> {
@@ -51,7 +51,7 @@ pub(super) fn is_supported(version: i16) -> bool {
 }
 
 /// The response to an unsupported version, whose request cannot be decoded.
-pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<Outgoing> {
+pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundResponse> {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),
         api_keys: api_version(ApiKey::ApiVersions).into_iter().collect(),

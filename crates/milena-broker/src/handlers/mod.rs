@@ -53,12 +53,12 @@ mod unregister_broker;
 mod update_features;
 mod write_txn_markers;
 
-pub(crate) use common::{Outcome, RequestContext};
+pub(crate) use common::{BoxFuture, Outcome, RequestContext};
 
 use milena_wire::{api::ApiKey, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::{config::BrokerConfig, net::Outgoing, node::Node};
+use crate::{config::BrokerConfig, net::OutboundResponse, node::Node};
 
 /// The table of APIs: a row has the API, its handler and properties of [`Api`].
 macro_rules! apis {
@@ -127,7 +127,7 @@ apis! {
 /// One row of [`APIS`].
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
-    serve: fn(&RequestContext<'_>) -> Outcome<Outgoing>,
+    serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>,
     /// Whether the handler may wait for the disk or for another thread.
     may_block: bool,
     /// Whether it needs a receiver of client metrics.
@@ -135,7 +135,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    const fn new(key: ApiKey, serve: fn(&RequestContext<'_>) -> Outcome<Outgoing>) -> Self {
+    const fn new(key: ApiKey, serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>) -> Self {
         Self {
             key,
             serve,
@@ -172,7 +172,7 @@ const fn check_key<R: Request, T>(key: ApiKey, _: fn(&RequestContext<'_>, R) -> 
 }
 
 /// Begins a request.
-pub(crate) fn handle(cx: &RequestContext<'_>) -> Outcome<Outgoing> {
+pub(crate) fn handle(cx: &RequestContext<'_>) -> Outcome<OutboundResponse> {
     let key = cx.request.key;
     let api = APIS.iter().find(|api| api.key == key && api.is_served(cx.node));
     match api {

@@ -11,7 +11,7 @@ use milena_wire::errors::ErrorCode;
 use super::Outcome;
 use crate::{
     coordinators::{Answer, Asking},
-    net::{Incoming, Peer},
+    net::{InboundRequest, Peer},
     node::Node,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct RequestContext<'a> {
     pub(crate) node: &'a Arc<Node>,
     pub(crate) peer: &'a Peer,
-    pub(crate) request: &'a Incoming,
+    pub(crate) request: &'a InboundRequest,
 }
 
 /// The reply of a coordinator; an error if there was none, because it was not available.

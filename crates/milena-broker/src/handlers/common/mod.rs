@@ -13,6 +13,6 @@ pub(crate) use context::RequestContext;
 pub(super) use context::{GroupResult, TransactionResult};
 pub(super) use errors::{NameCounts, code_and_message, error_of, storage_error};
 pub(super) use outcome::FileResponse;
-pub(crate) use outcome::Outcome;
+pub(crate) use outcome::{BoxFuture, Outcome};
 pub(super) use panics::serve;
 pub(super) use transactions::{IMPLICIT_ADD, was_added};

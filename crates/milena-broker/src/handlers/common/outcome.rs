@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin};
 use milena_log::FileSlice;
 use milena_wire::message::Response;
 
-use crate::net::{Incoming, Outgoing};
+use crate::net::{InboundRequest, OutboundResponse};
 
 /// The outcome of a request. Handlers return it with a response, [`serve`](super::serve) with an encoded one.
 pub(crate) enum Outcome<T> {
@@ -42,7 +42,10 @@ impl<R> From<R> for FileResponse<R> {
 }
 
 /// Encodes a response; `None` if the version of the request lacks a field that is set in it.
-pub(super) fn encode<R: Response>(request: &Incoming, response: impl Into<FileResponse<R>>) -> Option<Outgoing> {
+pub(super) fn encode<R: Response>(
+    request: &InboundRequest,
+    response: impl Into<FileResponse<R>>,
+) -> Option<OutboundResponse> {
     let FileResponse { message, files } = response.into();
     match request.response(message, files) {
         Ok(outgoing) => Some(outgoing),

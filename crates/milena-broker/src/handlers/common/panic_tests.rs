@@ -15,19 +15,22 @@ use super::*;
 
 const CODE: i16 = ErrorCode::UnknownServerError.code();
 
-fn frame_of<R: Request>(request: &R, version: i16) -> Incoming {
+fn frame_of<R: Request>(request: &R, version: i16) -> InboundRequest {
     let bytes = frame::encode_request(request, version, 77, None).unwrap().into_bytes();
-    Incoming::parse(bytes.slice(frame::LENGTH_SIZE..), None).unwrap()
+    InboundRequest::parse(bytes.slice(frame::LENGTH_SIZE..), None).unwrap()
 }
 
-fn decoded<R: Response>(response: Outgoing, version: i16) -> R {
+fn decoded<R: Response>(response: OutboundResponse, version: i16) -> R {
     let bytes = response.into_bytes().slice(frame::LENGTH_SIZE..);
     let (correlation_id, response) = frame::decode_response(&bytes, version).unwrap();
     assert_eq!(correlation_id, 77);
     response
 }
 
-fn contained<R: Request>(request: &Incoming, begin: impl FnOnce() -> Outcome<R::Response>) -> Outcome<Outgoing>
+fn contained<R: Request>(
+    request: &InboundRequest,
+    begin: impl FnOnce() -> Outcome<R::Response>,
+) -> Outcome<OutboundResponse>
 where
     R::Response: Send + 'static,
 {

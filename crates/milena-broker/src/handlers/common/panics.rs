@@ -15,7 +15,7 @@ use std::{
 use milena_wire::{errors::ErrorCode, message::Request};
 
 use super::{FileResponse, Outcome, RequestContext, outcome::encode};
-use crate::net::{Incoming, Outgoing};
+use crate::net::{InboundRequest, OutboundResponse};
 
 type Panic = Box<dyn Any + Send>;
 
@@ -26,7 +26,7 @@ type Panic = Box<dyn Any + Send>;
 pub(crate) fn serve<R, T>(
     cx: &RequestContext<'_>,
     handler: impl FnOnce(&RequestContext<'_>, R) -> Outcome<T>,
-) -> Outcome<Outgoing>
+) -> Outcome<OutboundResponse>
 where
     R: Request,
     T: Into<FileResponse<R::Response>> + Send + 'static,
@@ -39,7 +39,7 @@ where
 }
 
 /// Encodes an outcome, now or when it is there, and contains panics on the way.
-fn contain<R, T>(request: &Incoming, outcome: Result<Outcome<T>, Panic>) -> Outcome<Outgoing>
+fn contain<R, T>(request: &InboundRequest, outcome: Result<Outcome<T>, Panic>) -> Outcome<OutboundResponse>
 where
     R: Request,
     T: Into<FileResponse<R::Response>> + Send + 'static,
@@ -84,7 +84,7 @@ impl<F: Future> Future for CatchPanic<'_, F> {
     }
 }
 
-fn panicked<R: Request>(request: &Incoming, panic: &(dyn Any + Send)) -> Outcome<Outgoing> {
+fn panicked<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)) -> Outcome<OutboundResponse> {
     match error_response::<R>(request, panic) {
         Some(outgoing) => Outcome::Ready(outgoing),
         None => Outcome::Close(format!("{} panicked", request.key)),
@@ -92,7 +92,7 @@ fn panicked<R: Request>(request: &Incoming, panic: &(dyn Any + Send)) -> Outcome
 }
 
 /// Logs a panic and returns the error response; `None` if the API has no place for an error.
-fn error_response<R: Request>(request: &Incoming, panic: &(dyn Any + Send)) -> Option<Outgoing> {
+fn error_response<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)) -> Option<OutboundResponse> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let panic = text.unwrap_or("without a text");
