@@ -1,5 +1,5 @@
-//! AddPartitionsToTxn 0–5. Up to version 3 it is what a producer asks; later versions are for brokers among themselves,
-//! about several producers at once.
+//! AddPartitionsToTxn 0–5. Versions up to 3 are for producers; later ones are for brokers among themselves, with several
+//! producers at once.
 
 use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
 use milena_wire::{
@@ -14,7 +14,7 @@ use milena_wire::{
 };
 
 use super::common::{Outcome, RequestContext, TransactionResult, error_of};
-use crate::{coordinators::Answer, node::Node};
+use crate::{coordinators::PendingReply, node::Node};
 
 /// The first version for brokers.
 const MANY_PRODUCERS: i16 = 4;
@@ -32,9 +32,12 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
             ..Default::default()
         }]
     };
-    let answers = transactions.iter().map(|transaction| ask(cx, transaction)).collect();
+    let replies = transactions
+        .iter()
+        .map(|transaction| request(cx, transaction))
+        .collect();
     let node = cx.node.clone();
-    cx.respond_to_all(answers, move |outcomes| {
+    cx.respond_to_all(replies, move |outcomes| {
         let results = transactions.into_iter().zip(outcomes);
         let mut results = results.map(|(transaction, outcome)| AddPartitionsToTxnResult {
             topic_results: topic_results(&node, &transaction.topics, &outcome),
@@ -54,11 +57,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
     })
 }
 
-/// All partitions are added or none: one that there is not keeps the others out.
-fn ask(
+/// All partitions are added, or none if one of them does not exist.
+fn request(
     cx: &RequestContext<'_>,
     transaction: &AddPartitionsToTxnTransaction,
-) -> Result<Answer<TransactionReply>, ErrorCode> {
+) -> Result<PendingReply<TransactionReply>, ErrorCode> {
     let node = cx.node;
     let partitions = transaction.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| TopicPartition {
@@ -81,7 +84,7 @@ fn ask(
     };
     let version = cx.request.version;
     node.transactions
-        .ask(node, version, &transaction.transactional_id, request)
+        .request(node, version, &transaction.transactional_id, request)
 }
 
 fn exists(node: &Node, partition: &TopicPartition) -> bool {

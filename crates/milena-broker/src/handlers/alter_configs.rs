@@ -1,4 +1,4 @@
-//! AlterConfigs 0–2, of topics, of groups and of this broker: what is not named goes back to its default.
+//! AlterConfigs 0–2, of topics, of groups and of this broker: a key that is not named goes back to its default.
 
 use milena_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, alter_configs_response::AlterConfigsResourceResponse,

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions 0: topics in the order of their names, as many partitions as the limit allows.
+//! DescribeTopicPartitions 0: topics in the order of their names, up to the limit of partitions.
 
 use bytestring::ByteString;
 use milena_wire::{

@@ -12,13 +12,13 @@ pub(super) fn handle(
     body: DescribeTransactionsRequest,
 ) -> Outcome<DescribeTransactionsResponse> {
     let ids = body.transactional_ids;
-    let answers = ids.iter().map(|id| {
+    let replies = ids.iter().map(|id| {
         let request = TransactionRequest::Describe {
             transactional_id: id.clone(),
         };
-        cx.node.transactions.ask(cx.node, cx.request.version, id, request)
+        cx.node.transactions.request(cx.node, cx.request.version, id, request)
     });
-    cx.respond_to_all(answers.collect(), move |outcomes| {
+    cx.respond_to_all(replies.collect(), move |outcomes| {
         let states = ids
             .into_iter()
             .zip(outcomes)

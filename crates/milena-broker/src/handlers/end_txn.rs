@@ -1,4 +1,4 @@
-//! EndTxn 0–5. The answer comes when the markers are written, so the next transaction never meets the end of this one.
+//! EndTxn 0–5. The response is sent when all markers are written, so the next transaction never meets an unfinished end.
 
 use milena_machines::transaction::{TransactionReply, TransactionRequest};
 use milena_wire::messages::{EndTxnRequest, EndTxnResponse};

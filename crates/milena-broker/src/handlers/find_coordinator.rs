@@ -1,4 +1,4 @@
-//! FindCoordinator 0–6. It is always this broker, and the internal topic is there at once.
+//! FindCoordinator 0–6. The coordinator is always this broker.
 
 use bytestring::ByteString;
 use milena_wire::{

@@ -1,4 +1,4 @@
-//! InitProducerId 0–5. Without a transactional id it is for idempotent producers, and any coordinator would do.
+//! InitProducerId 0–5. Without a transactional id it is for idempotent producers and needs no coordinator.
 
 use milena_machines::transaction::{TransactionReply, TransactionRequest};
 use milena_wire::{

@@ -1,4 +1,4 @@
-//! JoinGroup 0–9. The answer comes when all members have joined.
+//! JoinGroup 0–9. The response is sent when all members have joined.
 
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{JoinGroupRequest, JoinGroupResponse};

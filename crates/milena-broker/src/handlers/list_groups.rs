@@ -10,8 +10,8 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: ListGroupsRequest) -> Outcom
         states: body.states_filter,
         types: body.types_filter,
     };
-    match cx.node.groups.ask_all(cx.node, &cx.source(), &request) {
-        Ok(answers) => cx.respond_to_all(answers.into_iter().map(Ok).collect(), response),
+    match cx.node.groups.request_all(cx.node, &cx.source(), &request) {
+        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), response),
         Err(error) => {
             let response = ListGroupsResponse {
                 error_code: error.code(),

@@ -15,7 +15,7 @@ use milena_wire::{
 use super::common::{NameCounts, Outcome, RequestContext, storage_error};
 use crate::{node::Node, topics::Topic};
 
-/// What a timestamp can stand for, and the first version in which it does.
+// Timestamps with a meaning of their own, in the order of the versions that have them.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -44,7 +44,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Ou
                 Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
                 Err(refusal) => Err(refusal.code),
             };
-            answer(partition.partition_index, found)
+            row(partition.partition_index, found)
         });
         ListOffsetsTopicResponse {
             partitions: partitions.collect(),
@@ -71,7 +71,7 @@ fn look_up(
     let view = partition.log.view();
     view.check_online().map_err(|error| error.error_code())?;
     let found = find(&view, version, isolation, wanted.timestamp)?;
-    // Versions before 4 have no place for it.
+    // Versions before 4 have no field for it.
     let epoch = view.epoch_at(found.offset).filter(|_| version >= 4);
     let leader_epoch = epoch.unwrap_or(-1);
     Ok((found, leader_epoch))
@@ -84,7 +84,7 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
         LATEST => Ok(at(view.end_for(isolation))),
         EARLIEST => Ok(at(view.log_start_offset)),
         MAX_TIMESTAMP if version >= 7 => Ok(view.latest_record().map_err(storage)?.unwrap_or(UNKNOWN)),
-        // There is no other tier, so what is local is all.
+        // There is no tiered storage, so the local log is the whole log.
         EARLIEST_LOCAL if version >= 8 => Ok(at(view.log_start_offset)),
         LATEST_TIERED if version >= 9 => Ok(UNKNOWN),
         EARLIEST_PENDING_UPLOAD if version >= 11 => Ok(UNKNOWN),
@@ -97,7 +97,7 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
     }
 }
 
-fn answer(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {
+fn row(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {
     match found {
         Ok((found, leader_epoch)) => ListOffsetsPartitionResponse {
             partition_index,

@@ -25,9 +25,9 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: ListTransactionsRequest) -> 
         duration_ms: body.duration_filter,
         pattern,
     };
-    let answers = cx.node.transactions.ask_all(cx.node, cx.request.version, &request);
-    match answers {
-        Ok(answers) => cx.respond_to_all(answers.into_iter().map(Ok).collect(), |outcomes| {
+    let replies = cx.node.transactions.request_all(cx.node, cx.request.version, &request);
+    match replies {
+        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), |outcomes| {
             ListTransactionsResponse {
                 unknown_state_filters,
                 ..response(outcomes)

@@ -1,4 +1,4 @@
-//! Metadata 0–13. A missing topic that may be created is created at once, so the first answer has it.
+//! Metadata 0–13. A missing topic that may be created is created at once, so the first response has it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
 pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outcome<MetadataResponse> {
     let node = cx.node;
     let version = cx.request.version;
-    // In version 0 an empty list meant all; later that is what null means.
+    // An empty list means all topics in version 0, null does in later ones.
     let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < 4;
     let mut topics: Vec<MetadataResponseTopic> = match wanted {
@@ -62,7 +62,7 @@ fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> Metadata
         .topics()
         .called(wanted.name.as_deref().unwrap_or_default(), id)
         .cloned();
-    // Java's clients ask by id with an empty name instead of none.
+    // Java's clients name a topic by id with an empty name instead of null.
     let name = wanted.name.filter(|_| id.is_zero());
     match (found, name) {
         (Some(topic), _) => describe(node, &topic),

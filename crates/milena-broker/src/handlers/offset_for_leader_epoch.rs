@@ -12,7 +12,7 @@ use milena_wire::{
 use super::common::{Outcome, RequestContext};
 use crate::{node::Node, topics::Topic};
 
-/// What stands for an epoch that this log does not know yet.
+/// Epoch and end offset of an epoch that this log does not know.
 const UNDEFINED: (i32, i64) = (-1, -1);
 
 pub(super) fn handle(

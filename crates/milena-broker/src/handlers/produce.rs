@@ -1,5 +1,5 @@
-//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. From version 12 on, the request itself makes
-//! partitions part of a transaction.
+//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. From version 12 on, the request itself adds partitions to
+//! a transaction.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use milena_wire::{
 use super::common::{IMPLICIT_ADD, Outcome, RequestContext, storage_error, was_added};
 use crate::{
     config::TopicConfig,
-    coordinators::Answer,
+    coordinators::PendingReply,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
     topics::Topic,
@@ -37,7 +37,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcom
     let version = cx.request.version;
     let added = match add_partitions(cx.node, version, &request) {
         None => Ok(()),
-        Some(Ok(Answer::Now(added))) => was_added(Ok(added)),
+        Some(Ok(PendingReply::Ready(added))) => was_added(Ok(added)),
         Some(Ok(later)) => {
             // Nothing may be written that the coordinator could forget, and later requests must stay behind this one.
             let node = Arc::clone(cx.node);
@@ -104,12 +104,12 @@ fn fail_all(response: &mut ProduceResponse, failed: SyncFailed) {
     }
 }
 
-/// Adds to the transaction what it does not have yet; `None` if there is nothing to add.
+/// Adds partitions to the transaction that it does not have yet; `None` if there are none.
 fn add_partitions(
     node: &Arc<Node>,
     version: i16,
     body: &ProduceRequest,
-) -> Option<Result<Answer<TransactionReply>, ErrorCode>> {
+) -> Option<Result<PendingReply<TransactionReply>, ErrorCode>> {
     let transactional_id = body.transactional_id.as_ref().filter(|_| version >= ADDS_PARTITIONS)?;
     let mut producer = None;
     let mut partitions = vec![];
@@ -140,10 +140,10 @@ fn add_partitions(
         partitions,
         verify_only: false,
     };
-    Some(node.transactions.ask(node, IMPLICIT_ADD, transactional_id, request))
+    Some(node.transactions.request(node, IMPLICIT_ADD, transactional_id, request))
 }
 
-/// Whose transaction a batch belongs to, if to any.
+/// The producer of a transactional batch; `None` for other batches.
 fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
     let header = BatchHeader::parse(records.first_chunk::<HEADER_SIZE>()?);
     header.attributes.is_transactional().then_some(ProducerEpoch {
@@ -165,9 +165,9 @@ struct Produce<'a> {
     version: i16,
     acks: i16,
     transactional_id: Option<ByteString>,
-    /// Whether the partitions that are new in the transaction could be added to it.
+    /// An error if partitions that are new in the transaction could not be added to it.
     added: Result<(), ErrorCode>,
-    /// Partitions that must be synced up to an offset before the answer.
+    /// Partitions that must be synced up to an offset before the response.
     unsynced: Vec<(Arc<Partition>, i64)>,
     failed: bool,
 }
@@ -216,7 +216,7 @@ impl Produce<'_> {
             Some(producer) => self.append_transactional(partition, producer, &records)?,
             None => self.append(partition, &records)?,
         };
-        if partition.syncs_before_answer(self.acks, appended.last_offset, &self.node.syncer) {
+        if partition.syncs_before_response(self.acks, appended.last_offset, &self.node.syncer) {
             self.unsynced.push((Arc::clone(partition), appended.last_offset));
         }
         Ok(PartitionProduceResponse {
@@ -235,8 +235,8 @@ impl Produce<'_> {
             .map_err(|error| rejection_of(&error))
     }
 
-    /// Appends a batch of a transaction. The first in a partition is written while nobody can end the transaction: else
-    /// it could come behind the marker, and stay open for ever.
+    /// Appends a transactional batch. The first one in a partition is written under the lock of the coordinator, so that the
+    /// transaction cannot end meanwhile: behind the marker, the batch would stay open for ever.
     fn append_transactional(
         &self,
         partition: &Arc<Partition>,
@@ -263,11 +263,10 @@ impl Produce<'_> {
         appended.unwrap_or_else(|error| Err(self.not_in_transaction(error).into()))
     }
 
-    /// What a producer is told when the coordinator does not let it write, in errors that its version knows what to do
-    /// about.
+    /// The error for a producer whose partition is not in the transaction, in a form that its version can handle.
     fn not_in_transaction(&self, error: ErrorCode) -> Refusal {
-        let told = produce_error(error, self.version);
-        Refusal::new(told, format!("the partition is not part of the transaction: {error}"))
+        let code = produce_error(error, self.version);
+        Refusal::new(code, format!("the partition is not part of the transaction: {error}"))
     }
 
     fn check(&self, topic: &Topic, records: &Bytes) -> Result<(), Refusal> {
@@ -300,7 +299,8 @@ impl Produce<'_> {
     }
 }
 
-/// Refuses where fewer replicas are in sync than the topic demands. Kafka demands no more than it was asked to keep.
+/// Refuses if `min.insync.replicas` is more than the one replica here. Like Kafka, it ignores topics with a replication
+/// factor of 1.
 fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
     if topic.replication_factor < 2 {
         return Ok(());
@@ -313,7 +313,7 @@ fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
     Err(Refusal::new(ErrorCode::NotEnoughReplicas, reason))
 }
 
-/// Why the records of a partition were not written, and which of them are to blame, if some are.
+/// The reason why records of a partition were not written, and the invalid records, if any.
 struct Rejection {
     refusal: Refusal,
     record_errors: Vec<BatchIndexAndErrorMessage>,

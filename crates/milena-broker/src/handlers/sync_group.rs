@@ -1,4 +1,4 @@
-//! SyncGroup 0–5. The answer comes when the leader has assigned.
+//! SyncGroup 0–5. The response is sent when the leader has sent the assignment.
 
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{SyncGroupRequest, SyncGroupResponse};

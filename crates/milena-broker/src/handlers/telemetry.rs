@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions and PushTelemetry 0 (KIP-714), of a broker with a receiver for metrics.
+//! GetTelemetrySubscriptions and PushTelemetry 0 (KIP-714), of a broker with a receiver of client metrics.
 
 use milena_wire::{
     Uuid,

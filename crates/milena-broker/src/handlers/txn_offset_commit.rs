@@ -1,5 +1,5 @@
-//! TxnOffsetCommit 0–5: offsets that count when a transaction commits. From version 5 on, the request itself makes the
-//! group part of the transaction.
+//! TxnOffsetCommit 0–5: offsets that take effect when a transaction commits. From version 5 on, the request itself adds the
+//! group to the transaction.
 
 use milena_machines::{
     group::{GroupReply, GroupRequest},
@@ -15,7 +15,7 @@ use milena_wire::{
 };
 
 use super::common::{GroupResult, IMPLICIT_ADD, Outcome, RequestContext, error_of, was_added};
-use crate::{coordinators::Answer, node::Node};
+use crate::{coordinators::PendingReply, node::Node};
 
 /// The first version that adds the group to the transaction.
 const ADDS_GROUP: i16 = 5;
@@ -30,7 +30,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitReques
     let topics = request.topics.clone();
     let added = match add_group(cx, &request) {
         Ok(None) => Ok(()),
-        Ok(Some(Answer::Now(added))) => was_added(Ok(added)),
+        Ok(Some(PendingReply::Ready(added))) => was_added(Ok(added)),
         Ok(Some(later)) => {
             // The group's coordinator sees the offsets only when that of the transaction has stored the group.
             let (node, frame, peer) = (cx.node.clone(), cx.request.clone(), cx.peer.clone());
@@ -56,7 +56,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitReques
 fn add_group(
     cx: &RequestContext<'_>,
     body: &TxnOffsetCommitRequest,
-) -> Result<Option<Answer<TransactionReply>>, ErrorCode> {
+) -> Result<Option<PendingReply<TransactionReply>>, ErrorCode> {
     if cx.request.version < ADDS_GROUP {
         return Ok(None);
     }
@@ -66,32 +66,32 @@ fn add_group(
         partitions: vec![cx.node.groups.partition_of(cx.node, &body.group_id)?],
         verify_only: false,
     };
-    let answer = cx
+    let reply = cx
         .node
         .transactions
-        .ask(cx.node, IMPLICIT_ADD, &body.transactional_id, request)?;
-    Ok(Some(answer))
+        .request(cx.node, IMPLICIT_ADD, &body.transactional_id, request)?;
+    Ok(Some(reply))
 }
 
-/// Stores the offsets, while nobody can end the transaction.
-fn commit(cx: &RequestContext<'_>, body: TxnOffsetCommitRequest) -> Result<Answer<GroupReply>, ErrorCode> {
+/// Stores the offsets under the lock of the coordinator, so that the transaction cannot end meanwhile.
+fn commit(cx: &RequestContext<'_>, body: TxnOffsetCommitRequest) -> Result<PendingReply<GroupReply>, ErrorCode> {
     let node = cx.node;
     let partition = node.groups.partition_of(node, &body.group_id)?;
     let (transactional_id, producer) = (body.transactional_id.clone(), producer(&body));
     let version = cx.request.version;
-    let asking = cx.source();
+    let source = cx.source();
     let committed = node
         .transactions
         .while_open(node, &transactional_id, producer, partition, || {
-            node.groups.ask(
+            node.groups.request(
                 node,
-                &asking,
+                &source,
                 &body.group_id.clone(),
                 GroupRequest::TxnOffsetCommit(body),
             )
         });
     match committed {
-        Ok(answer) => answer,
+        Ok(reply) => reply,
         Err(ErrorCode::TransactionAbortable) if version < KNOWS_ABORTABLE => Err(ErrorCode::InvalidTxnState),
         Err(error) => Err(error),
     }
@@ -104,7 +104,7 @@ fn producer(body: &TxnOffsetCommitRequest) -> ProducerEpoch {
     }
 }
 
-/// Takes out what there is no topic or partition for, as answers.
+/// Removes unknown topics and partitions, and returns them as rows.
 fn take_unknown(node: &Node, body: &mut TxnOffsetCommitRequest) -> Vec<TxnOffsetCommitResponseTopic> {
     let mut refused = vec![];
     body.topics.retain_mut(|topic| {
@@ -144,13 +144,13 @@ fn failed(topic: &TxnOffsetCommitRequestTopic, error: ErrorCode) -> TxnOffsetCom
 
 fn response(
     outcome: GroupResult,
-    asked: Vec<TxnOffsetCommitRequestTopic>,
+    requested: Vec<TxnOffsetCommitRequestTopic>,
     refused: Vec<TxnOffsetCommitResponseTopic>,
 ) -> TxnOffsetCommitResponse {
     let mut response = match outcome {
         Ok(GroupReply::TxnOffsetCommit(response)) => response,
         other => TxnOffsetCommitResponse {
-            topics: asked.iter().map(|topic| failed(topic, error_of(&other))).collect(),
+            topics: requested.iter().map(|topic| failed(topic, error_of(&other))).collect(),
             ..Default::default()
         },
     };

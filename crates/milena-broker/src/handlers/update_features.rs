@@ -1,4 +1,4 @@
-//! UpdateFeatures 0–2. All features of a request change, or none does; `config/features.rs` says which can.
+//! UpdateFeatures 0–2. All features of a request change, or none; `config/features.rs` has those that can.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -49,7 +49,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: UpdateFeaturesRequest) ->
         });
     Outcome::Ready(UpdateFeaturesResponse {
         error_message: None,
-        // From version 2 on there is one outcome for all.
+        // From version 2 on there is one result for all.
         results: results.filter(|_| version < 2).collect(),
         ..Default::default()
     })

@@ -1,4 +1,4 @@
-//! What has settings: the resources that the APIs about configs name.
+//! Config resources: topics, brokers, groups, client metrics subscriptions and loggers.
 
 use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
@@ -15,26 +15,26 @@ pub(crate) const BROKER_LOGGER: i8 = 8;
 pub(crate) const CLIENT_METRICS: i8 = 16;
 pub(crate) const GROUP: i8 = 32;
 
-/// What a request wants to change in one resource.
+/// A requested change to one resource.
 pub(crate) struct Alteration {
     pub(crate) resource_type: i8,
     pub(crate) resource_name: ByteString,
-    /// Or why they make no sense.
+    /// An error if the request has no valid operations.
     pub(crate) ops: Result<Vec<AlterOp>, Refusal>,
-    /// Whether everything that was set before goes.
+    /// Whether keys that are not named lose their values.
     pub(crate) replaces_all: bool,
 }
 
-/// What came of it, as answers tell it.
-pub(crate) struct Altered {
+/// The result of an [`Alteration`], as responses have it.
+pub(crate) struct AlterResult {
     pub(crate) resource_type: i8,
     pub(crate) resource_name: ByteString,
     pub(crate) error_code: i16,
     pub(crate) error_message: Option<ByteString>,
 }
 
-/// Changes the settings of every resource that a request names once.
-pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<Altered> {
+/// Applies the alterations of resources that the request names only once; the others are refused.
+pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<AlterResult> {
     let key = |wanted: &Alteration| (wanted.resource_type, wanted.resource_name.clone());
     let named = NameCounts::count(alterations.iter().map(key));
     let altered = alterations.into_iter().map(|wanted| {
@@ -49,7 +49,7 @@ pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
             alter(node, resource_type, &resource_name, change)
         };
         let (error_code, error_message) = code_and_message(change());
-        Altered {
+        AlterResult {
             resource_type,
             resource_name,
             error_code,
@@ -59,7 +59,7 @@ pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
     altered.collect()
 }
 
-/// Changes the settings of a topic, of a group, of a client metrics subscription, of this broker or its loggers, or, with an empty name, of all brokers.
+/// Changes the config of one resource. A broker with an empty name stands for all brokers.
 fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Result<(), Refusal> {
     match resource_type {
         TOPIC => node.alter_topic_config(name, change),

@@ -10,7 +10,7 @@ use milena_wire::errors::ErrorCode;
 
 use super::Outcome;
 use crate::{
-    coordinators::{Answer, Asking},
+    coordinators::{PendingReply, RequestSource},
     net::{InboundRequest, Peer},
     node::Node,
 };
@@ -29,8 +29,8 @@ pub(crate) type TransactionResult = CoordinatorResult<TransactionReply>;
 
 impl RequestContext<'_> {
     /// The origin of the request, for group coordinators.
-    pub(crate) fn source(&self) -> Asking<'_> {
-        Asking {
+    pub(crate) fn source(&self) -> RequestSource<'_> {
+        RequestSource {
             version: self.request.version,
             client_id: &self.request.client_id,
             peer: self.peer,
@@ -44,7 +44,7 @@ impl RequestContext<'_> {
         request: GroupRequest,
         response: impl FnOnce(GroupResult) -> R + Send + 'static,
     ) -> Outcome<R> {
-        let reply = self.node.groups.ask(self.node, &self.source(), group_id, request);
+        let reply = self.node.groups.request(self.node, &self.source(), group_id, request);
         self.respond_to(reply, response)
     }
 
@@ -54,7 +54,7 @@ impl RequestContext<'_> {
         requests: Vec<(&str, GroupRequest)>,
         response: impl FnOnce(Vec<GroupResult>) -> R + Send + 'static,
     ) -> Outcome<R> {
-        let send = |(group_id, request)| self.node.groups.ask(self.node, &self.source(), group_id, request);
+        let send = |(group_id, request)| self.node.groups.request(self.node, &self.source(), group_id, request);
         self.respond_to_all(requests.into_iter().map(send).collect(), response)
     }
 
@@ -67,18 +67,18 @@ impl RequestContext<'_> {
     ) -> Outcome<R> {
         let version = self.request.version;
         let transactions = &self.node.transactions;
-        let reply = transactions.ask(self.node, version, transactional_id, request);
+        let reply = transactions.request(self.node, version, transactional_id, request);
         self.respond_to(reply, response)
     }
 
     /// The response that `response` makes of a reply, when that is there.
     pub(crate) fn respond_to<Reply: Send + 'static, R: Send + 'static>(
         &self,
-        reply: CoordinatorResult<Answer<Reply>>,
+        reply: CoordinatorResult<PendingReply<Reply>>,
         response: impl FnOnce(CoordinatorResult<Reply>) -> R + Send + 'static,
     ) -> Outcome<R> {
         match reply {
-            Ok(Answer::Now(reply)) => Outcome::Ready(response(Ok(reply))),
+            Ok(PendingReply::Ready(reply)) => Outcome::Ready(response(Ok(reply))),
             Ok(later) => Outcome::later(async { response(later.wait().await) }),
             Err(error) => Outcome::Ready(response(Err(error))),
         }
@@ -87,10 +87,13 @@ impl RequestContext<'_> {
     /// The response that `response` makes of all replies, in their order, when the last of them is there.
     pub(crate) fn respond_to_all<Reply: Send + 'static, R: Send + 'static>(
         &self,
-        replies: Vec<CoordinatorResult<Answer<Reply>>>,
+        replies: Vec<CoordinatorResult<PendingReply<Reply>>>,
         response: impl FnOnce(Vec<CoordinatorResult<Reply>>) -> R + Send + 'static,
     ) -> Outcome<R> {
-        if replies.iter().any(|reply| matches!(reply, Ok(Answer::Later(_)))) {
+        if replies
+            .iter()
+            .any(|reply| matches!(reply, Ok(PendingReply::Waiting(_))))
+        {
             return Outcome::later(async move {
                 let mut results = Vec::with_capacity(replies.len());
                 for reply in replies {
@@ -103,8 +106,8 @@ impl RequestContext<'_> {
             });
         }
         let ready = |reply| match reply {
-            Ok(Answer::Now(reply)) => Ok(reply),
-            Ok(Answer::Later(_)) => Err(ErrorCode::CoordinatorNotAvailable),
+            Ok(PendingReply::Ready(reply)) => Ok(reply),
+            Ok(PendingReply::Waiting(_)) => Err(ErrorCode::CoordinatorNotAvailable),
             Err(error) => Err(error),
         };
         Outcome::Ready(response(replies.into_iter().map(ready).collect()))
