@@ -67,8 +67,8 @@ pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundRe
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     // Clients before version 4 cannot read a feature that may be off (KAFKA-17492).
-    let told = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
-    let supported = told.map(|feature| SupportedFeatureKey {
+    let visible = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
+    let supported = visible.map(|feature| SupportedFeatureKey {
         name: ByteString::from_static(feature.name),
         min_version: feature.min,
         max_version: feature.max,
