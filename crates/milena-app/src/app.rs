@@ -19,7 +19,7 @@ use crate::{
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
     outside::Programs,
-    policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
+    policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
@@ -31,7 +31,7 @@ use crate::{
 /// What to do with records of topics that match a pattern and have no handler of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unknown {
+pub enum UnknownTopic {
     /// They count as skipped.
     Skip,
     /// They go to the dead letters.
@@ -227,15 +227,15 @@ impl App {
 
     /// What to do with records of topics that match a pattern and have no handler of their own. Without this, only topics
     /// that have a handler are read.
-    pub fn otherwise(self, pattern: &str, unknown: Unknown) -> Self {
+    pub fn otherwise(self, pattern: &str, unknown: UnknownTopic) -> Self {
         let handler = move |cx: crate::handler::Cx| async move {
             let no_handler = NoHandler {
                 topic: cx.record().topic().to_owned(),
             };
             match unknown {
-                Unknown::Skip => Ok(Done::Skip("no handler reads its topic".into())),
-                Unknown::DeadLetter => Err(Fault::poison(no_handler)),
-                Unknown::Stop => Err(Fault::fatal(no_handler)),
+                UnknownTopic::Skip => Ok(Done::Skip("no handler reads its topic".into())),
+                UnknownTopic::DeadLetter => Err(Fault::poison(no_handler)),
+                UnknownTopic::Stop => Err(Fault::fatal(no_handler)),
             }
         };
         self.on(pattern, handler, |policy| policy)
@@ -280,13 +280,13 @@ impl App {
 
     /// How many records all handlers together may have fetched and not done: 10,000, and fetching goes on at 7,000.
     pub fn in_flight(mut self, records: u64) -> Self {
-        self.limits.in_flight = Water::high(records);
+        self.limits.in_flight = Watermarks::high(records);
         self
     }
 
     /// The same in bytes: 64 MiB, and fetching goes on at 48 MiB.
     pub fn buffer(mut self, bytes: u64) -> Self {
-        self.limits.buffer = Water::high(bytes);
+        self.limits.buffer = Watermarks::high(bytes);
         self
     }
 
@@ -359,8 +359,8 @@ impl App {
     }
 
     /// How many tasks run the calls of each handler: as many as there are processors.
-    pub fn lanes(mut self, count: usize) -> Self {
-        self.limits.lanes = count;
+    pub fn workers(mut self, count: usize) -> Self {
+        self.limits.workers = count;
         self
     }
 
@@ -412,7 +412,7 @@ impl App {
     /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
     ///
     /// A partition that cannot go on, because of [`Fault::fatal`], [`Exhausted::Stop`](crate::policy::Exhausted), a
-    /// [flood](Policy::flood_guard), a handler that is [stalled](Self::when_stalled), or records that cannot be read, ends
+    /// [flood](Policy::dlq_limit), a handler that is [stalled](Self::when_stalled), or records that cannot be read, ends
     /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
     /// and the same replay started again goes on there.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {

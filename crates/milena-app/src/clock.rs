@@ -40,7 +40,7 @@ impl Clock {
     }
 
     /// A time that begins now and moves only by [`advance`](Self::advance).
-    pub fn standing() -> Self {
+    pub fn manual() -> Self {
         let hands = Hands {
             now_ms: wall_ms(),
             now: Instant::now(),
@@ -193,7 +193,7 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             Kind::Real => "Clock::real",
-            Kind::Virtual(_) => "Clock::standing",
+            Kind::Virtual(_) => "Clock::manual",
         })
     }
 }
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_standing_clock_wakes_those_whose_time_has_come() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let start = clock.now_ms();
         let short = tokio::spawn({
             let clock = clock.clone();
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_takes_too_long_is_dropped() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         assert_eq!(clock.within(Some(Duration::from_secs(1)), async { 7 }).await, Some(7));
         let waiting = tokio::spawn({
             let clock = clock.clone();

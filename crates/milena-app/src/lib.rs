@@ -15,11 +15,10 @@ mod clock;
 mod dead_letters;
 mod driver;
 mod error;
+pub mod failure;
 pub mod file;
 pub mod handler;
 pub mod json;
-mod lane;
-pub mod letters;
 mod metrics;
 pub mod outside;
 pub mod policy;
@@ -38,13 +37,14 @@ mod throttle;
 mod times;
 mod topics;
 mod view;
+mod worker;
 
-pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
+pub use app::{App, NoHandler, RunError, UnknownTopic, shutdown_signal};
 pub use clock::Clock;
 pub use error::{AppError, SettingErrors, StartError};
 pub use file::AppFile;
 pub use metrics::HandlerCounts;
-pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, Unfinished, UnfinishedWhy};
+pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, UnfinishedPartition, UnfinishedReason};
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;
@@ -57,6 +57,8 @@ pub mod prelude {
         App, Running,
         app::shutdown_signal,
         handler::{Batch, Cx, Done, Event, Fault, Headers, Key, OutRecord, Raw, State, Value},
-        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled},
+        policy::{
+            Breaker, DeadLetters, DlqLimit, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled,
+        },
     };
 }

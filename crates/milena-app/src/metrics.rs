@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::{
-    lane::Passed,
     status::{BreakerState, Status},
     times::ConsumerTimes,
+    worker::RunTotals,
 };
 
 pub(crate) use clients::write_clients;
@@ -65,7 +65,7 @@ impl HandlerMetrics {
     }
 
     /// Counts records of a run that were done at once, each in a call of its own.
-    pub(crate) fn passed(&self, passed: &Passed) {
+    pub(crate) fn passed(&self, passed: &RunTotals) {
         let (done, skipped) = (u64::from(passed.done), u64::from(passed.skipped));
         let duplicates = u64::from(passed.duplicates);
         self.handler_ns.fetch_add(passed.took_ns, Ordering::Relaxed);

@@ -92,7 +92,7 @@ pub struct ReplayReport {
     /// Which part of each partition was left, from the first offset to that behind the last.
     pub partitions: BTreeMap<TopicPartition, (i64, i64)>,
     /// Those that have not come to their end.
-    pub unfinished: BTreeMap<TopicPartition, Unfinished>,
+    pub unfinished: BTreeMap<TopicPartition, UnfinishedPartition>,
     pub took: Duration,
     pub counts: Vec<crate::HandlerCounts>,
 }
@@ -117,15 +117,15 @@ impl fmt::Display for ReplayUnfinished {
 /// A partition that a replay has not read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
+pub struct UnfinishedPartition {
     /// Where the next run goes on: all before is done.
     pub reached: i64,
     /// Where it is to end.
     pub end: i64,
-    pub why: UnfinishedWhy,
+    pub why: UnfinishedReason,
 }
 
-impl fmt::Display for Unfinished {
+impl fmt::Display for UnfinishedPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stands at offset {} of {}: {}", self.reached, self.end, self.why)
     }
@@ -134,7 +134,7 @@ impl fmt::Display for Unfinished {
 /// Why a partition was not read to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnfinishedWhy {
+pub enum UnfinishedReason {
     #[error("offset {offset} has stopped it ({why:?}){}{reason}", if reason.is_empty() { "" } else { ": " })]
     Stopped {
         offset: i64,

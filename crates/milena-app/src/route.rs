@@ -5,9 +5,9 @@ use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 use crate::{
     clock::Clock,
     handler::{Available, BatchHandler, Handler, MissingState},
-    lane::{self, Lane},
     policy::Policy,
     topics::TopicName,
+    worker::{self, Worker},
 };
 
 /// How often an effect may happen.
@@ -34,7 +34,7 @@ pub(crate) struct CallLimits {
     pub(crate) timeout: Option<Duration>,
 }
 
-pub(crate) type LaneFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of either kind. Only lanes are behind a pointer: within one, calls are direct.
 pub(crate) trait AnyHandler: Send + Sync {
@@ -43,7 +43,7 @@ pub(crate) trait AnyHandler: Send + Sync {
     fn is_batch(&self) -> bool;
 
     /// A task that runs what it is sent, until it is sent nothing any more.
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture;
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture;
 }
 
 pub(crate) struct One<H, A> {
@@ -83,8 +83,8 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
         false
     }
 
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture {
-        Box::pin(lane::run_each(Arc::clone(&self.handler), lane, limits))
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture {
+        Box::pin(worker::run_each(Arc::clone(&self.handler), worker, limits))
     }
 }
 
@@ -97,8 +97,8 @@ impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
         true
     }
 
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture {
-        Box::pin(lane::run_batches(Arc::clone(&self.handler), lane, limits))
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture {
+        Box::pin(worker::run_batches(Arc::clone(&self.handler), worker, limits))
     }
 }
 

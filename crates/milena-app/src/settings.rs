@@ -5,7 +5,7 @@ use std::time::Duration;
 use milena_client::config::ConfigMap;
 use milena_machines::app::WhenStalled;
 
-use crate::{error::StartError, policy::Water, route::Delivery};
+use crate::{error::StartError, policy::Watermarks, route::Delivery};
 
 /// Settings of the clients, under Kafka's names.
 #[derive(Debug, Clone, Default)]
@@ -77,8 +77,8 @@ const OURS: [&str; 4] = [
 /// Bounds of the whole application.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    pub(crate) in_flight: Water,
-    pub(crate) buffer: Water,
+    pub(crate) in_flight: Watermarks,
+    pub(crate) buffer: Watermarks,
     pub(crate) partition_percent: u8,
     pub(crate) commit_interval: Duration,
     pub(crate) commit_every: Option<u64>,
@@ -91,15 +91,15 @@ pub(crate) struct Limits {
     pub(crate) when_stalled: WhenStalled,
     pub(crate) crash_limit: Option<u32>,
     pub(crate) consumers: usize,
-    pub(crate) lanes: usize,
+    pub(crate) workers: usize,
     pub(crate) seed: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            in_flight: Water::RECORDS,
-            buffer: Water::BYTES,
+            in_flight: Watermarks::RECORDS,
+            buffer: Watermarks::BYTES,
             partition_percent: 25,
             commit_interval: Duration::from_secs(1),
             commit_every: None,
@@ -112,7 +112,7 @@ impl Default for Limits {
             when_stalled: WhenStalled::Tell,
             crash_limit: Some(3),
             consumers: 1,
-            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8),
         }
     }

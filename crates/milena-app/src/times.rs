@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_read_is_no_work_of_the_handler() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let mark = ReadMark::new(&clock);
         clock.advance(Duration::from_secs(1));
         let began = clock.instant();

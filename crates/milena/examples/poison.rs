@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use milena::app::{policy::FloodGuard, prelude::*};
+use milena::app::prelude::*;
 
 #[derive(serde::Deserialize)]
 struct Placed {
@@ -44,7 +44,7 @@ async fn add_either(Event(order): Event<PlacedOrEuros>, State(turnover): State<T
 
 /// The default guard stops a partition after 100 dead letters in a row, or when half of the last 1,000 records are bad.
 fn guarded(policy: Policy) -> Policy {
-    policy.flood_guard(FloodGuard::default())
+    policy.dlq_limit(DlqLimit::default())
 }
 
 /// The application that knows the old schema only.

@@ -4,9 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use super::keys::{Keys, Limit, Size};
 use crate::{
-    letters::Scheme,
+    failure::Scheme,
     outside::START_TIMEOUT,
-    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water, WhenFull},
+    policy::{
+        DeadLetters, DlqLimit, Exhausted, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Watermarks, WhenFull,
+    },
     route::Delivery,
 };
 
@@ -82,10 +84,10 @@ fn policy(keys: &Keys<'_>) -> Policy {
             }
         }),
     );
-    set(&mut policy.in_flight, keys.get("in_flight").map(Water::high));
+    set(&mut policy.in_flight, keys.get("in_flight").map(Watermarks::high));
     set(
         &mut policy.buffer,
-        keys.get("buffer").map(|Size(bytes)| Water::high(bytes)),
+        keys.get("buffer").map(|Size(bytes)| Watermarks::high(bytes)),
     );
     policy.concurrency = keys.get("concurrency");
     policy.bulkhead = keys.get("bulkhead");
@@ -98,8 +100,8 @@ fn policy(keys: &Keys<'_>) -> Policy {
     if let Some(retry) = keys.inner("retry") {
         read_retry(&retry, &mut policy.retry);
     }
-    if let Some(letters) = keys.inner("dead_letters") {
-        read_dead_letters(&letters, &mut policy.dead_letters);
+    if let Some(inner) = keys.inner("dead_letters") {
+        read_dead_letters(&inner, &mut policy.dead_letters);
     }
     set(
         &mut policy.exhausted,
@@ -114,7 +116,7 @@ fn policy(keys: &Keys<'_>) -> Policy {
             },
         ),
     );
-    policy.flood_guard = flood_guard(keys);
+    policy.dlq_limit = dlq_limit(keys);
     if let Some(batch) = keys.inner("batch") {
         set(&mut policy.batch_size, batch.get("size"));
         set::<Duration>(&mut policy.batch_linger, batch.get("linger"));
@@ -150,9 +152,9 @@ fn rate(keys: &Keys<'_>) -> Option<Rate> {
     per_second.map(|rate| burst.map_or(rate, |burst| rate.burst(burst)))
 }
 
-fn flood_guard(keys: &Keys<'_>) -> Option<FloodGuard> {
+fn dlq_limit(keys: &Keys<'_>) -> Option<DlqLimit> {
     let inner = keys.inner("flood_guard")?;
-    let mut guard = FloodGuard::default();
+    let mut guard = DlqLimit::default();
     set(&mut guard.percent, inner.get("percent"));
     set(&mut guard.window, inner.get("window"));
     set(&mut guard.consecutive, inner.get("consecutive"));
@@ -186,8 +188,8 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     keys.finish();
 }
 
-fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
-    letters.topic = keys.get("topic");
+fn read_dead_letters(keys: &Keys<'_>, dead_letters: &mut DeadLetters) {
+    dead_letters.topic = keys.get("topic");
     let schemes = keys.get_as(
         "headers",
         "a list of \"milena\", \"x\", \"spring\" and \"connect\"",
@@ -196,9 +198,9 @@ fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
             names.map(|name| name.as_str()?.parse::<Scheme>().ok()).collect()
         },
     );
-    set(&mut letters.schemes, schemes);
-    set(&mut letters.with_stack, keys.get("stack"));
-    set(&mut letters.create, keys.get("create"));
-    letters.retention = keys.get("retention");
+    set(&mut dead_letters.schemes, schemes);
+    set(&mut dead_letters.with_stack, keys.get("stack"));
+    set(&mut dead_letters.create, keys.get("create"));
+    dead_letters.retention = keys.get("retention");
     keys.finish();
 }

@@ -39,8 +39,8 @@ pub use error::{FileError, FileErrors, LocatedError};
 pub use handlers::HandlerFile;
 
 use crate::{
-    App, Replay, Unknown,
-    policy::{Breaker, Water, WhenOpen, WhenStalled},
+    App, Replay, UnknownTopic,
+    policy::{Breaker, Watermarks, WhenOpen, WhenStalled},
     settings::{Limits, Settings},
 };
 use keys::{Keys, Report, Size, shown};
@@ -62,7 +62,7 @@ pub struct AppFile {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) wait_for_topics: bool,
-    pub(crate) otherwise: Vec<(String, Unknown)>,
+    pub(crate) otherwise: Vec<(String, UnknownTopic)>,
     pub(crate) source: Source,
     /// In the order of the file.
     pub handlers: Vec<HandlerFile>,
@@ -194,10 +194,10 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
         limits.crash_limit = crashes;
     }
     if let Some(records) = app.get("in_flight") {
-        limits.in_flight = Water::high(records);
+        limits.in_flight = Watermarks::high(records);
     }
     if let Some(Size(bytes)) = app.get("buffer") {
-        limits.buffer = Water::high(bytes);
+        limits.buffer = Watermarks::high(bytes);
     }
     if let Some(percent) = app.get("partition_percent") {
         limits.partition_percent = percent;
@@ -207,7 +207,7 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
         limits.consumers = count;
     }
     if let Some(count) = app.get("lanes") {
-        limits.lanes = count;
+        limits.workers = count;
     }
 }
 

@@ -175,11 +175,11 @@ fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<
 }
 
 fn is_name(name: &str) -> bool {
-    let mut letters = name.chars();
-    let is_first = letters
+    let mut chars = name.chars();
+    let is_first = chars
         .next()
         .is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-    is_first && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    is_first && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
 #[cfg(test)]

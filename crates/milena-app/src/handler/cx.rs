@@ -10,7 +10,7 @@ use milena_client::consumer::{ConsumerRecord, RecordRef};
 
 use super::trace::TraceContext;
 use crate::{
-    letters::{Believed, EVENT_IDS, Letter, Origin, believed},
+    failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
     times::ReadMark,
 };
 
@@ -58,13 +58,13 @@ pub(crate) struct TopicScope {
     /// What the braces of a pattern stand for in the name of this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
     /// Whether headers of its records say where they come from.
-    pub(crate) believed: Believed,
+    pub(crate) header_trust: HeaderTrust,
 }
 
 impl TopicScope {
     /// What the headers of a record tell, if they are believed.
-    pub(crate) fn story(&self, record: RecordRef<'_>) -> Option<Letter> {
-        believed(self.believed, &self.group, record)
+    pub(crate) fn failure_record(&self, record: RecordRef<'_>) -> Option<FailureRecord> {
+        read_trusted(self.header_trust, &self.group, record)
     }
 }
 
@@ -116,7 +116,7 @@ impl Cx {
     /// Where the record was when it came for the first time: of one from a retry topic, or that came back from there, its
     /// place in the topic where it was published.
     pub fn origin(&self) -> Origin {
-        let written = self.scope.story(self.record.as_ref());
+        let written = self.scope.failure_record(self.record.as_ref());
         written.map_or_else(
             || Origin {
                 topic: self.record.topic().to_owned(),
@@ -124,7 +124,7 @@ impl Cx {
                 offset: self.record.offset(),
                 timestamp: self.record.timestamp(),
             },
-            |letter| letter.origin,
+            |failure_record| failure_record.origin,
         )
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::letters::Scheme;
+use crate::failure::Scheme;
 
 /// What happens with a record when nothing is left to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,17 +14,17 @@ use std::time::Duration;
 
 pub use dead_letters::{DeadLetters, Exhausted};
 pub use milena_machines::app::{NullKey, Order, RetryOrdering, WhenStalled};
-pub use resources::{Breaker, FloodGuard, Rate, WhenFull, WhenOpen};
+pub use resources::{Breaker, DlqLimit, Rate, WhenFull, WhenOpen};
 pub use retry::Retry;
 
 /// High and low water: above the first, fetching pauses; at the second it goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Water {
+pub struct Watermarks {
     pub high: u64,
     pub low: u64,
 }
 
-impl Water {
+impl Watermarks {
     /// How many records are in flight, unless told otherwise.
     pub const RECORDS: Self = Self {
         high: 10_000,
@@ -51,8 +51,8 @@ impl Water {
 pub struct Policy {
     pub(crate) order: Order,
     pub(crate) null_key: NullKey,
-    pub(crate) in_flight: Water,
-    pub(crate) buffer: Water,
+    pub(crate) in_flight: Watermarks,
+    pub(crate) buffer: Watermarks,
     pub(crate) concurrency: Option<u32>,
     pub(crate) bulkhead: Option<String>,
     pub(crate) when_full: WhenFull,
@@ -64,7 +64,7 @@ pub struct Policy {
     pub(crate) retry: Retry,
     pub(crate) exhausted: Exhausted,
     pub(crate) dead_letters: DeadLetters,
-    pub(crate) flood_guard: Option<FloodGuard>,
+    pub(crate) dlq_limit: Option<DlqLimit>,
     pub(crate) batch_size: usize,
     pub(crate) batch_linger: Duration,
 }
@@ -74,8 +74,8 @@ impl Default for Policy {
         Self {
             order: Order::Key,
             null_key: NullKey::Unordered,
-            in_flight: Water::RECORDS,
-            buffer: Water::BYTES,
+            in_flight: Watermarks::RECORDS,
+            buffer: Watermarks::BYTES,
             concurrency: None,
             bulkhead: None,
             when_full: WhenFull::Wait,
@@ -87,7 +87,7 @@ impl Default for Policy {
             retry: Retry::default(),
             exhausted: Exhausted::DeadLetter,
             dead_letters: DeadLetters::default(),
-            flood_guard: None,
+            dlq_limit: None,
             batch_size: 500,
             batch_linger: Duration::from_millis(20),
         }
@@ -111,12 +111,12 @@ impl Policy {
     /// How many records may be fetched and not done: 10,000, and fetching goes on at 7,000. Above it the partitions of
     /// this handler pause; one partition fills at most a quarter.
     pub fn in_flight(mut self, records: u64) -> Self {
-        self.in_flight = Water::high(records);
+        self.in_flight = Watermarks::high(records);
         self
     }
 
     /// The same with a low water of its own.
-    pub fn in_flight_water(mut self, water: Water) -> Self {
+    pub fn in_flight_watermarks(mut self, water: Watermarks) -> Self {
         self.in_flight = water;
         self
     }
@@ -124,7 +124,7 @@ impl Policy {
     /// How many bytes of records may be fetched and not done: 64 MiB, and fetching goes on at 48 MiB. Above it the
     /// partitions of this handler pause.
     pub fn buffer(mut self, bytes: u64) -> Self {
-        self.buffer = Water::high(bytes);
+        self.buffer = Watermarks::high(bytes);
         self
     }
 
@@ -143,7 +143,7 @@ impl Policy {
 
     /// The fate of records that could be handled now if their [`bulkhead`](Self::bulkhead) had a permit left: by default they
     /// wait ([`WhenFull::Wait`]). With [`WhenFull::DeadLetter`] they become dead letters at once, unhandled; a
-    /// [`FloodGuard`] bounds that. With [`WhenFull::Skip`] they are done unhandled, counted as skipped, and logged
+    /// [`DlqLimit`] bounds that. With [`WhenFull::Skip`] they are done unhandled, counted as skipped, and logged
     /// (`event=bulkhead_full`). Records that wait for another of their key, for the handler's own
     /// [`concurrency`](Self::concurrency) or [`rate`](Self::rate), or for a breaker, still wait.
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
@@ -244,8 +244,8 @@ impl Policy {
     }
 
     /// Stops a partition whose records fail for good in numbers; by default nothing does. It is not the records then.
-    pub fn flood_guard(mut self, guard: FloodGuard) -> Self {
-        self.flood_guard = Some(guard);
+    pub fn dlq_limit(mut self, guard: DlqLimit) -> Self {
+        self.dlq_limit = Some(guard);
         self
     }
 

@@ -82,7 +82,7 @@ impl Breaker {
 
     /// What becomes of records while it is open: by default they wait ([`WhenOpen::Pause`]). With
     /// [`WhenOpen::DeadLetter`] they become dead letters at once, unhandled, which keeps partitions moving and fills the
-    /// dead letters for as long as it is open; a [`FloodGuard`] bounds that. Handlers that need it must have dead letters.
+    /// dead letters for as long as it is open; a [`DlqLimit`] bounds that. Handlers that need it must have dead letters.
     pub fn when_open(mut self, when_open: WhenOpen) -> Self {
         self.when_open = when_open;
         self
@@ -122,13 +122,13 @@ impl Rate {
 /// When so many records of a partition fail for good, something else is wrong: the partition stops, and its records stay
 /// where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FloodGuard {
+pub struct DlqLimit {
     pub(crate) percent: u8,
     pub(crate) window: u32,
     pub(crate) consecutive: u32,
 }
 
-impl Default for FloodGuard {
+impl Default for DlqLimit {
     /// More than half of the last 1,000, or 100 in a row.
     fn default() -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Default for FloodGuard {
     }
 }
 
-impl FloodGuard {
+impl DlqLimit {
     pub fn new(percent: u8, window: u32, consecutive: u32) -> Self {
         Self {
             percent,

@@ -75,7 +75,7 @@ fn pass(running: &Running, clock: &Clock) {
 
 #[tokio::test]
 async fn a_reader_that_is_frozen_begins_again_where_it_stands() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     let running = frozen(&broker, &clock, WhenStalled::TryAgain).await;
     let began_ms = clock.now_ms();
     until("the second order", || {
@@ -89,7 +89,7 @@ async fn a_reader_that_is_frozen_begins_again_where_it_stands() {
 
 #[tokio::test]
 async fn a_reader_that_is_frozen_ends_the_application_if_that_is_wanted() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     let running = frozen(&broker, &clock, WhenStalled::End).await;
     until("the end", || {
         pass(&running, &clock);

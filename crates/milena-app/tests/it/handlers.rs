@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use milena_app::{StartError, letters, prelude::*};
+use milena_app::{StartError, failure, prelude::*};
 use milena_test::{TestBroker, TestRecord};
 use tokio::sync::mpsc;
 
@@ -171,10 +171,10 @@ async fn records_that_find_a_full_bulkhead_become_dead_letters_if_the_policy_say
     let (running, may_end) = full(&broker, WhenFull::DeadLetter).await;
     let dead = read(&broker, "orders.dlq", 1, 3).await;
     for (dead, value) in dead.iter().zip(["1", "2", "3"]) {
-        let letter = letters::read(dead.headers()).unwrap();
-        assert_eq!((text(dead.value()), letter.attempts), (value, 0));
+        let failure_record = failure::read(dead.headers()).unwrap();
+        assert_eq!((text(dead.value()), failure_record.attempts), (value, 0));
         let reason = "no permit was left in the bulkhead of its handler: database";
-        assert_eq!(letter.failure.reason, reason);
+        assert_eq!(failure_record.failure.reason, reason);
     }
     may_end.add_permits(1);
     committed(&broker, GROUP, "orders", 0, 4).await;

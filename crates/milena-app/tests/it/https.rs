@@ -9,7 +9,7 @@ use std::{
 };
 
 use milena_app::{
-    AppFile, letters,
+    AppFile, failure,
     outside::{self, HttpHandler, HttpHandlerError},
 };
 use milena_test::TestBroker;
@@ -115,7 +115,7 @@ async fn run(address: &str, authority: &Path) -> Option<String> {
         return None;
     }
     let dead = read(&broker, "orders.dlq", 1, 1).await;
-    Some(letters::read(dead[0].headers()).unwrap().failure.reason)
+    Some(failure::read(dead[0].headers()).unwrap().failure.reason)
 }
 
 #[tokio::test]

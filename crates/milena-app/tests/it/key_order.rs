@@ -76,7 +76,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("out", 1);
-    let (clock, seen) = (Clock::standing(), Seen::default());
+    let (clock, seen) = (Clock::manual(), Seen::default());
     let first = start(&broker, &clock, &seen).await;
     broker.produce(
         "orders",
@@ -141,7 +141,7 @@ async fn keys_stay_in_order_in_transactions_too() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("out", 1);
-    let (clock, seen) = (Clock::standing(), Seen::default());
+    let (clock, seen) = (Clock::manual(), Seen::default());
     let running = app(&broker)
         .instance("one")
         .clock(clock.clone())

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use milena_app::{App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedWhy, prelude::*, status::StopWhy};
+use milena_app::{
+    App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedReason, prelude::*, status::StopWhy,
+};
 use milena_client::consumer::TopicPartition;
 use milena_test::{TestBroker, TestRecord};
 use milena_wire::messages::FetchRequest;
@@ -100,7 +102,7 @@ async fn a_partition_that_cannot_go_on_ends_for_itself_and_goes_on_in_the_next_r
         (1, &partition(1), 4, RECORDS)
     );
     assert!(
-        matches!(&why.why, UnfinishedWhy::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
+        matches!(&why.why, UnfinishedReason::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
         "{why:?}"
     );
     assert_eq!(desk.take().len(), 24);
@@ -169,7 +171,7 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
         let broker = filled();
         let desk = Arc::new(Desk::default());
         desk.hanging.lock().unwrap().insert("2-3".to_owned());
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let app = desk_app(&broker, &desk).clock(clock.clone()).drain(Duration::ZERO);
         let running = tokio::spawn(app.when_stalled(when_stalled).replay(Replay::new("load")));
         until("the call that hangs", || desk.has_seen("2-3 hangs")).await;
@@ -180,10 +182,10 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
         let report = unfinished(async { running.await.unwrap() }).await;
         let left: Vec<_> = report.unfinished.iter().collect();
         assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(2), 3));
-        let is_stall = |why: &UnfinishedWhy| {
+        let is_stall = |why: &UnfinishedReason| {
             matches!(
                 why,
-                UnfinishedWhy::Stopped {
+                UnfinishedReason::Stopped {
                     offset: 3,
                     why: StopWhy::Stalled,
                     ..
@@ -212,7 +214,7 @@ async fn a_partition_whose_records_are_damaged_ends_for_itself() {
     let report = unfinished(desk_app(&broker, &desk).replay(load.clone())).await;
     let left: Vec<_> = report.unfinished.iter().collect();
     assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(1), 0));
-    assert!(matches!(left[0].1.why, UnfinishedWhy::Unreadable(_)), "{report:?}");
+    assert!(matches!(left[0].1.why, UnfinishedReason::Unreadable(_)), "{report:?}");
     assert_eq!(desk.take().len(), 20);
     damage.remove();
     within("the replay", desk_app(&broker, &desk).replay(load))

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use milena_app::{letters, prelude::*};
+use milena_app::{failure, prelude::*};
 use milena_client::{
     admin::{Admin, ConfigResource, OffsetSpec},
     config::ConfigMap,
@@ -114,12 +114,12 @@ async fn what_is_held_for_its_key_outlives_retention_and_keeps_its_time() {
         .group("billing")
         .state(calls.clone())
         .on("orders", fails, |policy| {
-            let letters = DeadLetters::default().schemes([letters::Scheme::Connect]);
+            let dead_letters = DeadLetters::default().schemes([failure::Scheme::Connect]);
             policy
                 .retry(Retry::none())
                 .then_topics([MINUTE])
                 .keep_key_order()
-                .dead_letters(letters)
+                .dead_letters(dead_letters)
         });
     let kit = TestKit::start_on(broker(), app).await;
     kit.publish("orders", TestRecord::new("unpaid").key("anna").timestamp(IN_2020))
@@ -129,8 +129,8 @@ async fn what_is_held_for_its_key_outlives_retention_and_keeps_its_time() {
     kit.advance(MINUTE).await;
     retention_ran(kit.broker()).await;
     let dead = kit.assert_dlq("orders", 1).await;
-    let letter = letters::read(dead[0].headers()).unwrap();
-    assert_eq!((letter.origin.timestamp, letter.attempts), (IN_2020, 2));
+    let failure_record = failure::read(dead[0].headers()).unwrap();
+    assert_eq!((failure_record.origin.timestamp, failure_record.attempts), (IN_2020, 2));
     assert_eq!(*calls.lock().unwrap(), [(1, IN_2020, IN_2020), (2, IN_2020, IN_2020)]);
 }
 

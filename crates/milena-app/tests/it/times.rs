@@ -34,7 +34,7 @@ fn times(running: &Running) -> ConsumerTimes {
 
 #[tokio::test]
 async fn what_handlers_read_and_what_they_do_is_told_apart() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a", "b", "c", "d", "e"]);
     let app = app(&broker).clock(clock.clone()).state(clock);
@@ -56,7 +56,7 @@ async fn what_a_batch_handler_reads_is_told_apart_too() {
         assert_eq!(batch.len(), 5);
         clock.advance(Duration::from_secs(2));
     }
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a", "b", "c", "d", "e"]);
     let app = app(&broker).clock(clock.clone()).state(clock);
@@ -71,7 +71,7 @@ async fn what_a_batch_handler_reads_is_told_apart_too() {
 
 #[tokio::test]
 async fn a_slow_commit_is_told() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
@@ -89,7 +89,7 @@ async fn a_slow_commit_is_told() {
 
 #[tokio::test]
 async fn a_transaction_is_told_as_a_commit() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
@@ -112,7 +112,7 @@ async fn a_transaction_is_told_as_a_commit() {
 
 #[tokio::test]
 async fn a_consumer_with_nothing_to_read_is_idle() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let app = app(&broker).clock(clock.clone());
@@ -128,7 +128,7 @@ async fn a_consumer_with_nothing_to_read_is_idle() {
 
 #[tokio::test]
 async fn a_consumer_with_something_to_read_that_does_not_come_is_not_idle() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     broker.produce("orders", 0, ["b"]);

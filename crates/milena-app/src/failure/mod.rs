@@ -13,7 +13,7 @@ pub use date::{parse_rfc3339, rfc3339};
 pub use headers::Scheme;
 pub(crate) use headers::{DUE_AT, EVENT_IDS, FIRST_FAILED_AT, ORIGINAL_TIMESTAMP, RETRY_COUNT, RETURNS};
 pub use read::read;
-pub(crate) use read::{Believed, believed, returns};
+pub(crate) use read::{HeaderTrust, read_trusted, returns};
 pub(crate) use write::write;
 
 /// Where a record was when it came for the first time.
@@ -42,7 +42,7 @@ impl Origin {
 /// What the headers of a letter tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Letter {
+pub struct FailureRecord {
     pub origin: Origin,
     pub failure: Failure,
     /// How often its handler has tried.

@@ -3,23 +3,23 @@
 use milena_client::consumer::{Headers, RecordRef};
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Failure, Letter, ORIGINAL_TIMESTAMP, Origin, RETRY_COUNT, RETURNS, date,
+    DUE_AT, FIRST_FAILED_AT, Failure, FailureRecord, ORIGINAL_TIMESTAMP, Origin, RETRY_COUNT, RETURNS, date,
     headers::{Names, Numbers, X_ERROR, readable},
 };
 
 /// Reads the story of a letter in whatever form it is written; `None` if no headers say where the record comes from.
 ///
 /// Anybody can write headers. Believe them on topics that you alone write to.
-pub fn read(headers: Headers<'_>) -> Option<Letter> {
+pub fn read(headers: Headers<'_>) -> Option<FailureRecord> {
     let headers: Vec<(&[u8], &[u8])> = headers.filter_map(|header| Some((header.key, header.value?))).collect();
     let found = Found { headers: &headers };
-    readable().find_map(|names| found.letter(names))
+    readable().find_map(|names| found.failure_record(names))
 }
 
 /// Whose headers about retries are believed on a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Believed {
-    Nobody,
+pub(crate) enum HeaderTrust {
+    None,
     /// Ours: nobody else writes to the topic.
     All,
     /// Those of records that our group has sent back to it.
@@ -27,15 +27,15 @@ pub(crate) enum Believed {
 }
 
 /// The story of a record that this group reads, as far as it is believed.
-pub(crate) fn believed(believed: Believed, group: &str, record: RecordRef<'_>) -> Option<Letter> {
-    match believed {
-        Believed::Nobody => None,
-        Believed::All => read(record.headers()),
-        Believed::Returned if returns(record.headers()) == 0 => None,
+pub(crate) fn read_trusted(trust: HeaderTrust, group: &str, record: RecordRef<'_>) -> Option<FailureRecord> {
+    match trust {
+        HeaderTrust::None => None,
+        HeaderTrust::All => read(record.headers()),
+        HeaderTrust::Returned if returns(record.headers()) == 0 => None,
         // Whoever writes such headers can at most claim that his record is an earlier one of its partition.
-        Believed::Returned => read(record.headers()).filter(|letter| {
-            let origin = &letter.origin;
-            letter.group.as_deref() == Some(group)
+        HeaderTrust::Returned => read(record.headers()).filter(|failure_record| {
+            let origin = &failure_record.origin;
+            failure_record.group.as_deref() == Some(group)
                 && (origin.topic.as_str(), origin.partition) == (record.topic(), record.partition())
                 && (0..record.offset()).contains(&origin.offset)
         }),
@@ -59,7 +59,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn letter(&self, names: &Names) -> Option<Letter> {
+    fn failure_record(&self, names: &Names) -> Option<FailureRecord> {
         let timestamp = self
             .number(names.timestamp, names.numbers)
             .or_else(|| self.number(ORIGINAL_TIMESTAMP, Numbers::Text));
@@ -80,7 +80,7 @@ impl<'a> Found<'a> {
         let attempts = self
             .number(RETRY_COUNT, Numbers::Text)
             .or_else(|| self.number(names.attempts, names.numbers));
-        Some(Letter {
+        Some(FailureRecord {
             origin,
             failure,
             attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),

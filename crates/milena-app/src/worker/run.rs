@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Finished, Job, Owner, Part, Report, Settled, result};
+use super::{CallResult, HandlerOutcome, Job, JobPart, Owner, Report, result};
 use crate::{
     clock::{Clock, nanos},
     handler::{Cx, Done, Fault},
@@ -25,7 +25,7 @@ const RUN_MAX: Duration = Duration::from_millis(5);
 
 /// What was done of a run, each record at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Passed {
+pub(crate) struct RunTotals {
     pub(crate) done: u32,
     /// So many of them without an effect.
     pub(crate) skipped: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Passed {
     pub(crate) took_ns: u64,
 }
 
-impl Passed {
+impl RunTotals {
     /// Whether that was all there is to a call.
     fn counts(&mut self, outcome: &Result<Done, Fault>) -> bool {
         match outcome {
@@ -74,7 +74,7 @@ where
     F: Future<Output = Result<Done, Fault>>,
 {
     /// Calls with all that was ordered. Where one call ends the next begins.
-    pub(super) fn start(&self, pool: &mut Pool<Owner, F>, jobs: Vec<Job>, finished: &mut Vec<Finished>) {
+    pub(super) fn start(&self, pool: &mut Pool<Owner, F>, jobs: Vec<Job>, finished: &mut Vec<CallResult>) {
         let mut began = self.clock.instant();
         let source = jobs.first().map_or(0, |job| job.scope.source);
         let mut handful = Handful::default();
@@ -119,9 +119,9 @@ where
         job: &Job,
         first: Instant,
         handful: &mut Handful,
-        finished: &mut Vec<Finished>,
+        finished: &mut Vec<CallResult>,
     ) -> Instant {
-        let mut passed = Passed::default();
+        let mut passed = RunTotals::default();
         let mut began = first;
         for cx in job.cxs() {
             let started = self.call(pool, (job.record, began), cx, handful);
@@ -140,10 +140,10 @@ where
             began = now;
         }
         passed.took_ns = nanos(began - first);
-        finished.push(Finished {
+        finished.push(CallResult {
             record: job.record,
-            part: Part::Through(passed),
-            outcome: Ok(Settled::Ok),
+            part: JobPart::Run(passed),
+            outcome: Ok(HandlerOutcome::Ok),
             took_ns: passed.took_ns,
             call_ns: 0,
         });
@@ -155,9 +155,9 @@ where
         &self,
         pool: &mut Pool<Owner, F>,
         job: &Job,
-        passed: &Passed,
+        passed: &RunTotals,
         (took, started): (Duration, Started<Owner, Result<Done, Fault>>),
-        finished: &mut Vec<Finished>,
+        finished: &mut Vec<CallResult>,
     ) {
         let next = self.report.interrupted(job.record, passed);
         let gone = job.records.len() - usize::from(next.is_some());
@@ -180,11 +180,11 @@ mod tests {
 
     use super::*;
     use crate::{
+        failure::HeaderTrust,
         handler::{States, TopicScope, Value},
-        lane::{Lane, LaneOrder, run_each},
-        letters::Believed,
         route::CallLimits,
         testing::records_with_values,
+        worker::{Worker, WorkerCommand, run_each},
     };
 
     const RUN: RecordId = RecordId { index: 0, serial: 0 };
@@ -193,20 +193,20 @@ mod tests {
     /// Keeps what is reported, and lets the next record of a run go on if somebody waits for it.
     #[derive(Default)]
     struct Told {
-        finished: Mutex<Vec<(RecordId, Part, bool)>>,
-        interrupted: Mutex<Vec<Passed>>,
+        finished: Mutex<Vec<(RecordId, JobPart, bool)>>,
+        interrupted: Mutex<Vec<RunTotals>>,
         is_lost: bool,
     }
 
     impl Report for Told {
-        fn finished(&self, finished: &mut Vec<Finished>) {
+        fn finished(&self, finished: &mut Vec<CallResult>) {
             let told = finished
                 .drain(..)
                 .map(|one| (one.record, one.part, one.outcome.is_ok()));
             self.finished.lock().unwrap().extend(told);
         }
 
-        fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId> {
+        fn interrupted(&self, record: RecordId, passed: &RunTotals) -> Option<RecordId> {
             assert_eq!(record, RUN);
             self.interrupted.lock().unwrap().push(*passed);
             (!self.is_lost).then_some(NEXT)
@@ -220,14 +220,14 @@ mod tests {
     async fn go(values: &[&str], told: &Arc<Told>) -> Vec<String> {
         let seen = Arc::new(Mutex::new(vec![]));
         let go_on = Arc::new(Notify::new());
-        let (orders, receiver) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         let scope = TopicScope {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
-            believed: Believed::Nobody,
+            header_trust: HeaderTrust::None,
         };
         let job = Job {
             record: RUN,
@@ -235,17 +235,17 @@ mod tests {
             records: records_with_values(values).runs().next().unwrap(),
             attempt: 1,
         };
-        orders.send(LaneOrder::Run(vec![job])).unwrap();
-        drop(orders);
+        commands.send(WorkerCommand::Run(vec![job])).unwrap();
+        drop(commands);
         let load = Arc::new(AtomicUsize::new(values.len()));
-        let lane = Lane {
-            orders: receiver,
+        let worker = Worker {
+            commands: receiver,
             report: Arc::clone(told) as Arc<dyn Report>,
             load: Arc::clone(&load),
         };
         let limits = CallLimits {
             handler: "orders".to_owned(),
-            clock: Clock::standing(),
+            clock: Clock::manual(),
             timeout: None,
         };
         let handler = {
@@ -265,8 +265,8 @@ mod tests {
                 }
             }
         };
-        let lane = run_each(Arc::new(handler), lane, limits);
-        tokio::join!(lane, async { go_on.notify_one() });
+        let worker = run_each(Arc::new(handler), worker, limits);
+        tokio::join!(worker, async { go_on.notify_one() });
         assert_eq!(load.load(Ordering::Relaxed), 0);
         seen.lock().unwrap().clone()
     }
@@ -276,13 +276,13 @@ mod tests {
         let told = Arc::new(Told::default());
         let seen = go(&["one", "skip", "again", "two"], &told).await;
         assert_eq!(seen, ["one", "skip", "again", "two"]);
-        let passed = Passed {
+        let passed = RunTotals {
             done: 4,
             skipped: 1,
             duplicates: 1,
             took_ns: 0,
         };
-        assert_eq!(*told.finished.lock().unwrap(), [(RUN, Part::Through(passed), true)]);
+        assert_eq!(*told.finished.lock().unwrap(), [(RUN, JobPart::Run(passed), true)]);
         assert!(told.interrupted.lock().unwrap().is_empty());
     }
 
@@ -291,13 +291,13 @@ mod tests {
         let told = Arc::new(Told::default());
         let seen = go(&["one", "skip", "wait", "two"], &told).await;
         assert_eq!(seen, ["one", "skip", "wait"]);
-        let passed = Passed {
+        let passed = RunTotals {
             done: 2,
             skipped: 1,
-            ..Passed::default()
+            ..RunTotals::default()
         };
         assert_eq!(*told.interrupted.lock().unwrap(), [passed]);
-        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, Part::Whole(1), true)]);
+        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, JobPart::All(1), true)]);
     }
 
     #[tokio::test]
@@ -305,8 +305,8 @@ mod tests {
         let told = Arc::new(Told::default());
         let seen = go(&["fail", "two"], &told).await;
         assert_eq!(seen, ["fail"]);
-        assert_eq!(*told.interrupted.lock().unwrap(), [Passed::default()]);
-        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, Part::Whole(1), false)]);
+        assert_eq!(*told.interrupted.lock().unwrap(), [RunTotals::default()]);
+        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, JobPart::All(1), false)]);
     }
 
     #[tokio::test]
