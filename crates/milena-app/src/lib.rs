@@ -1,8 +1,8 @@
-//! The runtime for applications that read events.
+//! Runtime for Kafka consumer applications.
 //!
-//! An [`App`] has handlers, which are plain async functions, and policies, which are data. It reads topics as a member of
-//! a group, calls handlers in the order that was asked for, tries again what fails, keeps what fails for good, and commits
-//! what is done, so that a crash loses nothing.
+//! An [`App`] has handlers, which are plain async functions, and policies, which are data. It joins a consumer group,
+//! calls handlers in the declared order, retries failures, writes dead letters, and commits the offsets of handled
+//! records. A crash loses no record.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -50,7 +50,7 @@ pub use running::Running;
 pub use times::ConsumerTimes;
 pub use topics::TopicNameError;
 
-/// What most applications need, for `use milena_app::prelude::*`.
+/// The names that most applications need, for `use milena_app::prelude::*`.
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Handler metrics.
 
 mod clients;
 
@@ -16,10 +16,10 @@ use crate::{
 
 pub(crate) use clients::write_clients;
 
-/// What the handler of some topics has done.
+/// Counters of one handler.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerMetrics {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the handler's topics.
     pub(crate) topics: String,
     pub(crate) slow_after_ns: Option<u64>,
     pub(crate) success: AtomicU64,
@@ -50,7 +50,7 @@ impl HandlerMetrics {
         }
     }
 
-    /// Counts a record, and the call it came with if it is the first of it; whether that was a slow one.
+    /// Counts a record, and its call with the first record of the call. Returns whether the call was slow.
     pub(crate) fn called(&self, took_ns: u64, call_ns: u64) -> bool {
         self.handler_ns.fetch_add(took_ns, Ordering::Relaxed);
         if call_ns == 0 {
@@ -64,11 +64,11 @@ impl HandlerMetrics {
         is_slow
     }
 
-    /// Counts records of a run that were done at once, each in a call of its own.
-    pub(crate) fn passed(&self, passed: &RunTotals) {
-        let (done, skipped) = (u64::from(passed.done), u64::from(passed.skipped));
-        let duplicates = u64::from(passed.duplicates);
-        self.handler_ns.fetch_add(passed.took_ns, Ordering::Relaxed);
+    /// Counts the records of a run, each of which was a call of its own.
+    pub(crate) fn run_finished(&self, totals: &RunTotals) {
+        let (done, skipped) = (u64::from(totals.done), u64::from(totals.skipped));
+        let duplicates = u64::from(totals.duplicates);
+        self.handler_ns.fetch_add(totals.took_ns, Ordering::Relaxed);
         self.calls.fetch_add(done, Ordering::Relaxed);
         self.success.fetch_add(done - skipped - duplicates, Ordering::Relaxed);
         self.skipped.fetch_add(skipped, Ordering::Relaxed);
@@ -100,28 +100,29 @@ impl HandlerMetrics {
     }
 }
 
-/// What a handler has done since the application started, in records but for `calls` and `slow`. Those that were tried
-/// several times are in `calls` and `failed` as often.
+/// Counters of a handler since the application started. The unit is records, but calls for `calls` and `slow`. Each
+/// attempt counts in `calls` and `failed`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the handler's topics.
     pub topics: String,
-    /// Records that were done: `consumer.success`, `events.processed.success`.
+    /// Records that are done: `consumer.success`, `events.processed.success`.
     pub success: u64,
     pub skipped: u64,
     /// `events.duplicates.skipped`
     pub duplicates: u64,
-    /// Calls that ended with `Done::RetryAfter`.
+    /// Calls that returned `Done::RetryAfter`.
     pub deferred: u64,
-    /// Calls that failed, in whatever way: `consumer.retry` counts those that were tried again.
+    /// Failed calls; `consumer.retry` counts those that were retried.
     pub failed: u64,
-    /// Of those, records that could not be decoded: `consumer.decode.errors`, `events.validation.failed`.
+    /// Records that could not be decoded: `consumer.decode.errors`, `events.validation.failed`. Also counted in
+    /// `failed`.
     pub undecoded: u64,
     /// Calls that took longer than the policy's `slow_after`.
     pub slow: u64,
     pub calls: u64,
-    /// How long all calls took together, with what they read first: [`ConsumerTimes`] tells the two apart.
+    /// Total duration of all calls, including the decoding of arguments: [`ConsumerTimes`] separates the two.
     pub handler_time: Duration,
     /// Records whose output was acknowledged: `events.publish.success`.
     pub published: u64,
@@ -129,15 +130,15 @@ pub struct HandlerCounts {
     pub publish_failed: u64,
     /// Records that went to a retry topic.
     pub retry_topics: u64,
-    /// Records that went back from there to their own topic.
+    /// Records that were returned from a retry topic to their own topic.
     pub returned: u64,
     /// `consumer.dlq.non_retriable`
     pub dead_non_retriable: u64,
     /// `consumer.dlq.max_retries`
     pub dead_max_retries: u64,
-    /// Those that ended the process each time they were handled: `consumer.dlq.crashes`.
+    /// Quarantined records: `consumer.dlq.crashes`.
     pub dead_crashes: u64,
-    /// Retries and dead letters that could not be written, each time: `consumer.dlq.send_failed`.
+    /// Failed writes of retry records and dead letters: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
 }
 
@@ -169,7 +170,7 @@ impl HandlerCounts {
     }
 }
 
-/// All that is known in the text format of Prometheus.
+/// Renders all metrics in Prometheus' text format.
 pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes], status: &Status) -> String {
     let mut text = String::new();
     let all: Vec<_> = handlers.iter().map(HandlerCounts::numbers).collect();
@@ -191,7 +192,7 @@ pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes],
     text
 }
 
-/// Consumers have numbers, because several may read for one group.
+/// Consumers are numbered, because several may read for one group.
 fn write_times(text: &mut String, times: &[ConsumerTimes]) {
     let _ = writeln!(text, "# TYPE consumer_time_seconds counter");
     for (number, consumer) in times.iter().enumerate() {

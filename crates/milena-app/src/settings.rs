@@ -1,4 +1,4 @@
-//! What concerns the whole application.
+//! Settings of the whole application.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use milena_machines::app::WhenStalled;
 
 use crate::{error::StartError, policy::Watermarks, route::Delivery};
 
-/// Settings of the clients, under Kafka's names.
+/// Client settings, under Kafka's names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// For all clients.
+    /// Applied to all clients.
     pub(crate) common: ConfigMap,
     pub(crate) consumer: ConfigMap,
     pub(crate) producer: ConfigMap,
     pub(crate) group: String,
-    /// Which instance of the application this is.
+    /// Name of this instance of the application.
     pub(crate) instance: String,
-    /// Whether somebody has said so.
+    /// Whether the instance was named explicitly.
     pub(crate) has_instance: bool,
 }
 
 impl Settings {
-    /// The consumer of one group. Commits are the runtime's affair; new groups begin with the first record, so that
-    /// nothing is lost; partitions move one by one.
+    /// Returns the settings of a group's consumer. The runtime commits by itself. A new group starts at the earliest
+    /// offset, so that no record is lost, and rebalances cooperatively.
     pub(crate) fn consumer(&self, delivery: Delivery, group: &str) -> Result<ConfigMap, StartError> {
         let mut map = ConfigMap::new();
         map.set("auto.offset.reset", "earliest");
@@ -66,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Settings that the runtime decides itself, or that the types of handlers decide.
+/// Keys that the runtime sets by itself, or that the types of handlers imply.
 const OURS: [&str; 4] = [
     "group.id",
     "enable.auto.commit",

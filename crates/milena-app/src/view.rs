@@ -1,4 +1,4 @@
-//! The view of a running application that its handle and its endpoint share.
+//! Read access to a running application, shared by its handle and its endpoint.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
     times::ConsumerTimes,
 };
 
-/// The engines of an application, to look at.
+/// Engines of an application, for reading.
 pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
@@ -48,13 +48,13 @@ impl View {
         for engine in &self.engines {
             engine.add_status(&mut status);
         }
-        // Those that engines share are the same.
+        // Engines may share breakers; each is listed once.
         let mut names = BTreeSet::new();
         status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
         status
     }
 
-    /// How many dead letters there are, as of the last look.
+    /// Number of dead letters as of the last count.
     pub(crate) fn dead_letters(&self) -> DeadLetterCounts {
         let counts = self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
         counts.clone()
@@ -64,7 +64,7 @@ impl View {
         *self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
-    /// The metrics of all clients, each with the group that it works for.
+    /// Metrics of all clients, each with its group.
     fn clients(&self) -> Vec<(String, Metrics)> {
         let consumers = self.engines.iter().flat_map(|engine| engine.consumer_metrics());
         let producers = self.producers.iter().zip(&self.engines);

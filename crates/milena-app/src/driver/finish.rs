@@ -259,7 +259,7 @@ impl Engine {
 
     fn count_passed(&self, payload: &Payload, passed: &RunTotals) {
         if let Some(metrics) = self.metrics.get(payload.scope.handler) {
-            metrics.passed(passed);
+            metrics.run_finished(passed);
         }
         if let Some(link) = self.sources.get(payload.scope.source) {
             link.times.called(passed.took_ns);

@@ -29,7 +29,7 @@ use crate::{
     handler::{Fault, OutRecord, Scope, TRACEPARENT, TRACESTATE, TraceContext},
     metrics::HandlerMetrics,
     policy::Policy,
-    pool::{Pool, Started},
+    pool::{FirstPoll, Pool},
     topics::{dead_letter_topic, held_topic, retry_topic},
     worker::Emission,
 };
@@ -96,7 +96,7 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                             };
                             let record = slow.order.record;
                             let started = pool.start(record, publish(engine, producer, slow));
-                            if let Started::Ready(record, result) = started {
+                            if let FirstPoll::Ready(record, result) = started {
                                 published.push((record, result));
                             }
                         }

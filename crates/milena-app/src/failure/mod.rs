@@ -1,8 +1,8 @@
-//! Letters: records on their way to a retry topic or to the dead letters, and the headers that tell their story.
+//! Failure records: copies of records in retry and dead letter topics, with headers that describe the failure.
 //!
-//! Key, value and headers of the record stay as they are. What is said about it is added as headers, by default under
-//! Milena's names, and if wanted under those of others too. All forms can be read. The record's timestamp is among them: a
-//! letter itself has the time when it was written, because retention would delete it by an older one.
+//! Key, value and headers of the original record stay unchanged. The failure headers are added in Milena's scheme, and
+//! on request in the schemes of other tools. Every scheme can be read. The original timestamp is one of the headers:
+//! the failure record itself carries the time of writing, because retention would delete it by an older one.
 
 mod date;
 mod headers;
@@ -16,18 +16,18 @@ pub use read::read;
 pub(crate) use read::{HeaderTrust, read_trusted, returns};
 pub(crate) use write::write;
 
-/// Where a record was when it came for the first time.
+/// Position of a record in the topic where it was published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub topic: String,
     pub partition: i32,
     pub offset: i64,
-    /// Milliseconds since 1970, or -1 if it has none.
+    /// Milliseconds since 1970, or -1 if the record has no timestamp.
     pub timestamp: i64,
 }
 
 impl Origin {
-    /// What names an event whose producer gave it no name.
+    /// Id of an event whose producer gave it none.
     pub(crate) fn event_id(&self) -> String {
         let Self {
             topic,
@@ -39,46 +39,46 @@ impl Origin {
     }
 }
 
-/// What the headers of a letter tell.
+/// The failure headers of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailureRecord {
     pub origin: Origin,
     pub failure: Failure,
-    /// How often its handler has tried.
+    /// Number of handler calls so far.
     pub attempts: u32,
-    /// When it failed last, in milliseconds since 1970.
+    /// Time of the last failure, in milliseconds since 1970.
     pub failed_at_ms: Option<i64>,
-    /// When it failed for the first time.
+    /// Time of the first failure, in milliseconds since 1970.
     pub first_failed_at_ms: Option<i64>,
-    /// Whose handler failed.
+    /// Consumer group whose handler failed.
     pub group: Option<String>,
-    /// Which instance of it.
+    /// Application instance whose handler failed.
     pub instance: Option<String>,
-    /// When it is to be tried again, for a record in a retry topic.
+    /// Time of the next attempt in milliseconds since 1970; set in retry topics.
     pub due_at_ms: Option<i64>,
-    /// How often it was sent back to its own topic.
+    /// Number of times the record was sent back to its own topic.
     pub returns: u8,
 }
 
-/// What went wrong.
+/// The error of a handler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The type of the error.
+    /// Class of the error: see [`Fault::class`](crate::handler::Fault::class).
     pub exception: String,
-    /// Its text.
+    /// Text of the error.
     pub reason: String,
-    /// It and what caused it, if that was kept.
+    /// The error and its causes, unless the policy leaves them out.
     pub stack: Option<String>,
 }
 
-/// Of a message so many bytes are kept.
+/// Bound of `dlq.failure.reason`.
 pub(crate) const REASON_BYTES_MAX: usize = 1024;
-/// Of a stack so many.
+/// Bound of `dlq.stacktrace`.
 pub(crate) const STACK_BYTES_MAX: usize = 8192;
 
-/// The start of a text, cut where a character ends.
+/// Returns the longest prefix of `text` within the bound that ends at a character boundary.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;

@@ -25,7 +25,7 @@ fn failure_record() -> FailureRecord {
     }
 }
 
-/// Headers as a record has them, which is the only form that can be read.
+/// Returns the headers as part of a record, the only form that can be read.
 fn as_record(written: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> milena_client::consumer::ConsumerRecords {
     let headers: Vec<_> = written
         .iter()

@@ -1,4 +1,4 @@
-//! The story of a letter as headers.
+//! Writes failure headers.
 
 use bytes::Bytes;
 use milena_client::consumer::Headers;
@@ -9,15 +9,15 @@ use super::{
     headers::{Numbers, is_ours, names},
 };
 
-type Written = Vec<(Bytes, Option<Bytes>)>;
+type HeaderList = Vec<(Bytes, Option<Bytes>)>;
 
-/// The headers of the record as they are, and the story of the letter behind them. What an earlier letter said is
-/// replaced, so that headers do not pile up with each hop.
-pub(crate) fn write(failure_record: &FailureRecord, schemes: &[Scheme], headers: Headers<'_>) -> Written {
-    // Without any a retry topic could not be read.
+/// Returns the headers of the original record, followed by the failure headers. Failure headers of an earlier hop are
+/// replaced, so that they do not accumulate.
+pub(crate) fn write(failure_record: &FailureRecord, schemes: &[Scheme], headers: Headers<'_>) -> HeaderList {
+    // Without a scheme the runtime could not read its own retry topics.
     let schemes = if schemes.is_empty() { &[Scheme::Milena] } else { schemes };
     let kept = headers.filter(|header| !is_ours(header.key, schemes));
-    let mut written: Written = kept
+    let mut written: HeaderList = kept
         .map(|header| {
             let value = header.value.map(Bytes::copy_from_slice);
             (Bytes::copy_from_slice(header.key), value)
@@ -48,7 +48,7 @@ pub(crate) fn write(failure_record: &FailureRecord, schemes: &[Scheme], headers:
     written
 }
 
-fn write_scheme(failure_record: &FailureRecord, scheme: Scheme, written: &mut Written) {
+fn write_scheme(failure_record: &FailureRecord, scheme: Scheme, written: &mut HeaderList) {
     let names = names(scheme);
     let mut text = |name: &'static str, value: &str| put(written, name, value.to_owned());
     text(names.topic, &failure_record.origin.topic);
@@ -94,7 +94,7 @@ fn write_scheme(failure_record: &FailureRecord, scheme: Scheme, written: &mut Wr
     }
 }
 
-fn put(written: &mut Written, name: &'static str, value: impl Into<Bytes>) {
+fn put(written: &mut HeaderList, name: &'static str, value: impl Into<Bytes>) {
     if !name.is_empty() {
         written.push((Bytes::from_static(name.as_bytes()), Some(value.into())));
     }

@@ -1,4 +1,4 @@
-//! The handlers of a file, with their policies.
+//! Handlers of a file, with their policies.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,24 +12,24 @@ use crate::{
     route::Delivery,
 };
 
-/// A handler that a file declares.
+/// A handler declared in a file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HandlerFile {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the topics.
     pub topic: String,
     pub delivery: Option<Delivery>,
     pub policy: Policy,
-    /// For `milena run`: a program and its arguments, which gets a line of JSON for each record and answers with one.
+    /// For `milena run`: a program and its arguments. It reads one line of JSON per record and replies with one.
     pub command: Option<Vec<String>>,
-    /// For `milena run`: the address of a service that gets a request for each record.
+    /// For `milena run`: the URL of a service that gets one request per record.
     pub http: Option<String>,
-    /// A file with certificates of authorities besides those that the system knows, for an address that is https.
+    /// PEM file with CA certificates in addition to those of the system, for https.
     pub http_ca: Option<PathBuf>,
-    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it is
-    /// a failure of the record.
+    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it
+    /// is a failure of the record.
     pub pause_when_down: bool,
-    /// The time that the first reply of a program after its start may take.
+    /// Timeout of a program's first reply after its start.
     pub start_timeout: Duration,
 }
 
@@ -179,7 +179,7 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     }
     let returns = keys.get_as(
         "return_to_origin",
-        "true, or false, and not with keep_key_order",
+        "true or false; it excludes keep_key_order",
         |value| value.as_bool().filter(|returns| !(*returns && keeps)),
     );
     if returns == Some(true) {

@@ -1,4 +1,4 @@
-//! Parts of a file about topics without a handler, and about stretches that are read once more.
+//! `[[otherwise]]` and `[replay]` of a file.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn otherwise(keys: &Keys<'_>) -> Vec<(String, UnknownTopic)> {
     found
 }
 
-/// `[replay]`: a stretch of all topics.
+/// `[replay]`: a range of all topics.
 pub(super) fn replay(keys: &Keys<'_>) -> Option<Replay> {
     let keys = keys.inner("replay")?;
     let name: Option<String> = keys.required("name");

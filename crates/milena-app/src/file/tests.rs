@@ -193,18 +193,18 @@ topics = ["1m", "1minute"]
     let text = errors.to_string();
     let expected = [
         "group is missing; it must be text",
-        "line 1: gruop is not known; did you mean group? The keys here are instance, group, kafka,",
+        "line 1: gruop is not a known key; did you mean group? Known keys: instance, group, kafka,",
         "line 3: kafka.bootstrap.servrs: the environment variable MILENA_NO_SUCH_VARIABLE is not set",
         "line 3: bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
         "line 5: max.poll.records cannot be \"many\"",
-        "line 7: app.commit_intervall is not known; did you mean commit_interval?",
+        "line 7: app.commit_intervall is not a known key; did you mean commit_interval?",
         "line 8: app.drain: 5 is not a duration such as \"1m\"",
         "line 10: breakers.psp.failure_percent cannot be 300; it must be a number",
         "line 12: bulkheads.database cannot be \"many\"; it must be a number of permits",
         "line 15: otherwise[0].action cannot be \"drop\"; it must be \"skip\", \"dead-letter\" or \"stop\"",
         "line 18: handlers[0].order cannot be \"random\"; it must be \"key\", \"partition\" or \"none\"",
         "line 19: handlers[0].timeout: \"soon\" is not a duration such as \"1m\"",
-        "line 21: handlers[0].retry.atempts is not known; did you mean attempts?",
+        "line 21: handlers[0].retry.atempts is not a known key; did you mean attempts?",
         "line 22: handlers[0].retry.topics[1]: \"1minute\" is not a duration such as \"1m\"",
     ];
     for message in expected {

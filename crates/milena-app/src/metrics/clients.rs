@@ -7,12 +7,12 @@ use milena_client::metrics::{Metric, MetricKind, Metrics};
 use super::label;
 
 /// All metrics of one name, each with the group of its client.
-type Named<'a> = (MetricKind, Vec<(&'a str, &'a Metric)>);
+type MetricFamily<'a> = (MetricKind, Vec<(&'a str, &'a Metric)>);
 
 /// Writes the metrics of several clients, each with the group that it works for: `kafka_consumer_records_lag` and so on. All
 /// that has one name stands together, as the format wants it.
 pub(crate) fn write_clients(text: &mut String, clients: &[(String, Metrics)]) {
-    let mut names: BTreeMap<String, Named<'_>> = BTreeMap::new();
+    let mut names: BTreeMap<String, MetricFamily<'_>> = BTreeMap::new();
     for (group, metrics) in clients {
         for metric in metrics.iter().filter(|metric| !metric.value.is_nan()) {
             // Groups of metrics begin with whose they are.

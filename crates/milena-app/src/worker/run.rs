@@ -1,8 +1,8 @@
-//! Runs that a handler of single records goes through.
+//! Runs in handlers of single records.
 //!
-//! Most handlers that only count, filter or keep something in memory are done at once. Then the records of a run are called
-//! one after the other, and are done as a whole: the machine hears of them once. The first that has to wait, fails or emits
-//! interrupts the run: it goes on alone, and the machine puts what is behind it in line by keys.
+//! Many handlers finish without waiting: they count, filter, or update memory. Then the records of a run are handled in
+//! a row and reported as one result, so that the scheduler is called once. The first record that waits, fails or emits
+//! interrupts the run: it continues alone, and the scheduler queues the rest by key.
 
 use std::{
     sync::{
@@ -16,31 +16,31 @@ use super::{CallResult, HandlerOutcome, Job, JobPart, Owner, Report, result};
 use crate::{
     clock::{Clock, nanos},
     handler::{Cx, Done, Fault},
-    pool::{Pool, Started},
+    pool::{FirstPoll, Pool},
     times::ReadMark,
 };
 
-/// So long a run may take. Then what is left of it is better shared with other lanes.
+/// Time limit of a run; afterwards other workers share the rest of it.
 const RUN_MAX: Duration = Duration::from_millis(5);
 
-/// What was done of a run, each record at once.
+/// Counts and duration of the finished part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RunTotals {
     pub(crate) done: u32,
-    /// So many of them without an effect.
+    /// Records of `done` without an effect.
     pub(crate) skipped: u32,
     pub(crate) duplicates: u32,
     pub(crate) took_ns: u64,
 }
 
 impl RunTotals {
-    /// Whether that was all there is to a call.
-    fn counts(&mut self, outcome: &Result<Done, Fault>) -> bool {
+    /// Counts an outcome. Returns `false` if the record needs more than being counted.
+    fn count(&mut self, outcome: &Result<Done, Fault>) -> bool {
         match outcome {
             Ok(Done::Ok) => {}
             Ok(Done::Emit(records)) if records.is_empty() => {}
             Ok(Done::Skip(why)) => {
-                tracing::debug!(%why, "a record was skipped");
+                tracing::debug!(event = "record_skipped", %why, "record skipped: {why}");
                 self.skipped += 1;
             }
             Ok(Done::Duplicate) => self.duplicates += 1,
@@ -51,7 +51,7 @@ impl RunTotals {
     }
 }
 
-/// What a lane of single records calls with.
+/// Context of the calls of one worker.
 pub(super) struct Calls<'a, C> {
     pub(super) call: C,
     pub(super) clock: &'a Clock,
@@ -60,10 +60,10 @@ pub(super) struct Calls<'a, C> {
     pub(super) load: &'a AtomicUsize,
 }
 
-/// How many calls a handful has had, and what the first took to read its arguments. That is taken for what each does: a
-/// clock costs as much as a record.
+/// Decode time of the first call, extrapolated to all calls of a command. Reading the clock costs as much as handling a
+/// record.
 #[derive(Default)]
-struct Handful {
+struct DecodeSample {
     calls: u64,
     read_ns: Option<u64>,
 }
@@ -73,26 +73,26 @@ where
     C: Fn(Cx) -> F,
     F: Future<Output = Result<Done, Fault>>,
 {
-    /// Calls with all that was ordered. Where one call ends the next begins.
+    /// Runs the calls of all jobs. The end of one call is the start of the next, which saves clock reads.
     pub(super) fn start(&self, pool: &mut Pool<Owner, F>, jobs: Vec<Job>, finished: &mut Vec<CallResult>) {
         let mut began = self.clock.instant();
         let source = jobs.first().map_or(0, |job| job.scope.source);
-        let mut handful = Handful::default();
+        let mut sample = DecodeSample::default();
         for job in jobs {
             if job.records.len() > 1 {
-                began = self.go_through(pool, &job, began, &mut handful, finished);
+                began = self.handle_run(pool, &job, began, &mut sample, finished);
                 continue;
             }
             let record = job.record;
-            let started = self.call(pool, (record, began), job.into_cx(), &mut handful);
+            let started = self.call(pool, (record, began), job.into_cx(), &mut sample);
             let now = self.clock.instant();
-            if let Started::Ready(_, outcome) = started {
+            if let FirstPoll::Ready(_, outcome) = started {
                 finished.push(result(record, now - began, outcome));
             }
             began = now;
         }
-        if let Some(read_ns) = handful.read_ns {
-            self.report.decoded(source, read_ns.saturating_mul(handful.calls));
+        if let Some(read_ns) = sample.read_ns {
+            self.report.decoded(source, read_ns.saturating_mul(sample.calls));
         }
     }
 
@@ -101,72 +101,72 @@ where
         pool: &mut Pool<Owner, F>,
         owner: Owner,
         mut cx: Cx,
-        handful: &mut Handful,
-    ) -> Started<Owner, Result<Done, Fault>> {
-        let (is_first, (_, began)) = (handful.calls == 0, owner);
+        sample: &mut DecodeSample,
+    ) -> FirstPoll<Owner, Result<Done, Fault>> {
+        let (is_first, (_, began)) = (sample.calls == 0, owner);
         cx.mark = is_first.then(|| Arc::clone(&self.mark));
         let started = pool.start(owner, (self.call)(cx));
         if is_first {
-            handful.read_ns = self.mark.take(began);
+            sample.read_ns = self.mark.take(began);
         }
-        handful.calls += 1;
+        sample.calls += 1;
         started
     }
 
-    fn go_through(
+    fn handle_run(
         &self,
         pool: &mut Pool<Owner, F>,
         job: &Job,
         first: Instant,
-        handful: &mut Handful,
+        sample: &mut DecodeSample,
         finished: &mut Vec<CallResult>,
     ) -> Instant {
-        let mut passed = RunTotals::default();
+        let mut totals = RunTotals::default();
         let mut began = first;
         for cx in job.cxs() {
-            let started = self.call(pool, (job.record, began), cx, handful);
+            let started = self.call(pool, (job.record, began), cx, sample);
             let now = self.clock.instant();
-            // What took too long is told alone, so that it is known which one it was.
+            // A slow record gets a result of its own, so that it can be identified.
             let is_late = now - first > RUN_MAX;
             let is_done = match &started {
-                Started::Ready(_, outcome) => !is_late && passed.counts(outcome),
-                Started::Waits(_) => false,
+                FirstPoll::Ready(_, outcome) => !is_late && totals.count(outcome),
+                FirstPoll::Pending(_) => false,
             };
             if !is_done {
-                passed.took_ns = nanos(began - first);
-                self.interrupt(pool, job, &passed, (now - began, started), finished);
+                totals.took_ns = nanos(began - first);
+                self.interrupt(pool, job, &totals, (now - began, started), finished);
                 return now;
             }
             began = now;
         }
-        passed.took_ns = nanos(began - first);
+        totals.took_ns = nanos(began - first);
         finished.push(CallResult {
             record: job.record,
-            part: JobPart::Run(passed),
+            part: JobPart::Run(totals),
             outcome: Ok(HandlerOutcome::Ok),
-            took_ns: passed.took_ns,
+            took_ns: totals.took_ns,
             call_ns: 0,
         });
         began
     }
 
-    /// The next record goes on alone, and those behind it are not ours any more.
+    /// Interrupts the run: the next record continues alone and the rest is no longer ours.
     fn interrupt(
         &self,
         pool: &mut Pool<Owner, F>,
         job: &Job,
-        passed: &RunTotals,
-        (took, started): (Duration, Started<Owner, Result<Done, Fault>>),
+        totals: &RunTotals,
+        (took, started): (Duration, FirstPoll<Owner, Result<Done, Fault>>),
         finished: &mut Vec<CallResult>,
     ) {
-        let next = self.report.interrupted(job.record, passed);
+        let next = self.report.interrupted(job.record, totals);
         let gone = job.records.len() - usize::from(next.is_some());
         self.load.fetch_sub(gone, Ordering::Relaxed);
         match (started, next) {
-            (Started::Waits(place), next) => pool.hand_over(place, |(_, began)| Some((next?, began))),
-            (Started::Ready(_, outcome), Some(record)) => finished.push(result(record, took, outcome)),
-            // Nobody waits for any of it.
-            (Started::Ready(..), None) => {}
+            (FirstPoll::Pending(place), next) => pool.hand_over(place, |(_, began)| Some((next?, began))),
+            (FirstPoll::Ready(_, outcome), Some(record)) => finished.push(result(record, took, outcome)),
+            // The record was released meanwhile; its result is stale.
+            (FirstPoll::Ready(..), None) => {}
         }
     }
 }
@@ -190,34 +190,34 @@ mod tests {
     const RUN: RecordId = RecordId { index: 0, serial: 0 };
     const NEXT: RecordId = RecordId { index: 1, serial: 0 };
 
-    /// Keeps what is reported, and lets the next record of a run go on if somebody waits for it.
+    /// Keeps reported results; lets the next record of a run continue unless `is_lost`.
     #[derive(Default)]
-    struct Told {
+    struct Reports {
         finished: Mutex<Vec<(RecordId, JobPart, bool)>>,
         interrupted: Mutex<Vec<RunTotals>>,
         is_lost: bool,
     }
 
-    impl Report for Told {
+    impl Report for Reports {
         fn finished(&self, finished: &mut Vec<CallResult>) {
-            let told = finished
+            let reports = finished
                 .drain(..)
                 .map(|one| (one.record, one.part, one.outcome.is_ok()));
-            self.finished.lock().unwrap().extend(told);
+            self.finished.lock().unwrap().extend(reports);
         }
 
-        fn interrupted(&self, record: RecordId, passed: &RunTotals) -> Option<RecordId> {
+        fn interrupted(&self, record: RecordId, totals: &RunTotals) -> Option<RecordId> {
             assert_eq!(record, RUN);
-            self.interrupted.lock().unwrap().push(*passed);
+            self.interrupted.lock().unwrap().push(*totals);
             (!self.is_lost).then_some(NEXT)
         }
 
         fn decoded(&self, _source: usize, _took_ns: u64) {}
     }
 
-    /// Lets a handler go through a run: `wait` waits until it is told not to, `fail` fails, `skip` and `again` have no
-    /// effect. Gives the values it was called with.
-    async fn go(values: &[&str], told: &Arc<Told>) -> Vec<String> {
+    /// Handles a run and returns the values that the handler saw: `wait` waits for a notification, `fail` fails, `skip`
+    /// and `again` have no effect.
+    async fn go(values: &[&str], reports: &Arc<Reports>) -> Vec<String> {
         let seen = Arc::new(Mutex::new(vec![]));
         let go_on = Arc::new(Notify::new());
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -240,7 +240,7 @@ mod tests {
         let load = Arc::new(AtomicUsize::new(values.len()));
         let worker = Worker {
             commands: receiver,
-            report: Arc::clone(told) as Arc<dyn Report>,
+            report: Arc::clone(reports) as Arc<dyn Report>,
             load: Arc::clone(&load),
         };
         let limits = CallLimits {
@@ -273,51 +273,51 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_done_at_once_is_told_as_a_whole() {
-        let told = Arc::new(Told::default());
-        let seen = go(&["one", "skip", "again", "two"], &told).await;
+        let reports = Arc::new(Reports::default());
+        let seen = go(&["one", "skip", "again", "two"], &reports).await;
         assert_eq!(seen, ["one", "skip", "again", "two"]);
-        let passed = RunTotals {
+        let totals = RunTotals {
             done: 4,
             skipped: 1,
             duplicates: 1,
             took_ns: 0,
         };
-        assert_eq!(*told.finished.lock().unwrap(), [(RUN, JobPart::Run(passed), true)]);
-        assert!(told.interrupted.lock().unwrap().is_empty());
+        assert_eq!(*reports.finished.lock().unwrap(), [(RUN, JobPart::Run(totals), true)]);
+        assert!(reports.interrupted.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn what_waits_goes_on_alone_and_what_is_behind_it_is_given_back() {
-        let told = Arc::new(Told::default());
-        let seen = go(&["one", "skip", "wait", "two"], &told).await;
+        let reports = Arc::new(Reports::default());
+        let seen = go(&["one", "skip", "wait", "two"], &reports).await;
         assert_eq!(seen, ["one", "skip", "wait"]);
-        let passed = RunTotals {
+        let totals = RunTotals {
             done: 2,
             skipped: 1,
             ..RunTotals::default()
         };
-        assert_eq!(*told.interrupted.lock().unwrap(), [passed]);
-        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, JobPart::All(1), true)]);
+        assert_eq!(*reports.interrupted.lock().unwrap(), [totals]);
+        assert_eq!(*reports.finished.lock().unwrap(), [(NEXT, JobPart::All(1), true)]);
     }
 
     #[tokio::test]
     async fn what_fails_is_told_alone() {
-        let told = Arc::new(Told::default());
-        let seen = go(&["fail", "two"], &told).await;
+        let reports = Arc::new(Reports::default());
+        let seen = go(&["fail", "two"], &reports).await;
         assert_eq!(seen, ["fail"]);
-        assert_eq!(*told.interrupted.lock().unwrap(), [RunTotals::default()]);
-        assert_eq!(*told.finished.lock().unwrap(), [(NEXT, JobPart::All(1), false)]);
+        assert_eq!(*reports.interrupted.lock().unwrap(), [RunTotals::default()]);
+        assert_eq!(*reports.finished.lock().unwrap(), [(NEXT, JobPart::All(1), false)]);
     }
 
     #[tokio::test]
     async fn of_a_run_that_nobody_waits_for_nothing_is_kept() {
         for value in ["wait", "fail"] {
-            let told = Arc::new(Told {
+            let reports = Arc::new(Reports {
                 is_lost: true,
-                ..Told::default()
+                ..Reports::default()
             });
-            assert_eq!(go(&["one", value, "two"], &told).await, ["one", value]);
-            assert!(told.finished.lock().unwrap().is_empty());
+            assert_eq!(go(&["one", value, "two"], &reports).await, ["one", value]);
+            assert!(reports.finished.lock().unwrap().is_empty());
         }
     }
 }

@@ -126,7 +126,7 @@ async fn a_panic_a_poison_and_a_timeout_are_failures_and_nothing_else_suffers() 
         found[0],
         (
             "hang".to_owned(),
-            "the handler did not return within 20 ms; what it was doing may be half done".to_owned(),
+            "the handler timed out after 20 ms; its effects may be incomplete".to_owned(),
             2
         )
     );

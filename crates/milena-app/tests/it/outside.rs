@@ -74,6 +74,6 @@ async fn a_service_gets_a_request_for_each_record() {
     committed(&broker, GROUP, "orders", 0, 4).await;
     let dead = read(&broker, "orders.dlq", 1, 1).await;
     let reason = failure::read(dead[0].headers()).unwrap().failure.reason;
-    assert!(reason.ends_with("answered 422: no good"), "{reason}");
+    assert!(reason.ends_with("responded with 422: no good"), "{reason}");
     running.stop().await.unwrap();
 }
