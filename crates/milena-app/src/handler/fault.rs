@@ -69,9 +69,11 @@ impl Fault {
     }
 
     fn new<E: Into<BoxError>>(intent: Intent, error: E) -> Self {
-        let class = match type_name::<E>() {
+        let class = match unboxed(type_name::<E>()) {
             // A plain text has no type worth reporting; its intent is.
             "&str" | "alloc::string::String" => intent.name(),
+            // The type of an error behind `dyn Error` is unknown.
+            class if class.starts_with("dyn ") => intent.name(),
             class => class,
         };
         Self {
@@ -134,6 +136,12 @@ impl Fault {
         }
         text
     }
+}
+
+/// Returns the name of the type inside of a `Box`, or else the name itself.
+fn unboxed(class: &'static str) -> &'static str {
+    let inner = class.strip_prefix("alloc::boxed::Box<");
+    inner.and_then(|inner| inner.strip_suffix('>')).map_or(class, unboxed)
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Fault {
@@ -199,6 +207,16 @@ mod tests {
         let dependency = "x".parse::<i32>().map_err(Fault::dependency("psp")).unwrap_err();
         assert_eq!(*dependency.intent(), Intent::Dependency("psp".into()));
         assert_eq!(*Fault::fatal("the disk is full").intent(), Intent::Fatal);
+    }
+
+    #[test]
+    fn a_boxed_error_has_the_class_of_the_error() {
+        let parse_error = || "x".parse::<i32>().unwrap_err();
+        assert_eq!(
+            Fault::retry(Box::new(parse_error())).class(),
+            "core::num::error::ParseIntError"
+        );
+        assert_eq!(Fault::poison(BoxError::from(parse_error())).class(), "poison");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What fails is tried again, then kept.
+//! Retries and dead letters.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use milena_test::{ErrorCode, TestBroker, TestRecord, messages::ProduceRequest};
 
 use crate::rig::{GROUP, app, committed, header, read, text, until, within};
 
-/// Retries that do not take long.
+/// Retries with a short backoff.
 fn soon(attempts: u32) -> Retry {
     Retry::exponential(Duration::from_millis(1), Duration::from_millis(2)).attempts(attempts)
 }
@@ -84,7 +84,7 @@ async fn what_fails_is_tried_again_and_then_becomes_a_dead_letter() {
     assert!(
         running
             .to_prometheus()
-            .contains("consumer_dlq_max_retries{handler=\"orders\"} 1")
+            .contains("consumer_dlq_max_retries_total{handler=\"orders\"} 1")
     );
     running.stop().await.unwrap();
 }
@@ -160,6 +160,11 @@ async fn an_undecodable_record_becomes_a_dead_letter_with_its_own_bytes() {
     let dead = read(&broker, "orders.dlq", 1, 1).await;
     assert_eq!(text(dead[0].value()), "\u{1}not json");
     assert_eq!(header(&dead[0], "dlq.retry.count").as_deref(), Some("1"));
+    let class = header(&dead[0], "dlq.failure.exception").unwrap();
+    assert!(
+        class.starts_with("milena_client::") && class.ends_with("::DeserializeError"),
+        "{class}"
+    );
     committed(&broker, GROUP, "orders", 0, 3).await;
     assert_eq!(sum.load(Ordering::SeqCst), 15);
     running.stop().await.unwrap();
@@ -273,7 +278,7 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
         .unwrap();
     until("ten calls", || calls.load(Ordering::SeqCst) >= 10).await;
     is_down.store(false, Ordering::SeqCst);
-    // Half a minute later it probes, finds that all is well, and lets all go on.
+    // After 30 s the breaker probes, closes, and everything continues.
     until("the end of all mails", || {
         clock.advance(Duration::from_secs(1));
         running.counts()[0].success == 100
@@ -320,7 +325,7 @@ async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
     running.stop().await.unwrap();
 }
 
-/// An application whose first call for `hangs` never returns, and whose time stands still.
+/// An application whose first call for `hangs` never returns, on a manual clock.
 async fn hanging(broker: &TestBroker, clock: &milena_app::Clock, action: WhenStalled) -> Running {
     broker.create_topic("orders", 1);
     let calls = Arc::new(AtomicUsize::new(0));
