@@ -1,4 +1,4 @@
-//! Handlers that are not written in Rust.
+//! Handlers in other languages.
 
 use milena_app::{AppFile, failure, outside};
 use milena_test::TestBroker;
@@ -14,7 +14,7 @@ async fn a_program_gets_lines_of_json_and_its_answers_count() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("bills", 1);
-    // It answers each line by what is in it.
+    // Replies to each line according to its content.
     let script = r#"while read -r line; do
         id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\),"topic".*/\1/')
         case "$line" in

@@ -1,4 +1,4 @@
-//! Patterns, retry topics, letters of other groups.
+//! Patterns, retry topics, and failure records of other groups.
 
 use std::{
     sync::{
@@ -52,7 +52,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
     running.stop().await.unwrap();
 }
 
-/// A handler that says the topic of each record, its attempt, and what the group `tenant` is.
+/// A handler that reports the topic and attempt of each record, and the capture `tenant`.
 fn tells_tenant(
     seen: mpsc::UnboundedSender<(String, u32, Option<String>)>,
 ) -> impl Fn(Value<String>, Cx) -> std::future::Ready<Result<(), Fault>> + Clone {
@@ -202,10 +202,10 @@ async fn a_bad_expression_is_an_error_that_says_why() {
     assert!(error.to_string().contains("unclosed group"), "{error}");
 }
 
-/// Which attempt, after how many seconds, of which event, from which topic.
+/// Attempt, elapsed seconds, event id and topic of a call.
 type Try = (u32, i64, String, String);
 
-/// Lets time pass until the handler is called.
+/// Advances the clock until the handler is called.
 async fn next_try(clock: &Clock, step: Duration, told: &mut mpsc::UnboundedReceiver<Try>) -> Try {
     let mut found = None;
     until("the next try", || {
