@@ -48,8 +48,11 @@ pub struct PartitionStatus {
     pub paused: Vec<(PauseReason, i64)>,
     /// Reason why the record at the frontier is not done.
     pub why: StallWhy,
+    /// Known reason why an acknowledgement is missing: unavailable topics and unreachable brokers of the producer. Set
+    /// while [`why`](Self::why) is [`StallWhy::Publishing`].
+    pub publish_problem: Option<String>,
     /// The crash guard hands out one record at a time: see [`App::crash_limit`](crate::App::crash_limit).
-    pub is_careful: bool,
+    pub is_isolating: bool,
 }
 
 /// Status of a circuit breaker.
@@ -99,7 +102,7 @@ impl Status {
                 "replay_if_crashed_now": partition.replay_if_crashed_now,
                 "paused": paused.collect::<Vec<_>>(),
                 "why": partition.to_string(),
-                "is_careful": partition.is_careful,
+                "is_isolating": partition.is_isolating,
             })
         });
         let breakers = self.breakers.iter().map(|breaker| {
@@ -149,6 +152,13 @@ impl AddAssign for Status {
     }
 }
 
+impl PartitionStatus {
+    /// Returns whether the record at the frontier waits for an acknowledgement.
+    pub(crate) fn is_publishing(&self) -> bool {
+        matches!(self.why, StallWhy::Publishing { .. })
+    }
+}
+
 impl fmt::Display for PartitionStatus {
     /// One line for operators: the load, and the reasons of waits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +179,10 @@ impl fmt::Display for PartitionStatus {
             StallWhy::Revoking => f.write_str("being revoked")?,
             StallWhy::User => f.write_str("paused by the user")?,
         }
-        if self.is_careful {
+        if let Some(problem) = &self.publish_problem {
+            write!(f, " ({problem})")?;
+        }
+        if self.is_isolating {
             f.write_str("; isolating: one record at a time after crashes")?;
         }
         if !self.paused.is_empty() {
