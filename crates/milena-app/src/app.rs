@@ -23,7 +23,7 @@ use crate::{
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
-    serve,
+    serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
 };
@@ -78,8 +78,8 @@ pub struct App {
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     may_topics_be_missing: bool,
-    /// Address of the HTTP endpoint, and the paths that it serves.
-    serve: Option<String>,
+    /// Addresses of the HTTP endpoints, with the paths that they serve.
+    endpoints: Vec<(String, Paths)>,
     problems: Vec<TopicNameError>,
     /// Policies from a file for topics whose handlers are not registered yet.
     declared: BTreeMap<String, (Policy, Option<Delivery>)>,
@@ -110,7 +110,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             programs: Programs::default(),
             may_topics_be_missing: false,
-            serve: None,
+            endpoints: vec![],
             problems: vec![],
             declared: BTreeMap::new(),
         }
@@ -375,8 +375,21 @@ impl App {
     /// Serves `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP on this address, such as `0.0.0.0:9000`; by
     /// default nothing is served. With port 0 the system chooses the port: see
     /// [`Running::served_at`](crate::Running::served_at). There is no authentication: do not expose the port.
-    pub fn serve(mut self, address: impl Into<String>) -> Self {
-        self.serve = Some(address.into());
+    pub fn serve(self, address: impl Into<String>) -> Self {
+        self.endpoint(address.into(), Paths::All)
+    }
+
+    /// Serves only `/metrics`, in Prometheus' text format, on this address, such as `0.0.0.0:9464`. Otherwise like
+    /// [`serve`](Self::serve); an application can have both. See
+    /// [`Running::metrics_at`](crate::Running::metrics_at) for the bound address.
+    pub fn metrics_endpoint(self, address: impl Into<String>) -> Self {
+        self.endpoint(address.into(), Paths::Metrics)
+    }
+
+    /// Replaces an earlier endpoint with the same paths.
+    fn endpoint(mut self, address: String, paths: Paths) -> Self {
+        self.endpoints.retain(|(_, existing)| *existing != paths);
+        self.endpoints.push((address, paths));
         self
     }
 
@@ -392,10 +405,10 @@ impl App {
         self.check()?;
         // Programs start first, so that a failing one is reported before partitions are assigned.
         self.programs.start().await?;
-        let endpoint = match &self.serve {
-            Some(address) => Some(serve::bind(address).await?),
-            None => None,
-        };
+        let mut endpoints = vec![];
+        for (address, paths) in &self.endpoints {
+            endpoints.push(Endpoint::bind(address, *paths).await?);
+        }
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -408,7 +421,7 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoint))
+        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

@@ -12,7 +12,12 @@ use milena_client::{
     consumer::TopicPartition,
 };
 
-use crate::{clock::Clock, driver::Setup, metrics::label, view::View};
+use crate::{
+    clock::Clock,
+    driver::Setup,
+    metrics::{label, write_family},
+    view::View,
+};
 
 /// Delay of the first count, and the interval of the following ones.
 const FIRST: Duration = Duration::from_secs(1);
@@ -34,28 +39,21 @@ struct DeadLetterTopic {
 impl DeadLetterCounts {
     /// Appends the metrics in Prometheus' text format.
     pub(crate) fn write(&self, text: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "# TYPE dlq_message_count gauge");
+        let name = "dlq_message_count";
+        write_family(text, name, "gauge", "Records in a dead letter topic.");
         for (topic, found) in &self.topics {
-            let _ = writeln!(
-                text,
-                "dlq_message_count{{topic=\"{}\"}} {}",
-                label(topic),
-                found.messages
-            );
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}{{topic=\"{}\"}} {}", label(topic), found.messages);
         }
         let now_ms = Clock::real().now_ms();
-        let _ = writeln!(text, "# TYPE dlq_oldest_message_age_seconds gauge");
+        let name = "dlq_oldest_message_age_seconds";
+        write_family(text, name, "gauge", "Age of the oldest record in a dead letter topic.");
         for (topic, found) in &self.topics {
             let age_ms = found
                 .oldest_ms
                 .map_or(0, |oldest_ms| now_ms.saturating_sub(oldest_ms).max(0));
             let seconds = Duration::from_millis(age_ms.unsigned_abs()).as_secs_f64();
-            let _ = writeln!(
-                text,
-                "dlq_oldest_message_age_seconds{{topic=\"{}\"}} {seconds}",
-                label(topic)
-            );
+            let _ = writeln!(text, "{name}{{topic=\"{}\"}} {seconds}", label(topic));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use milena_client::consumer::TopicPartition;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::{
     dead_letters,
@@ -11,7 +11,7 @@ use crate::{
     error::AppError,
     metrics::HandlerCounts,
     outside::Programs,
-    serve,
+    serve::{Endpoint, Paths},
     settings::Limits,
     status::Status,
     times::ConsumerTimes,
@@ -26,7 +26,7 @@ pub struct Running {
     view: Arc<View>,
     /// Tasks that only observe.
     watchers: Vec<JoinHandle<()>>,
-    served_at: Option<SocketAddr>,
+    endpoints: Vec<(Paths, SocketAddr)>,
 }
 
 impl Running {
@@ -35,28 +35,43 @@ impl Running {
         limits: Limits,
         programs: Programs,
         setup: Arc<Setup>,
-        endpoint: Option<(TcpListener, SocketAddr)>,
+        endpoints: Vec<Endpoint>,
     ) -> Self {
         let view = Arc::new(View::new(&engines));
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
-        let served_at = endpoint.map(|(listener, address)| {
-            watchers.push(tokio::spawn(serve::run(listener, Arc::clone(&view))));
-            address
+        let endpoints = endpoints.into_iter().map(|endpoint| {
+            let bound = (endpoint.paths, endpoint.address);
+            watchers.push(tokio::spawn(endpoint.run(Arc::clone(&view))));
+            bound
         });
+        let endpoints = endpoints.collect();
         Self {
             engines,
             limits,
             programs,
             view,
             watchers,
-            served_at,
+            endpoints,
         }
     }
 
     /// Address of the HTTP endpoint, with the port that the system chose for port 0: see
     /// [`App::serve`](crate::App::serve).
     pub fn served_at(&self) -> Option<SocketAddr> {
-        self.served_at
+        self.bound(Paths::All)
+    }
+
+    /// Address of the metrics endpoint, with the port that the system chose for port 0: see
+    /// [`App::metrics_endpoint`](crate::App::metrics_endpoint).
+    pub fn metrics_at(&self) -> Option<SocketAddr> {
+        self.bound(Paths::Metrics)
+    }
+
+    fn bound(&self, paths: Paths) -> Option<SocketAddr> {
+        let mut endpoints = self.endpoints.iter();
+        endpoints
+            .find(|(served, _)| *served == paths)
+            .map(|(_, address)| *address)
     }
 
     /// Returns when the application cannot continue. [`stop`](Self::stop) returns the reason.

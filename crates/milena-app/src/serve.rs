@@ -1,4 +1,4 @@
-//! HTTP endpoint of an application: `/metrics`, `/healthz`, `/readyz` and `/status`.
+//! HTTP endpoints of an application: `/metrics`, `/healthz`, `/readyz` and `/status`.
 //!
 //! It serves GET and HEAD, one request per connection. Size and duration of a request, and the number of connections,
 //! are bounded.
@@ -28,43 +28,64 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Binds the address. Fails if it is in use.
-pub(crate) async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
-    let error = |error: io::Error| StartError::Serve {
-        address: address.to_owned(),
-        error,
-    };
-    let listener = TcpListener::bind(address).await.map_err(error)?;
-    let bound = listener.local_addr().map_err(error)?;
-    Ok((listener, bound))
+/// Paths that an endpoint serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paths {
+    All,
+    /// `/metrics` only.
+    Metrics,
 }
 
-/// Serves requests until the task is aborted.
-pub(crate) async fn run(listener: TcpListener, view: Arc<View>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(event = "endpoint_accept_failed", %error, "the HTTP endpoint cannot accept connections: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+/// A bound endpoint.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) paths: Paths,
+    listener: TcpListener,
+}
+
+impl Endpoint {
+    /// Binds the address. Fails if it is in use.
+    pub(crate) async fn bind(address: &str, paths: Paths) -> Result<Self, StartError> {
+        let error = |error: io::Error| StartError::Serve {
+            address: address.to_owned(),
+            error,
         };
-        let view = Arc::clone(&view);
-        tokio::spawn(async move {
-            // A client that disconnects or is too slow needs no report.
-            let _ = timeout(REQUEST_TIME, serve(stream, &view)).await;
-            drop(permit);
-        });
+        let listener = TcpListener::bind(address).await.map_err(error)?;
+        let address = listener.local_addr().map_err(error)?;
+        Ok(Self {
+            address,
+            paths,
+            listener,
+        })
+    }
+
+    /// Serves requests until the task is aborted.
+    pub(crate) async fn run(self, view: Arc<View>) {
+        let (paths, permits) = (self.paths, Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(event = "endpoint_accept_failed", %error, "the HTTP endpoint cannot accept connections: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let view = Arc::clone(&view);
+            tokio::spawn(async move {
+                // A client that disconnects or is too slow needs no report.
+                let _ = timeout(REQUEST_TIME, serve(stream, paths, &view)).await;
+                drop(permit);
+            });
+        }
     }
 }
 
-async fn serve(mut stream: TcpStream, view: &View) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, paths: Paths, view: &View) -> io::Result<()> {
     let mut request = Vec::with_capacity(1024);
     let response = loop {
         if let Some(head) = head(&request) {
-            break respond(head, view);
+            break respond(head, paths, view);
         }
         if request.len() >= REQUEST_BYTES_MAX {
             break Response::text(431, "request too large");
@@ -130,7 +151,7 @@ impl Response {
     }
 }
 
-fn respond(head: &[u8], view: &View) -> Response {
+fn respond(head: &[u8], paths: Paths, view: &View) -> Response {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let words: Vec<&str> = match std::str::from_utf8(line) {
         Ok(line) => line.split(' ').collect(),
@@ -149,13 +170,14 @@ fn respond(head: &[u8], view: &View) -> Response {
             body: view.to_prometheus(),
             ..Response::text(200, "")
         },
+        _ if paths == Paths::Metrics => Response::text(404, "use /metrics"),
         "/healthz" => health(&view.status(), Status::is_healthy),
         "/readyz" => health(&view.status(), Status::is_ready),
         "/status" => Response {
             kind: JSON,
             ..Response::text(200, view.status().to_json().to_string())
         },
-        _ => Response::text(404, "there are /metrics, /healthz, /readyz and /status"),
+        _ => Response::text(404, "use /metrics, /healthz, /readyz or /status"),
     };
     Response {
         is_head: *method == "HEAD",
@@ -181,7 +203,7 @@ mod tests {
     use super::*;
 
     fn code(request: &str) -> u16 {
-        respond(request.as_bytes(), &View::new(&[])).code
+        respond(request.as_bytes(), Paths::All, &View::new(&[])).code
     }
 
     #[test]
@@ -198,8 +220,17 @@ mod tests {
     }
 
     #[test]
+    fn a_metrics_endpoint_serves_nothing_else() {
+        let code = |request: &str| respond(request.as_bytes(), Paths::Metrics, &View::new(&[])).code;
+        assert_eq!(code("GET /metrics HTTP/1.1"), 200);
+        for path in ["/", "/healthz", "/readyz", "/status"] {
+            assert_eq!(code(&format!("GET {path} HTTP/1.1")), 404, "{path}");
+        }
+    }
+
+    #[test]
     fn a_head_has_the_length_and_not_the_body() {
-        let response = respond(b"HEAD /healthz HTTP/1.1", &View::new(&[]));
+        let response = respond(b"HEAD /healthz HTTP/1.1", Paths::All, &View::new(&[]));
         let bytes = String::from_utf8(response.bytes()).unwrap();
         assert!(bytes.contains("Content-Length: 3\r\n"), "{bytes}");
         assert!(bytes.ends_with("\r\n\r\n"), "{bytes}");
