@@ -1,9 +1,8 @@
-//! Lanes: tasks that run handlers, many calls in each.
+//! Workers: tasks that run handlers, many calls in each.
 //!
-//! Records come to a lane in handfuls, and what became of them goes back in handfuls, so that neither costs a wake-up or a
-//! lock for each record.
+//! Jobs and results travel in batches, so that a record costs neither a wakeup nor a lock of its own.
 
-mod through;
+mod run;
 
 use std::{
     any::Any,
@@ -26,14 +25,14 @@ use tracing::{Instrument, Span};
 use crate::{
     clock::{Clock, nanos},
     handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut, call_span},
-    pool::{Pool, Started},
+    pool::{FirstPoll, Pool},
     route::CallLimits,
     times::ReadMark,
 };
-use through::Calls;
-pub(crate) use through::Passed;
+use run::Calls;
+pub(crate) use run::RunTotals;
 
-/// A record to be handled, or a run of them.
+/// A record, or a run of records, to be handled.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) record: RecordId,
@@ -43,7 +42,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The circumstances of its only record.
+    /// Call context of the only record.
     fn into_cx(self) -> Cx {
         Cx {
             scope: self.scope,
@@ -63,55 +62,58 @@ impl Job {
     }
 }
 
-/// What a lane is told.
+/// Command from the driver to a worker.
 #[derive(Debug)]
-pub(crate) enum LaneOrder {
+pub(crate) enum WorkerCommand {
     Run(Vec<Job>),
-    /// Nobody waits for it any more.
+    /// Drops the call of a record that is no longer owned or has timed out.
     Cancel(RecordId),
 }
 
-/// What became of a call.
+/// Result of a handler call for one part of a job.
 #[derive(Debug, Clone)]
-pub(crate) struct Finished {
+pub(crate) struct CallResult {
     pub(crate) record: RecordId,
-    pub(crate) part: Part,
-    pub(crate) outcome: Result<Settled, Arc<Fault>>,
-    /// How long the handler had it; its share, of a batch.
+    pub(crate) part: JobPart,
+    pub(crate) outcome: Result<HandlerOutcome, Arc<Fault>>,
+    /// Time in the handler; for a batch, the share of this part.
     pub(crate) took_ns: u64,
-    /// How long the call took, at least 1; 0 for all but the first of a batch.
+    /// Duration of the call, at least 1; 0 for every result of a batch but the first.
     pub(crate) call_ns: u64,
 }
 
-/// What of a job this is about.
+/// The part of a job that a result covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// All of its records, so many.
-    Whole(usize),
-    /// One record of a run, each of which has an outcome of its own.
-    Nth(usize),
-    /// All of a run, one by one.
-    Through(Passed),
+pub(crate) enum JobPart {
+    /// The whole job, with its number of records.
+    All(usize),
+    /// One record of a run, by its index; the records have different outcomes.
+    Record(usize),
+    /// A whole run whose records were handled in separate calls.
+    Run(RunTotals),
 }
 
-impl Finished {
+impl CallResult {
     fn records(&self) -> usize {
         match self.part {
-            Part::Whole(records) => records,
-            Part::Nth(_) => 1,
-            Part::Through(passed) => passed.done as usize,
+            JobPart::All(records) => records,
+            JobPart::Record(_) => 1,
+            JobPart::Run(totals) => totals.done as usize,
         }
     }
 
-    /// Nothing more is to be done.
+    /// Returns whether the record needs no retry and no output.
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.outcome, Ok(Settled::Ok | Settled::Skip | Settled::Duplicate))
+        matches!(
+            self.outcome,
+            Ok(HandlerOutcome::Ok | HandlerOutcome::Skip | HandlerOutcome::Duplicate)
+        )
     }
 }
 
 /// [`Done`] in a form that all records of a batch can share.
 #[derive(Debug, Clone)]
-pub(crate) enum Settled {
+pub(crate) enum HandlerOutcome {
     Ok,
     Skip,
     Duplicate,
@@ -119,23 +121,23 @@ pub(crate) enum Settled {
     Emit(Arc<Emission>),
 }
 
-/// What is to be written before a record is done, or before all of a batch are.
+/// Output of a handler, written before its records are done.
 #[derive(Debug)]
 pub(crate) struct Emission {
     pub(crate) records: Vec<OutRecord>,
-    /// Several records wait for it, so it is part of no trace.
+    /// Several records wait for this output, so it belongs to no single trace.
     pub(crate) is_shared: bool,
-    /// Set when all of it is acknowledged.
+    /// Set when every record of the output is acknowledged.
     pub(crate) written: OnceCell<()>,
 }
 
-impl From<Done> for Settled {
+impl From<Done> for HandlerOutcome {
     fn from(done: Done) -> Self {
         match done {
             Done::Ok => Self::Ok,
             Done::Emit(records) if records.is_empty() => Self::Ok,
             Done::Skip(why) => {
-                tracing::debug!(%why, "a record was skipped");
+                tracing::debug!(event = "record_skipped", %why, "record skipped: {why}");
                 Self::Skip
             }
             Done::Duplicate => Self::Duplicate,
@@ -149,36 +151,36 @@ impl From<Done> for Settled {
     }
 }
 
-/// Who hears what became of records.
+/// Receiver of handler results.
 pub(crate) trait Report: Send + Sync {
-    /// Takes all that is in the list.
-    fn finished(&self, finished: &mut Vec<Finished>);
+    /// Takes all results from the list.
+    fn finished(&self, finished: &mut Vec<CallResult>);
 
-    /// So much of a run is done; the next record goes on alone, and the others are given back. Gives the number of the next
-    /// one, unless nobody waits for it.
-    fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId>;
+    /// Reports the finished part of a run that is interrupted. The next record continues alone and the rest returns to
+    /// its queue. Returns the id of the next record, or `None` if it was released meanwhile.
+    fn interrupted(&self, record: RecordId, totals: &RunTotals) -> Option<RecordId>;
 
-    /// Handlers took so long to read what a consumer gave them.
+    /// Adds the time that handlers took to decode records of a source.
     fn decoded(&self, source: usize, took_ns: u64);
 }
 
-/// A lane's way to the driver and back.
-pub(crate) struct Lane {
-    pub(crate) orders: mpsc::UnboundedReceiver<LaneOrder>,
+/// A worker's end of the channels to the driver.
+pub(crate) struct Worker {
+    pub(crate) commands: mpsc::UnboundedReceiver<WorkerCommand>,
     pub(crate) report: Arc<dyn Report>,
-    /// How many records it has.
+    /// Number of records that the worker has.
     pub(crate) load: Arc<AtomicUsize>,
 }
 
-/// So many results are told at once at most; meanwhile others would wait.
+/// Bound of results per report; a longer list would delay other workers.
 const REPORT_MAX: usize = 256;
 
-/// Calls a handler with each record.
-pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, limits: CallLimits) {
+/// Runs a handler that takes one record per call.
+pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut worker: Worker, limits: CallLimits) {
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
-    let (report, load) = (Arc::clone(&lane.report), Arc::clone(&lane.load));
+    let (report, load) = (Arc::clone(&worker.report), Arc::clone(&worker.load));
     let clock = &limits.clock;
     let calls = Calls {
         call: |cx: Cx| {
@@ -191,30 +193,30 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut lane: Lane, 
         load: &load,
     };
     loop {
-        let open = next_orders(&mut lane, clock, &mut pool, &mut finished, |pool, jobs, finished| {
+        let open = next_commands(&mut worker, clock, &mut pool, &mut finished, |pool, jobs, finished| {
             calls.start(pool, jobs, finished);
         })
         .await;
-        tell(&lane, &mut finished);
+        report_results(&worker, &mut finished);
         if !open && pool.is_empty() {
             return;
         }
     }
 }
 
-/// Tells what is finished.
-fn tell(lane: &Lane, finished: &mut Vec<Finished>) {
-    let records = finished.iter().map(Finished::records).sum();
-    lane.load.fetch_sub(records, Ordering::Relaxed);
-    lane.report.finished(finished);
+/// Reports results and updates the load.
+fn report_results(worker: &Worker, finished: &mut Vec<CallResult>) {
+    let records = finished.iter().map(CallResult::records).sum();
+    worker.load.fetch_sub(records, Ordering::Relaxed);
+    worker.report.finished(finished);
 }
 
-fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> Finished {
+fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> CallResult {
     let took_ns = nanos(took);
-    Finished {
+    CallResult {
         record,
-        part: Part::Whole(1),
-        outcome: outcome.map(Settled::from).map_err(Arc::new),
+        part: JobPart::All(1),
+        outcome: outcome.map(HandlerOutcome::from).map_err(Arc::new),
         took_ns,
         call_ns: took_ns.max(1),
     }
@@ -222,24 +224,24 @@ fn result(record: RecordId, took: Duration, outcome: Result<Done, Fault>) -> Fin
 
 type Owner = (RecordId, Instant);
 
-/// Starts what is ordered and waits until something is finished; `false` when no more orders come.
-async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
-    lane: &mut Lane,
+/// Starts commanded jobs and waits for results. Returns `false` when the command channel is closed.
+async fn next_commands<F: Future<Output = Result<Done, Fault>>>(
+    worker: &mut Worker,
     clock: &Clock,
     pool: &mut Pool<Owner, F>,
-    finished: &mut Vec<Finished>,
-    mut start: impl FnMut(&mut Pool<Owner, F>, Vec<Job>, &mut Vec<Finished>),
+    finished: &mut Vec<CallResult>,
+    mut start: impl FnMut(&mut Pool<Owner, F>, Vec<Job>, &mut Vec<CallResult>),
 ) -> bool {
     poll_fn(|cx| {
         let mut open = true;
-        let is_through = |last: &Finished| matches!(last.part, Part::Through(_));
-        while finished.len() < REPORT_MAX && !finished.last().is_some_and(is_through) {
-            match lane.orders.poll_recv(cx) {
-                Poll::Ready(Some(LaneOrder::Run(jobs))) => start(pool, jobs, finished),
-                Poll::Ready(Some(LaneOrder::Cancel(record))) => {
+        let is_run = |last: &CallResult| matches!(last.part, JobPart::Run(_));
+        while finished.len() < REPORT_MAX && !finished.last().is_some_and(is_run) {
+            match worker.commands.poll_recv(cx) {
+                Poll::Ready(Some(WorkerCommand::Run(jobs))) => start(pool, jobs, finished),
+                Poll::Ready(Some(WorkerCommand::Cancel(record))) => {
                     let before = pool.len();
                     pool.cancel(|(owner, _)| *owner == record);
-                    lane.load.fetch_sub(before - pool.len(), Ordering::Relaxed);
+                    worker.load.fetch_sub(before - pool.len(), Ordering::Relaxed);
                 }
                 Poll::Ready(None) => {
                     open = false;
@@ -260,7 +262,7 @@ async fn next_orders<F: Future<Output = Result<Done, Fault>>>(
     .await
 }
 
-/// One call: not longer than it may be, and a panic is a failure like any other.
+/// Runs one call within its timeout. A panic is a failure like any other.
 async fn attempt<F: Future<Output = Result<Done, Fault>>>(call: F, limits: &CallLimits) -> Result<Done, Fault> {
     match limits.clock.within(limits.timeout, caught(call)).await {
         Some(Ok(outcome)) => outcome,
@@ -269,7 +271,7 @@ async fn attempt<F: Future<Output = Result<Done, Fault>>>(call: F, limits: &Call
     }
 }
 
-/// The same with many records.
+/// Runs one call of a batch handler within its timeout.
 async fn attempt_batch<H: BatchHandler<A>, A>(handler: &H, records: Vec<Cx>, limits: &CallLimits) -> Outcomes {
     let span = records
         .first()
@@ -303,20 +305,20 @@ async fn caught<F: Future>(call: F) -> Result<F::Output, Panicked> {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "without a message".to_owned())
+    text.unwrap_or_else(|| "no message".to_owned())
 }
 
-/// The records of a batch that is being handled.
+/// The jobs of a batch in the handler.
 struct BatchOwner {
-    /// The jobs, and how many records each has.
+    /// The jobs with their number of records.
     jobs: Vec<(RecordId, usize)>,
-    /// How many of them nobody waits for any more.
+    /// Number of cancelled jobs.
     cancelled: usize,
     began: Instant,
 }
 
 impl BatchOwner {
-    /// Whether with this one the last is gone: then so is the call.
+    /// Cancels one job. Returns whether it was the last one, so that the call can be dropped.
     fn cancel(&mut self, record: RecordId, load: &AtomicUsize) -> bool {
         if !self.jobs.iter().any(|(job, _)| *job == record) {
             return false;
@@ -334,8 +336,8 @@ impl BatchOwner {
     }
 }
 
-/// Calls a handler with many records at once.
-pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane: Lane, limits: CallLimits) {
+/// Runs a handler that takes batches.
+pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut worker: Worker, limits: CallLimits) {
     let mut pool = Pool::new();
     let mut finished = vec![];
     let handler = &*handler;
@@ -344,8 +346,8 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
         let open = poll_fn(|cx| {
             let mut open = true;
             while finished.is_empty() {
-                match lane.orders.poll_recv(cx) {
-                    Poll::Ready(Some(LaneOrder::Run(jobs))) => {
+                match worker.commands.poll_recv(cx) {
+                    Poll::Ready(Some(WorkerCommand::Run(jobs))) => {
                         let owner = BatchOwner {
                             jobs: jobs.iter().map(|job| (job.record, job.records.len())).collect(),
                             cancelled: 0,
@@ -360,14 +362,14 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                         }
                         let started = pool.start(owner, attempt_batch(handler, cxs, &limits));
                         if let Some(took_ns) = mark.take(began) {
-                            lane.report.decoded(source, took_ns);
+                            worker.report.decoded(source, took_ns);
                         }
-                        if let Started::Ready(owner, outcomes) = started {
-                            spread(owner, clock, outcomes, &mut finished);
+                        if let FirstPoll::Ready(owner, outcomes) = started {
+                            split_outcomes(owner, clock, outcomes, &mut finished);
                         }
                     }
-                    Poll::Ready(Some(LaneOrder::Cancel(record))) => {
-                        pool.cancel(|owner: &mut BatchOwner| owner.cancel(record, &lane.load));
+                    Poll::Ready(Some(WorkerCommand::Cancel(record))) => {
+                        pool.cancel(|owner: &mut BatchOwner| owner.cancel(record, &worker.load));
                     }
                     Poll::Ready(None) => {
                         open = false;
@@ -377,7 +379,7 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
                 }
             }
             let _ = pool.poll_ready(cx, |owner, outcomes| {
-                spread(owner, clock, outcomes, &mut finished);
+                split_outcomes(owner, clock, outcomes, &mut finished);
             });
             if finished.is_empty() && (open || !pool.is_empty()) {
                 return Poll::Pending;
@@ -385,25 +387,25 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut lane
             Poll::Ready(open)
         })
         .await;
-        tell(&lane, &mut finished);
+        report_results(&worker, &mut finished);
         if !open && pool.is_empty() {
             return;
         }
     }
 }
 
-/// Tells each job of a batch what became of it, and each record where it does not share that with its job.
-fn spread(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut Vec<Finished>) {
+/// Splits the outcome of a batch into one result per job, or per record where outcomes within a job differ.
+fn split_outcomes(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut Vec<CallResult>) {
     let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
     let mut call_ns = nanos(clock.instant() - owner.began).max(1);
     let each_ns = call_ns / count;
-    let mut tell = |record, part, outcome| {
-        let records = if let Part::Whole(records) = part {
+    let mut push = |record, part, outcome| {
+        let records = if let JobPart::All(records) = part {
             records as u64
         } else {
             1
         };
-        finished.push(Finished {
+        finished.push(CallResult {
             record,
             part,
             outcome,
@@ -413,32 +415,36 @@ fn spread(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut V
     };
     let same = match outcomes {
         Outcomes::All(Done::Emit(records)) if count > 1 && !records.is_empty() => {
-            Ok(Settled::Emit(Arc::new(Emission {
+            Ok(HandlerOutcome::Emit(Arc::new(Emission {
                 records,
                 is_shared: true,
                 written: OnceCell::new(),
             })))
         }
-        Outcomes::All(done) => Ok(Settled::from(done)),
+        Outcomes::All(done) => Ok(HandlerOutcome::from(done)),
         Outcomes::Failed(fault) => Err(fault),
         Outcomes::Each(outcomes) => {
             let mut outcomes = outcomes.into_iter();
             for (record, records) in owner.jobs {
                 let own: Vec<_> = outcomes.by_ref().take(records).collect();
                 if own.iter().all(|outcome| matches!(outcome, Ok(Done::Ok))) {
-                    tell(record, Part::Whole(records), Ok(Settled::Ok));
+                    push(record, JobPart::All(records), Ok(HandlerOutcome::Ok));
                     continue;
                 }
                 for (place, outcome) in own.into_iter().enumerate() {
-                    let part = if records == 1 { Part::Whole(1) } else { Part::Nth(place) };
-                    tell(record, part, outcome.map(Settled::from));
+                    let part = if records == 1 {
+                        JobPart::All(1)
+                    } else {
+                        JobPart::Record(place)
+                    };
+                    push(record, part, outcome.map(HandlerOutcome::from));
                 }
             }
             return;
         }
     };
     for (record, records) in owner.jobs {
-        tell(record, Part::Whole(records), same.clone());
+        push(record, JobPart::All(records), same.clone());
     }
 }
 
@@ -452,19 +458,19 @@ mod tests {
         testing::record_with_headers,
     };
 
-    /// Counts what is reported.
+    /// Counts reported results.
     #[derive(Default)]
     struct Counted(Mutex<Vec<(usize, bool)>>);
 
     impl Report for Counted {
-        fn finished(&self, finished: &mut Vec<Finished>) {
+        fn finished(&self, finished: &mut Vec<CallResult>) {
             let all_ok = finished.iter().all(|finished| finished.outcome.is_ok());
             let mut counted = self.0.lock().unwrap();
             counted.push((finished.len(), all_ok));
             finished.clear();
         }
 
-        fn interrupted(&self, record: RecordId, _passed: &Passed) -> Option<RecordId> {
+        fn interrupted(&self, record: RecordId, _passed: &RunTotals) -> Option<RecordId> {
             Some(record)
         }
 
@@ -480,7 +486,7 @@ mod tests {
             group: Arc::from("billing"),
             states: States::default(),
             captures: vec![],
-            believed: crate::letters::Believed::Nobody,
+            header_trust: crate::failure::HeaderTrust::None,
         }));
         let job = |index| Job {
             record: RecordId { index, serial: 0 },
@@ -491,22 +497,22 @@ mod tests {
         (0..count).map(job).collect()
     }
 
-    /// A lane that has been sent all it will ever be sent.
-    fn lane(orders: Vec<LaneOrder>) -> (Lane, Arc<Counted>) {
+    /// A worker with all its commands queued and the channel closed.
+    fn worker(commands: Vec<WorkerCommand>) -> (Worker, Arc<Counted>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let load = orders.iter().map(|order| match order {
-            LaneOrder::Run(jobs) => jobs.len(),
-            LaneOrder::Cancel(_) => 0,
+        let load = commands.iter().map(|command| match command {
+            WorkerCommand::Run(jobs) => jobs.len(),
+            WorkerCommand::Cancel(_) => 0,
         });
         let load = Arc::new(AtomicUsize::new(load.sum()));
-        orders.into_iter().for_each(|order| sender.send(order).unwrap());
+        commands.into_iter().for_each(|command| sender.send(command).unwrap());
         let report = Arc::new(Counted::default());
-        let lane = Lane {
-            orders: receiver,
+        let worker = Worker {
+            commands: receiver,
             report: report.clone(),
             load,
         };
-        (lane, report)
+        (worker, report)
     }
 
     fn limits() -> CallLimits {
@@ -523,11 +529,11 @@ mod tests {
             .enable_time()
             .build()
             .unwrap();
-        let handfuls = || (0..10).map(|_| LaneOrder::Run(jobs(256))).collect();
-        let (each, each_report) = lane(handfuls());
+        let commands = || (0..10).map(|_| WorkerCommand::Run(jobs(256))).collect();
+        let (each, each_report) = worker(commands());
         let one = Arc::new(|_record: Raw| async {});
         let for_each = allocation_counter::measure(|| runtime.block_on(run_each(one, each, limits())));
-        let (batches, batches_report) = lane(handfuls());
+        let (batches, batches_report) = worker(commands());
         let many = Arc::new(|_batch: Batch<Raw>| async {});
         let for_batches = allocation_counter::measure(|| runtime.block_on(run_batches(many, batches, limits())));
         for (report, measured) in [(each_report, for_each), (batches_report, for_batches)] {
@@ -540,12 +546,12 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_batch_the_call_ends_when_nobody_waits_for_any_of_it() {
-        let cancel = |index| LaneOrder::Cancel(RecordId { index, serial: 0 });
-        let (some, report) = lane(vec![LaneOrder::Run(jobs(2)), cancel(0)]);
+        let cancel = |index| WorkerCommand::Cancel(RecordId { index, serial: 0 });
+        let (some, report) = worker(vec![WorkerCommand::Run(jobs(2)), cancel(0)]);
         let handler = Arc::new(|_batch: Batch<Raw>| async { tokio::task::yield_now().await });
         run_batches(handler, some, limits()).await;
         assert_eq!(report.0.lock().unwrap().first(), Some(&(2, true)), "one still waits");
-        let (all, report) = lane(vec![LaneOrder::Run(jobs(2)), cancel(0), cancel(1)]);
+        let (all, report) = worker(vec![WorkerCommand::Run(jobs(2)), cancel(0), cancel(1)]);
         let load = all.load.clone();
         let handler = Arc::new(|_batch: Batch<Raw>| std::future::pending::<()>());
         run_batches(handler, all, limits()).await;

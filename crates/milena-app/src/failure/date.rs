@@ -1,6 +1,6 @@
-//! Times as people read them.
+//! RFC 3339 timestamps.
 
-/// Milliseconds since 1970 as `2026-07-01T08:00:00.123Z`.
+/// Formats milliseconds since 1970, as in `2026-07-01T08:00:00.123Z`.
 pub fn rfc3339(at_ms: i64) -> String {
     let days = at_ms.div_euclid(DAY_MS);
     let in_day = at_ms.rem_euclid(DAY_MS);
@@ -10,7 +10,7 @@ pub fn rfc3339(at_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Reads what [`rfc3339`] writes, with any number of digits after the second, or a plain number of milliseconds.
+/// Parses the output of [`rfc3339`] with any number of fractional digits, or a plain number of milliseconds.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     if let Ok(ms) = text.parse() {
         return Some(ms);
@@ -28,12 +28,13 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
 }
 
 const DAY_MS: i64 = 86_400_000;
-/// Days in 400 years, after which the calendar repeats itself.
+/// Days in 400 years, the period of the calendar.
 const ERA_DAYS: i64 = 146_097;
-/// From the first of March of the year 0 to the first of January 1970.
+/// Days from March 1 of the year 0 to January 1, 1970.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// Years that begin in March end with the leap day, which makes months regular.
+/// Converts days since 1970 to a date. Years are counted from March, so that the leap day comes last and months are
+/// regular.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let era = days.div_euclid(ERA_DAYS);

@@ -2,8 +2,8 @@ use milena_client::consumer::Headers;
 
 use super::*;
 
-fn letter() -> Letter {
-    Letter {
+fn failure_record() -> FailureRecord {
+    FailureRecord {
         origin: Origin {
             topic: "orders".to_owned(),
             partition: 7,
@@ -25,7 +25,7 @@ fn letter() -> Letter {
     }
 }
 
-/// Headers as a record has them, which is the only form that can be read.
+/// Returns the headers as part of a record, the only form that can be read.
 fn as_record(written: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> milena_client::consumer::ConsumerRecords {
     let headers: Vec<_> = written
         .iter()
@@ -37,7 +37,7 @@ fn as_record(written: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> milena_client:
 #[test]
 fn every_scheme_is_read_as_it_was_written() {
     for scheme in Scheme::ALL {
-        let written = write(&letter(), &[scheme], Headers::default());
+        let written = write(&failure_record(), &[scheme], Headers::default());
         let records = as_record(&written);
         let record = records.iter().next().unwrap();
         let found = read(record.headers()).unwrap();
@@ -46,20 +46,20 @@ fn every_scheme_is_read_as_it_was_written() {
         assert_eq!(found.failure.exception, "demo::NoStock", "{scheme}");
         assert_eq!(found.failure.reason, "no stock", "{scheme}");
         assert_eq!(found.attempts, 5, "{scheme}");
-        assert_eq!(found.due_at_ms, letter().due_at_ms, "{scheme}");
+        assert_eq!(found.due_at_ms, failure_record().due_at_ms, "{scheme}");
     }
-    let written = write(&letter(), &[Scheme::Milena], Headers::default());
+    let written = write(&failure_record(), &[Scheme::Milena], Headers::default());
     let records = as_record(&written);
-    assert_eq!(read(records.iter().next().unwrap().headers()), Some(letter()));
+    assert_eq!(read(records.iter().next().unwrap().headers()), Some(failure_record()));
 }
 
 #[test]
 fn every_scheme_keeps_the_records_own_timestamp() {
     for scheme in Scheme::ALL {
-        let written = write(&letter(), &[scheme], Headers::default());
+        let written = write(&failure_record(), &[scheme], Headers::default());
         let records = as_record(&written);
         let found = read(records.iter().next().unwrap().headers()).unwrap();
-        assert_eq!(found.origin.timestamp, letter().origin.timestamp, "{scheme}");
+        assert_eq!(found.origin.timestamp, failure_record().origin.timestamp, "{scheme}");
     }
 }
 
@@ -89,7 +89,7 @@ fn bare_names_are_read() {
     assert_eq!(read_of(&short).failure.reason, "no stock");
 }
 
-fn read_of(headers: &[(&'static str, &'static str)]) -> Letter {
+fn read_of(headers: &[(&'static str, &'static str)]) -> FailureRecord {
     let written: Vec<_> = headers
         .iter()
         .map(|(name, value)| (bytes::Bytes::from(*name), Some(bytes::Bytes::from(*value))))
@@ -101,7 +101,7 @@ fn read_of(headers: &[(&'static str, &'static str)]) -> Letter {
 #[test]
 fn names_and_forms_are_those_that_others_know() {
     let written = write(
-        &letter(),
+        &failure_record(),
         &[Scheme::Spring, Scheme::Connect, Scheme::X],
         Headers::default(),
     );
@@ -124,13 +124,13 @@ fn names_and_forms_are_those_that_others_know() {
 #[test]
 fn a_second_letter_replaces_the_first_and_keeps_the_rest() {
     let own = (bytes::Bytes::from("trace"), Some(bytes::Bytes::from("1")));
-    let mut first = write(&letter(), &[Scheme::Milena], Headers::default());
+    let mut first = write(&failure_record(), &[Scheme::Milena], Headers::default());
     first.insert(0, own.clone());
     let records = as_record(&first);
-    let second = Letter {
+    let second = FailureRecord {
         attempts: 6,
         due_at_ms: None,
-        ..letter()
+        ..failure_record()
     };
     let written = write(&second, &[Scheme::Milena], records.iter().next().unwrap().headers());
     assert_eq!(written.first(), Some(&own));
@@ -141,9 +141,9 @@ fn a_second_letter_replaces_the_first_and_keeps_the_rest() {
 
 #[test]
 fn long_texts_are_cut_where_a_character_ends() {
-    let mut letter = letter();
-    letter.failure.reason = "é".repeat(1000);
-    let written = write(&letter, &[Scheme::Milena], Headers::default());
+    let mut failure_record = failure_record();
+    failure_record.failure.reason = "é".repeat(1000);
+    let written = write(&failure_record, &[Scheme::Milena], Headers::default());
     let reason = written.iter().find(|(key, _)| key == "dlq.failure.reason").unwrap();
     let reason = String::from_utf8(reason.1.clone().unwrap().to_vec()).unwrap();
     assert_eq!(reason, "é".repeat(512));

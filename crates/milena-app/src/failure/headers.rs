@@ -1,18 +1,18 @@
-//! The names of headers, ours and those of others.
+//! Names of failure headers: Milena's and those of other tools.
 
 use std::{fmt, str::FromStr};
 
-/// How the story of a letter is written.
+/// Naming scheme of failure headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Scheme {
-    /// `dlq.original.topic` and so on, all as text.
+    /// `dlq.original.topic` and so on. All values are text.
     Milena,
-    /// `X-Original-Topic` and so on, all as text.
+    /// `X-Original-Topic` and so on. All values are text.
     X,
-    /// `kafka_dlt-original-topic` and so on, numbers as bytes: what Spring for Apache Kafka writes.
+    /// `kafka_dlt-original-topic` and so on, as Spring for Apache Kafka writes them. Numbers are big-endian bytes.
     Spring,
-    /// `__connect.errors.topic` and so on, all as text: what Kafka Connect writes.
+    /// `__connect.errors.topic` and so on, as Kafka Connect writes them. All values are text.
     Connect,
 }
 
@@ -42,29 +42,29 @@ impl FromStr for Scheme {
     }
 }
 
-/// How often the handler has tried; on every record of a retry topic.
+/// Number of handler calls so far; on every record of a retry topic.
 pub(crate) const RETRY_COUNT: &str = "X-Retry-Count";
-/// When a record of a retry topic is to be tried, in milliseconds since 1970.
+/// Time of the next attempt of a record in a retry topic, in milliseconds since 1970.
 pub(crate) const DUE_AT: &str = "milena.due_at";
-/// When it failed for the first time, in milliseconds since 1970.
+/// Time of the first failure, in milliseconds since 1970.
 pub(crate) const FIRST_FAILED_AT: &str = "milena.first_failed_at";
-/// The timestamp of the record in its own topic, in milliseconds since 1970; in schemes that have no name for it. The
-/// record's own timestamp is the time when it was written to the retry or dead letter topic: retention goes by that.
+/// Original timestamp in milliseconds since 1970, for schemes without a name for it. The timestamp of the failure
+/// record is the time of writing, which is the one that retention uses.
 pub(crate) const ORIGINAL_TIMESTAMP: &str = "milena.original_timestamp";
 
-/// How often a record was sent back from a retry topic to its own, by whatever group.
+/// Number of times any group has returned the record from a retry topic to its own topic.
 pub(crate) const RETURNS: &str = "milena.returns";
-/// The headers that producers name their events with, the best known first; `id` is that of Debezium's outbox.
+/// Headers that producers use for event ids, in order of precedence; `id` is the one of Debezium's outbox.
 pub(crate) const EVENT_IDS: [&str; 3] = ["event_id", "ce_id", "id"];
 
-/// Whether a number is text, or the bytes that Java's serializers make of it.
+/// Encoding of numbers: text, or the bytes of Java's serializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbers {
     Text,
     Bytes,
 }
 
-/// The names of one scheme; an empty one is not there.
+/// Header names of one scheme. An empty name is never read or written.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) topic: &'static str,
@@ -150,7 +150,7 @@ static CONNECT: Names = Names {
     numbers: Numbers::Text,
 };
 
-/// Bare names that are common where no library wrote the dead letter. They are read and never written.
+/// Unprefixed names, common in dead letters written by hand. Read, never written.
 static BARE: Names = Names {
     topic: "original_topic",
     partition: "original_partition",
@@ -166,10 +166,10 @@ static BARE: Names = Names {
     numbers: Numbers::Text,
 };
 
-/// A short form of the reason that is read beside the names of [`Scheme::X`].
+/// Alternative name of the reason, read together with [`Scheme::X`].
 pub(super) const X_ERROR: &str = "X-Error";
 
-/// All names that are read, the most telling first.
+/// Every set of names that is read, the most specific first.
 pub(super) fn readable() -> impl Iterator<Item = &'static Names> {
     Scheme::ALL.into_iter().map(names).chain([&BARE])
 }
@@ -192,7 +192,7 @@ impl Names {
     }
 }
 
-/// Whether a header of this name is part of a story in any of these schemes, and so is replaced by the next one.
+/// Returns whether a header belongs to one of the schemes and is therefore replaced by the next failure record.
 pub(crate) fn is_ours(name: &[u8], schemes: &[Scheme]) -> bool {
     let of_retries = [RETRY_COUNT, DUE_AT, FIRST_FAILED_AT, ORIGINAL_TIMESTAMP, RETURNS];
     let mut schemes = schemes.iter().flat_map(|scheme| names(*scheme).all());

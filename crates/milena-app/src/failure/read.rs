@@ -1,65 +1,65 @@
-//! From headers to what they tell.
+//! Reads failure headers.
 
 use milena_client::consumer::{Headers, RecordRef};
 
 use super::{
-    DUE_AT, FIRST_FAILED_AT, Failure, Letter, ORIGINAL_TIMESTAMP, Origin, RETRY_COUNT, RETURNS, date,
+    DUE_AT, FIRST_FAILED_AT, Failure, FailureRecord, ORIGINAL_TIMESTAMP, Origin, RETRY_COUNT, RETURNS, date,
     headers::{Names, Numbers, X_ERROR, readable},
 };
 
-/// Reads the story of a letter in whatever form it is written; `None` if no headers say where the record comes from.
+/// Reads the failure headers of a record, in any scheme. Returns `None` if no header names the origin.
 ///
-/// Anybody can write headers. Believe them on topics that you alone write to.
-pub fn read(headers: Headers<'_>) -> Option<Letter> {
+/// Any producer can write such headers. Trust them only on topics that your application alone writes to.
+pub fn read(headers: Headers<'_>) -> Option<FailureRecord> {
     let headers: Vec<(&[u8], &[u8])> = headers.filter_map(|header| Some((header.key, header.value?))).collect();
-    let found = Found { headers: &headers };
-    readable().find_map(|names| found.letter(names))
+    let found = HeaderLookup { headers: &headers };
+    readable().find_map(|names| found.failure_record(names))
 }
 
-/// Whose headers about retries are believed on a topic.
+/// Which failure headers the runtime trusts on a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Believed {
-    Nobody,
-    /// Ours: nobody else writes to the topic.
+pub(crate) enum HeaderTrust {
+    None,
+    /// All: only the runtime writes to the topic.
     All,
-    /// Those of records that our group has sent back to it.
+    /// Those of records that this group has returned to the topic.
     Returned,
 }
 
-/// The story of a record that this group reads, as far as it is believed.
-pub(crate) fn believed(believed: Believed, group: &str, record: RecordRef<'_>) -> Option<Letter> {
-    match believed {
-        Believed::Nobody => None,
-        Believed::All => read(record.headers()),
-        Believed::Returned if returns(record.headers()) == 0 => None,
-        // Whoever writes such headers can at most claim that his record is an earlier one of its partition.
-        Believed::Returned => read(record.headers()).filter(|letter| {
-            let origin = &letter.origin;
-            letter.group.as_deref() == Some(group)
+/// Reads the failure headers of a record as far as `trust` allows.
+pub(crate) fn read_trusted(trust: HeaderTrust, group: &str, record: RecordRef<'_>) -> Option<FailureRecord> {
+    match trust {
+        HeaderTrust::None => None,
+        HeaderTrust::All => read(record.headers()),
+        HeaderTrust::Returned if returns(record.headers()) == 0 => None,
+        // Forged headers that pass this check can only name an earlier record of the same partition.
+        HeaderTrust::Returned => read(record.headers()).filter(|failure_record| {
+            let origin = &failure_record.origin;
+            failure_record.group.as_deref() == Some(group)
                 && (origin.topic.as_str(), origin.partition) == (record.topic(), record.partition())
                 && (0..record.offset()).contains(&origin.offset)
         }),
     }
 }
 
-/// How often a record was sent back to its own topic, by whatever group.
+/// Number of times any group has returned the record to its own topic.
 pub(crate) fn returns(headers: Headers<'_>) -> u8 {
     let claimed = headers.filter(|header| header.key == RETURNS.as_bytes()).last();
     let text = claimed.and_then(|header| std::str::from_utf8(header.value?).ok());
-    text.and_then(|text| text.trim().parse().ok()).map_or(0, few)
+    text.and_then(|text| text.trim().parse().ok()).map_or(0, clamp_count)
 }
 
-/// More than can be true is the most.
-fn few(claimed: i64) -> u8 {
+/// Clamps a claimed count into the range of `u8`.
+fn clamp_count(claimed: i64) -> u8 {
     u8::try_from(claimed.max(0)).unwrap_or(u8::MAX)
 }
 
-struct Found<'a> {
+struct HeaderLookup<'a> {
     headers: &'a [(&'a [u8], &'a [u8])],
 }
 
-impl<'a> Found<'a> {
-    fn letter(&self, names: &Names) -> Option<Letter> {
+impl<'a> HeaderLookup<'a> {
+    fn failure_record(&self, names: &Names) -> Option<FailureRecord> {
         let timestamp = self
             .number(names.timestamp, names.numbers)
             .or_else(|| self.number(ORIGINAL_TIMESTAMP, Numbers::Text));
@@ -80,7 +80,7 @@ impl<'a> Found<'a> {
         let attempts = self
             .number(RETRY_COUNT, Numbers::Text)
             .or_else(|| self.number(names.attempts, names.numbers));
-        Some(Letter {
+        Some(FailureRecord {
             origin,
             failure,
             attempts: attempts.and_then(|attempts| u32::try_from(attempts).ok()).unwrap_or(0),
@@ -89,11 +89,11 @@ impl<'a> Found<'a> {
             group: self.text(names.group),
             instance: self.text(names.instance),
             due_at_ms: self.number(DUE_AT, Numbers::Text),
-            returns: self.number(RETURNS, Numbers::Text).map_or(0, few),
+            returns: self.number(RETURNS, Numbers::Text).map_or(0, clamp_count),
         })
     }
 
-    /// Of several with one name the last counts.
+    /// Value of the last header with this name; the last one wins, as in Kafka.
     fn last(&self, name: &str) -> Option<&'a [u8]> {
         if name.is_empty() {
             return None;
@@ -117,7 +117,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What Java's `ByteBuffer` and `BigInteger` make of a number.
+/// Decodes a number as Java's `ByteBuffer` and `BigInteger` write it.
 fn big_endian(value: &[u8]) -> Option<i64> {
     let (first, len) = (*value.first()?, value.len());
     if len > 8 {
