@@ -26,6 +26,11 @@ const NO_FILES: &[&str] = &["fs::", "File"];
 /// Nothing that differs from one run to the next.
 const NO_CHANCE: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
 
+/// A file may be the origin of a value, but is never opened.
+const NO_FILES_OPENED: &[&str] = &["fs::", "File::"];
+/// Settings come from the caller, never from the process around it.
+const NO_ENVIRONMENT: &[&str] = &["env::"];
+
 const ROOMS: &[Room] = &[
     Room {
         name: "milena-wire",
@@ -44,6 +49,14 @@ const ROOMS: &[Room] = &[
             "zstd-safe",
         ],
         never: &[NO_WORLD, NO_FILES],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
+        name: "milena-config",
+        rooms: &[],
+        outside: &["thiserror", "toml"],
+        never: &[NO_WORLD, NO_FILES_OPENED, NO_CHANCE, NO_ENVIRONMENT],
         seam: "",
         reads_strangers: true,
     },
@@ -73,7 +86,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-client",
-        rooms: &["milena-wire", "milena-machines"],
+        rooms: &["milena-config", "milena-machines", "milena-wire"],
         outside: &[
             "bytes",
             "bytestring",
@@ -126,7 +139,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-broker",
-        rooms: &["milena-wire", "milena-log", "milena-machines"],
+        rooms: &["milena-config", "milena-log", "milena-machines", "milena-wire"],
         outside: &[
             "bytes",
             "bytestring",
