@@ -54,8 +54,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     wait: Option<Duration>,
     /// Address to serve /metrics, /healthz, /readyz and /status on, such as 127.0.0.1:9464
-    #[arg(long, visible_alias = "metrics", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
+    /// Address to serve only /metrics on, such as 127.0.0.1:9464
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -64,6 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut app = outside::app(&file).map_err(|error| anyhow!("{name}: {error}"))?;
     if let Some(address) = &arguments.listen {
         app = app.serve(address);
+    }
+    if let Some(address) = &arguments.metrics {
+        app = app.metrics_endpoint(address);
     }
     app.check().map_err(|error| anyhow!("{name}: {}", explain(&error)))?;
     if arguments.check {
@@ -117,7 +123,7 @@ async fn run_on(app: App, mut signals: Signals) -> Result<()> {
         started = app.start() => started.map_err(|error| anyhow!(explain(&error)))?,
         () = signals.received() => return Ok(()),
     };
-    if let Some(address) = running.served_at() {
+    for address in [running.served_at(), running.metrics_at()].into_iter().flatten() {
         say(&format!("METRICS=http://{address}/metrics"));
     }
     // One line that scripts can wait for.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use milena_client::{
     admin::{Admin, AdminError},
-    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ProducerConfig, ServerAddress, parse_time},
+    config::{AdminConfig, ConfigMap, ConsumerConfig, Origin, ProducerConfig, ServerAddress, parse_time, read_file},
     consumer::{Consumer, PartitionInfo, TopicsError},
     producer::Producer,
 };
@@ -92,7 +92,7 @@ impl ConnectionArguments {
             map.set_from(*key, value, Origin::Named("default of this command".into()));
         }
         if let Some(file) = &self.config {
-            map.merge(ConfigMap::read_file(file)?);
+            map.merge(read_file(file)?);
         }
         let bootstrap = ("-b", "bootstrap.servers", self.bootstrap.as_deref());
         for (flag, key, value) in flags.iter().copied().chain([bootstrap]) {

@@ -26,6 +26,11 @@ const NO_FILES: &[&str] = &["fs::", "File"];
 /// Nothing that differs from one run to the next.
 const NO_CHANCE: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
 
+/// A file may be the origin of a value, but is never opened.
+const NO_FILES_OPENED: &[&str] = &["fs::", "File::"];
+/// Settings come from the caller, never from the process around it.
+const NO_ENVIRONMENT: &[&str] = &["env::"];
+
 const ROOMS: &[Room] = &[
     Room {
         name: "milena-invariant",
@@ -56,6 +61,14 @@ const ROOMS: &[Room] = &[
         reads_strangers: true,
     },
     Room {
+        name: "milena-config",
+        rooms: &[],
+        outside: &["thiserror", "toml"],
+        never: &[NO_WORLD, NO_FILES_OPENED, NO_CHANCE, NO_ENVIRONMENT],
+        seam: "",
+        reads_strangers: true,
+    },
+    Room {
         name: "milena-machines",
         rooms: &["milena-invariant", "milena-wire"],
         outside: &["bytes", "bytestring", "regex", "thiserror"],
@@ -81,7 +94,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-client",
-        rooms: &["milena-invariant", "milena-wire", "milena-machines"],
+        rooms: &["milena-config", "milena-invariant", "milena-machines", "milena-wire"],
         outside: &[
             "bytes",
             "bytestring",
@@ -134,7 +147,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-broker",
-        rooms: &["milena-invariant", "milena-wire", "milena-log", "milena-machines"],
+        rooms: &["milena-config", "milena-invariant", "milena-log", "milena-machines", "milena-wire"],
         outside: &[
             "bytes",
             "bytestring",

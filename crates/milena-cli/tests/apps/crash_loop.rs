@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use milena_app::letters;
+use milena_app::failure;
 use milena_client::{
     config::{ConsumerConfig, ProducerConfig},
     consumer::{Consumer, ConsumerRecord, TopicPartition},
@@ -49,17 +49,17 @@ pub async fn run(stage: &Stage) -> String {
 
     let (partition, number) = KILLER;
     let record = only_letter(stage).await;
-    let letter = letters::read(record.headers()).unwrap();
+    let failure_record = failure::read(record.headers()).unwrap();
     assert_eq!(record.key(), Some(key(partition, number).as_bytes()));
     assert_eq!(record.value(), Some(number.to_string().as_bytes()));
     let origin = (
-        letter.origin.topic.as_str(),
-        letter.origin.partition,
-        letter.origin.offset,
+        failure_record.origin.topic.as_str(),
+        failure_record.origin.partition,
+        failure_record.origin.offset,
     );
     assert_eq!(origin, (TOPIC, partition, number));
-    assert_eq!(letter.failure.exception, "crash");
-    assert_eq!(usize::try_from(letter.attempts).unwrap(), crashes);
+    assert_eq!(failure_record.failure.exception, "crash");
+    assert_eq!(usize::try_from(failure_record.attempts).unwrap(), crashes);
     format!("{crashes} crashes, one dead letter, {} records handled", total - 1)
 }
 

@@ -60,7 +60,10 @@ pub async fn run(stage: &Stage) -> String {
         .iter()
         .map(ToString::to_string)
         .find(|line| line.starts_with("outage-0"));
-    assert!(line.unwrap().contains("what it needs is not written"), "{status:?}");
+    assert!(
+        line.unwrap().contains("writing its output, retry or dead letter fails"),
+        "{status:?}"
+    );
     until("the other partition is done", async || {
         stage.committed(TOPIC, TOPIC, 1).await == Some(10)
     })

@@ -137,9 +137,9 @@ fn a_file_with_slips_is_refused_with_all_of_them() {
     )
     .unwrap();
     let told = fails(&["run", &file.to_string_lossy()]);
-    assert!(told.contains("gruop is not known; did you mean group?"), "{told}");
+    assert!(told.contains("gruop is not a known key; did you mean group?"), "{told}");
     assert!(
-        told.contains("handlers[0].retry.atempts is not known; did you mean attempts?"),
+        told.contains("handlers[0].retry.atempts is not a known key; did you mean attempts?"),
         "{told}"
     );
     fs::write(&file, "group = \"readers\"\n[[handlers]]\ntopic = \"letters\"\n").unwrap();

@@ -36,10 +36,10 @@ http = "ftp://nowhere"
             "bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
         ),
         (5, "acks cannot be \"many\""),
-        (8, "handlers[0].command: there is no program \"nosuchprogram\" in PATH"),
+        (8, "handlers[0].command: no program \"nosuchprogram\" in PATH"),
         (
             9,
-            "handlers[0].comand is not known; did you mean command? The keys here are topic,",
+            "handlers[0].comand is not a known key; did you mean command? Known keys: topic,",
         ),
         (
             10,

@@ -92,7 +92,11 @@ fn the_service_in_python_runs_as_documented() {
     let arguments = ["-b", broker.address.as_str()];
     let text = example("toml service.toml");
     let application = Application::start_with(dir.path(), text, &arguments, &[("PORT", &port)]);
-    are_billed(&broker, &application, "answered 422: an order must cost something");
+    are_billed(
+        &broker,
+        &application,
+        "responded with 422: an order must cost something",
+    );
     application.stop();
 }
 

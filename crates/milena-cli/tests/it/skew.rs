@@ -172,7 +172,7 @@ fn what_is_wrong_is_told() {
     let error = fails(&[&command[..], &["ordes"]].concat());
     assert_eq!(error, "milena: there is no topic \"ordes\"; there are orders\n");
     let error = fails(&[&command[..], &["orders", "--since", "soon"]].concat());
-    assert!(error.contains("a number with ms, s, m, h or d behind it"), "{error}");
+    assert!(error.contains("a number followed by ms, s, m, h or d"), "{error}");
     let error = fails(&[&command[..], &["orders", "--since", "1h", "--last", "5"]].concat());
     assert!(error.contains("cannot be used with"), "{error}");
 }

@@ -24,4 +24,5 @@ mod old_formats;
 mod process;
 mod program;
 mod programs;
+mod promtool;
 mod streams;
