@@ -147,7 +147,13 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "milena-broker",
-        rooms: &["milena-config", "milena-invariant", "milena-log", "milena-machines", "milena-wire"],
+        rooms: &[
+            "milena-config",
+            "milena-invariant",
+            "milena-log",
+            "milena-machines",
+            "milena-wire",
+        ],
         outside: &[
             "bytes",
             "bytestring",

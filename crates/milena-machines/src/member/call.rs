@@ -97,7 +97,7 @@ pub enum CallFailure {
     NotSent,
     #[error("the connection to the coordinator broke")]
     Disconnected,
-    #[error("the coordinator did not answer in time")]
+    #[error("the coordinator did not respond in time")]
     TimedOut,
     #[error("the coordinator of the group was not found")]
     CoordinatorUnknown,

@@ -125,18 +125,18 @@ impl Batch {
         self.stamp.is_some() || self.retries > 0
     }
 
-    pub(super) fn fate(&self) -> Fate {
+    pub(super) fn status(&self) -> WriteStatus {
         if self.may_be_written || self.state == BatchState::InFlight {
-            Fate::MayBeWritten
+            WriteStatus::MayBeWritten
         } else {
-            Fate::NotWritten
+            WriteStatus::NotWritten
         }
     }
 }
 
 /// What is known of the records of a batch that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteStatus {
     /// They are not in the log and will not be.
     NotWritten,
     /// They may be in the log, or get there.

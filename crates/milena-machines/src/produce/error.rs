@@ -4,7 +4,7 @@ use std::fmt;
 
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
-use super::Fate;
+use super::WriteStatus;
 use crate::{
     TopicPartition,
     member::{CallCause, CallFailure},
@@ -12,16 +12,16 @@ use crate::{
 
 /// Why a batch failed, and what is known of its records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{cause}; {}", told(*.fate))]
+#[error("{cause}; {}", describe(*.status))]
 pub struct BatchError {
     pub cause: BatchCause,
-    pub fate: Fate,
+    pub status: WriteStatus,
 }
 
-fn told(fate: Fate) -> &'static str {
-    match fate {
-        Fate::NotWritten => "the records were not written",
-        Fate::MayBeWritten => "the records may have been written",
+fn describe(status: WriteStatus) -> &'static str {
+    match status {
+        WriteStatus::NotWritten => "the records were not written",
+        WriteStatus::MayBeWritten => "the records may have been written",
     }
 }
 
@@ -30,7 +30,7 @@ pub enum BatchCause {
     #[error("the broker refused it with {0}")]
     Refused(ErrorCode),
     /// All retries are used up.
-    #[error("the broker did not answer: {0}")]
+    #[error("the broker did not respond: {0}")]
     NoResponse(CallFailure),
     #[error("it was not acknowledged within delivery.timeout.ms{}", last(last_cause))]
     TimedOut { last_cause: Option<CallCause> },
@@ -74,8 +74,8 @@ pub enum TransactionError {
     #[error("{0}")]
     Refused(TransactionCause),
     /// An earlier call has not ended, or nobody has heard how.
-    #[error("{0} is still under way: call it again")]
-    UnderWay(Operation),
+    #[error("{0} is still in progress: call it again")]
+    InProgress(Operation),
     #[error("{0}")]
     Misuse(Misuse),
 }
@@ -85,7 +85,7 @@ impl TransactionError {
         match self {
             Self::Abortable(_) => Remedy::Abort,
             Self::Fatal(_) | Self::Refused(_) => Remedy::GiveUp,
-            Self::UnderWay(_) => Remedy::Retry,
+            Self::InProgress(_) => Remedy::Retry,
             Self::Misuse(_) => Remedy::Misuse,
         }
     }
@@ -93,8 +93,8 @@ impl TransactionError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionCause {
-    #[error("{}", answered(*.api, *.error))]
-    Answered { api: ApiKey, error: ErrorCode },
+    #[error("{}", refusal(*.api, *.error))]
+    Refused { api: ApiKey, error: ErrorCode },
     #[error("the broker does not support {api:?} as it is needed here")]
     Unsupported { api: ApiKey },
     /// The coordinator of a group or of the transaction may not be asked for.
@@ -114,7 +114,7 @@ impl TransactionCause {
     /// producer may not do.
     pub fn is_lasting(&self) -> bool {
         let error = match self {
-            Self::Answered { error, .. } | Self::Lookup(error) => *error,
+            Self::Refused { error, .. } | Self::Lookup(error) => *error,
             Self::Batch { cause, .. } => match **cause {
                 BatchCause::Refused(error) => error,
                 _ => return false,
@@ -140,10 +140,10 @@ impl TransactionCause {
     }
 }
 
-fn answered(api: ApiKey, error: ErrorCode) -> String {
+fn refusal(api: ApiKey, error: ErrorCode) -> String {
     match error {
         ErrorCode::ProducerFenced => "another producer has taken over the transactional.id".to_owned(),
-        error => format!("{api:?} was answered with {error}"),
+        error => format!("{api:?} was refused with {error}"),
     }
 }
 

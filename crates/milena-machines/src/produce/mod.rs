@@ -12,7 +12,7 @@
 //!
 //! The order of a partition is that of its pushes, whatever is repeated: a batch that has left keeps its numbers, and goes
 //! again only when nothing is before it. Numbers are begun anew only for batches that were surely refused. What may be
-//! in the log already fails instead, and its [`Fate`] says so: Kafka's client numbers it anew too, and could write it twice.
+//! in the log already fails instead, and its [`WriteStatus`] says so: Kafka's client numbers it anew too, and could write it twice.
 //!
 //! Without idempotence there are no numbers. Then order is kept only with one request in flight, and a batch whose answer
 //! was lost is written twice, as with Kafka's client.
@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use milena_wire::errors::ErrorCode;
 
-pub use batch::{BatchId, Fate, NewBatch, Slot, Stamp};
+pub use batch::{BatchId, NewBatch, Slot, Stamp, WriteStatus};
 pub use call::{
     ControlCall, ControlRequest, ControlResponse, ProduceCall, ProducePartitionResponse, SentBatch, Target,
 };
@@ -265,11 +265,11 @@ impl Sender {
     }
 
     fn tell_failed(&mut self, slot: Slot, batch: &Batch, cause: BatchCause) {
-        let (batch, fate) = (batch.id, batch.fate());
+        let (batch, status) = (batch.id, batch.status());
         self.tell(SenderEvent::Failed {
             batch,
             slot,
-            error: BatchError { cause, fate },
+            error: BatchError { cause, status },
         });
     }
 }

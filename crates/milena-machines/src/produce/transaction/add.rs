@@ -184,7 +184,7 @@ impl Sender {
             verdict => verdict,
         };
         let error = as_fenced(error);
-        let cause = TransactionCause::Answered { api, error };
+        let cause = TransactionCause::Refused { api, error };
         match verdict {
             Verdict::Done => {
                 transaction.start = Start::Yes;

@@ -103,7 +103,7 @@ impl Sender {
             return;
         };
         let is_aborting = transaction.phase == Phase::Aborting;
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::EndTxn,
             error: as_fenced(error),
         };

@@ -31,7 +31,7 @@ impl Sender {
 
     pub(in crate::produce) fn init_answered(&mut self, now_ms: i64, response: &InitProducerIdResponse) {
         let error = code(response.error_code);
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::InitProducerId,
             error: as_fenced(error),
         };

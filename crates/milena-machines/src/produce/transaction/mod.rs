@@ -191,7 +191,7 @@ impl Sender {
         if let Some(running) = &transaction.running
             && Some(running.operation) != same
         {
-            return Err(TransactionError::UnderWay(running.operation));
+            return Err(TransactionError::InProgress(running.operation));
         }
         match &self.fatal {
             // How it ended was not heard: it must be, once.

@@ -148,7 +148,7 @@ impl Sender {
     }
 
     fn offsets_refused(&mut self, verdict: Verdict, error: ErrorCode) {
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::TxnOffsetCommit,
             error: as_fenced(error),
         };

@@ -2,7 +2,7 @@
 
 use milena_machines::{
     member::CallFailure,
-    produce::{BatchCause, Fate, ProducePartitionResponse, SenderConfig, SenderEvent},
+    produce::{BatchCause, ProducePartitionResponse, SenderConfig, SenderEvent, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -166,7 +166,7 @@ fn what_may_be_written_never_gets_new_numbers() {
     rig.wait();
     let call = rig.produce_only(first);
     rig.refuse(&call, ErrorCode::OutOfOrderSequenceNumber);
-    assert_eq!(rig.outcomes(), [(first, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(first, Err(WriteStatus::MayBeWritten))]);
     assert_eq!(rig.produce_only(second).batches[0].stamp, stamp(1, 0));
 }
 
@@ -198,7 +198,7 @@ fn a_refused_batch_leaves_a_gap_that_the_next_epoch_closes() {
         let [bad, good] = [rig.push(slot, 1), rig.push(slot, 1)];
         let calls = [rig.produce_only(bad), rig.produce_only(good)];
         rig.refuse(&calls[0], error);
-        assert_eq!(rig.outcomes(), [(bad, Err(Fate::NotWritten))]);
+        assert_eq!(rig.outcomes(), [(bad, Err(WriteStatus::NotWritten))]);
         rig.wait();
         rig.nothing_to_produce();
         rig.refuse(&calls[1], ErrorCode::OutOfOrderSequenceNumber);
@@ -234,11 +234,14 @@ fn a_fenced_producer_sends_nothing_more() {
     let outcomes = rig.outcomes();
     assert_eq!(
         outcomes,
-        [(first, Err(Fate::NotWritten)), (second, Err(Fate::NotWritten))]
+        [
+            (first, Err(WriteStatus::NotWritten)),
+            (second, Err(WriteStatus::NotWritten))
+        ]
     );
     assert!(rig.sender.check_send().is_err());
     let late = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(late, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(late, Err(WriteStatus::NotWritten))]);
     rig.nothing_to_produce();
     rig.nothing_to_call();
 }
@@ -250,7 +253,7 @@ fn a_producer_that_may_not_have_an_id_asks_again() {
     let batch = rig.push(slot, 1);
     let call = rig.call();
     rig.reply_error(&call, ErrorCode::ClusterAuthorizationFailed);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::NotWritten))]);
     rig.nothing_to_call();
     rig.wait();
     let call = rig.call();
@@ -295,5 +298,5 @@ fn a_record_that_is_too_large_fails() {
     rig.refuse(&call, ErrorCode::MessageTooLarge);
     let errors = rig.errors();
     assert_eq!(errors[0].cause, BatchCause::Refused(ErrorCode::MessageTooLarge));
-    assert_eq!(errors[0].fate, Fate::NotWritten);
+    assert_eq!(errors[0].status, WriteStatus::NotWritten);
 }

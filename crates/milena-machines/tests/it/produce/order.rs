@@ -3,7 +3,7 @@
 use milena_machines::{
     Random, TopicPartition,
     member::CallFailure,
-    produce::{BatchId, Fate, ProduceCall, SenderConfig, SenderEvent, Stamp},
+    produce::{BatchId, ProduceCall, SenderConfig, SenderEvent, Stamp, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -207,7 +207,7 @@ fn without_acknowledgements_a_batch_is_done_when_it_has_left() {
     rig.fail(&calls[1], CallFailure::NotSent);
     assert_eq!(rig.outcomes(), [(first, Ok(None))]);
     rig.pass(super::rig::DELIVERY_MS);
-    assert_eq!(rig.outcomes(), [(second, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(second, Err(WriteStatus::NotWritten))]);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use milena_machines::{
     TopicPartition,
     member::{CallFailure, GroupMetadata, OffsetAndMetadata},
     produce::{
-        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, Fate, NewBatch, OperationId, ProduceCall,
+        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, NewBatch, OperationId, ProduceCall,
         ProducePartitionResponse, Sender, SenderConfig, SenderEvent, Slot, Stamp, Target, TransactionConfig,
-        TransactionError,
+        TransactionError, WriteStatus,
     },
     transaction::ProducerEpoch,
 };
@@ -179,10 +179,10 @@ impl Rig {
     }
 
     /// What became of batches, without the rest.
-    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, Fate>)> {
+    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, WriteStatus>)> {
         let outcome = |event| match event {
             SenderEvent::Acked { batch, base_offset, .. } => Some((batch, Ok(base_offset))),
-            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.fate))),
+            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.status))),
             _ => None,
         };
         self.events().into_iter().filter_map(outcome).collect()

@@ -1,6 +1,6 @@
 //! Errors of transactions, by what can be done about them.
 
-use milena_machines::produce::{BatchCause, Fate, Remedy, SenderEvent, TransactionCause, TransactionError};
+use milena_machines::produce::{BatchCause, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus};
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
 use super::rig::{
@@ -54,7 +54,10 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
     rig.refuse(&call, ErrorCode::InvalidRecord);
     assert_eq!(
         rig.outcomes(),
-        [(first, Err(Fate::NotWritten)), (second, Err(Fate::NotWritten))]
+        [
+            (first, Err(WriteStatus::NotWritten)),
+            (second, Err(WriteStatus::NotWritten))
+        ]
     );
     for error in [
         rig.sender.check_send().unwrap_err(),
@@ -70,7 +73,7 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
         );
     }
     let late = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(late, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(late, Err(WriteStatus::NotWritten))]);
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.answer_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
@@ -100,7 +103,7 @@ fn an_expired_batch_can_be_aborted() {
     let call = rig.produce();
     rig.pass(DELIVERY_MS);
     let errors = rig.errors();
-    assert_eq!(errors[0].fate, Fate::MayBeWritten);
+    assert_eq!(errors[0].status, WriteStatus::MayBeWritten);
     assert!(matches!(errors[0].cause, BatchCause::TimedOut { .. }));
     assert_eq!(rig.sender.commit(rig.now).unwrap_err().remedy(), Remedy::Abort);
     rig.sender.abort(rig.now).unwrap();
@@ -164,7 +167,7 @@ fn offsets_that_are_refused_are_told_to_who_waits_for_them() {
     let call = rig.call();
     rig.reply_error(&call, ErrorCode::IllegalGeneration);
     let events = rig.events();
-    let cause = TransactionCause::Answered {
+    let cause = TransactionCause::Refused {
         api: ApiKey::TxnOffsetCommit,
         error: ErrorCode::IllegalGeneration,
     };
@@ -254,7 +257,7 @@ fn a_fenced_producer_sends_nothing_more() {
         let (end, _) = rig.end_call();
         rig.reply_error(&end, ErrorCode::ProducerFenced);
         let error = failure_of(&rig.events(), commit);
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::EndTxn,
             error: ErrorCode::ProducerFenced,
         };
@@ -330,7 +333,10 @@ fn a_batch_that_is_being_split_when_the_transaction_fails_is_dropped_with_it() {
     rig.nothing_to_call();
     let parts = [rig.new_batch(2), rig.new_batch(2)];
     rig.sender.push_split(rig.now, slot, large, &parts);
-    assert_eq!(rig.outcomes(), parts.map(|part| (part.id, Err(Fate::NotWritten))));
+    assert_eq!(
+        rig.outcomes(),
+        parts.map(|part| (part.id, Err(WriteStatus::NotWritten)))
+    );
     rig.answer_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
 }

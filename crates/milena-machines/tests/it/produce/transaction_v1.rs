@@ -1,7 +1,7 @@
 //! Transactions of version 1: partitions are added before they are written to, and the epoch stays.
 
 use milena_machines::member::CallFailure;
-use milena_machines::produce::{ControlRequest, Fate, Misuse, SenderEvent, Target, TransactionError};
+use milena_machines::produce::{ControlRequest, Misuse, SenderEvent, Target, TransactionError, WriteStatus};
 use milena_wire::errors::ErrorCode;
 
 use super::rig::{
@@ -29,7 +29,7 @@ fn calls_have_an_order() {
     assert_eq!(rig.sender.abort(rig.now).map(drop), misuse(Misuse::NoTransaction));
     let slot = rig.slot(0);
     let early = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(early, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(early, Err(WriteStatus::NotWritten))]);
     rig.sender.begin().unwrap();
     assert_eq!(rig.sender.begin(), misuse(Misuse::InTransaction));
     assert_eq!(rig.sender.check_send(), Ok(()));
@@ -171,7 +171,10 @@ fn an_abort_drops_what_has_not_left_and_waits_for_the_rest() {
     let outcomes = rig.outcomes();
     assert_eq!(
         outcomes,
-        [(second, Err(Fate::NotWritten)), (third, Err(Fate::NotWritten))]
+        [
+            (second, Err(WriteStatus::NotWritten)),
+            (third, Err(WriteStatus::NotWritten))
+        ]
     );
     rig.nothing_to_call();
     rig.nothing_to_produce();
@@ -190,7 +193,7 @@ fn after_an_abort_with_missing_numbers_the_next_epoch_is_asked_for() {
     let call = rig.produce();
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.lose(&call);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
     rig.answer_end(false, None);
     assert_eq!(rig.events(), []);
     let call = rig.init_call().0;

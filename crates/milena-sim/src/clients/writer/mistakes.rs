@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::{
-    produce::{BatchId, ControlCall, ControlRequest, ControlResponse, Fate, SentBatch, Slot, Stamp},
+    produce::{BatchId, ControlCall, ControlRequest, ControlResponse, SentBatch, Slot, Stamp, WriteStatus},
     transaction::ProducerEpoch,
 };
 use milena_wire::messages::{EndTxnResponse, InitProducerIdResponse};
@@ -73,10 +73,10 @@ impl Mistakes {
     }
 
     /// What the application is told of a batch that failed.
-    pub(super) fn fate(&self, fate: Fate) -> Fate {
+    pub(super) fn status(&self, status: WriteStatus) -> WriteStatus {
         match self.mutation {
-            Some(Mutation::DenyWhatIsInFlight) => Fate::NotWritten,
-            _ => fate,
+            Some(Mutation::DenyWhatIsInFlight) => WriteStatus::NotWritten,
+            _ => status,
         }
     }
 

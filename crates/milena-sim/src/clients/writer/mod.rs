@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    produce::{BatchId, Fate, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig},
+    produce::{BatchId, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig, WriteStatus},
 };
 
 use super::{CallId, Client, Io, Reply};
@@ -291,8 +291,12 @@ impl Process {
                     }
                 }
                 SenderEvent::Failed { batch, error, .. } => {
-                    let fate = self.mistakes.fate(error.fate);
-                    if let Some(batch) = self.batches.remove(&batch).filter(|_| fate == Fate::NotWritten) {
+                    let status = self.mistakes.status(error.status);
+                    if let Some(batch) = self
+                        .batches
+                        .remove(&batch)
+                        .filter(|_| status == WriteStatus::NotWritten)
+                    {
                         io.checks.writes.tell(&batch.values, Told::NotWritten);
                     }
                 }
