@@ -5,7 +5,10 @@ mod client;
 mod generate;
 mod golden;
 mod kafka;
+mod map;
+mod measure;
 mod pass_on;
+mod source;
 mod tidy;
 
 use std::{path::Path, process::ExitCode};
@@ -20,6 +23,8 @@ enum Chore {
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
+    Map(map::Args),
+    Measure(measure::Args),
     /// Play the coordinators against a lying world, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
     /// Check the rules of this repository that no compiler checks
@@ -34,6 +39,8 @@ fn main() -> ExitCode {
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),
+        Chore::Map(args) => map::run(root(), &args),
+        Chore::Measure(args) => measure::run(root(), &args),
         Chore::Simulate(args) => pass_on::simulate(&args),
         Chore::Tidy => tidy::run(root()),
         Chore::Torture(args) => pass_on::torture(&args),

@@ -2,18 +2,14 @@
 //!
 //! Each rule is a file. A rule returns what offends it, one line each, with what to do about it.
 
-mod source;
+mod files;
 mod walls;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 
-use crate::generate;
+use crate::{generate, source::tracked_files};
 
 /// Checks every rule and lists all offences.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -33,29 +29,13 @@ fn offences(root: &Path) -> Result<Vec<String>> {
     for path in tracked_files(root)? {
         // Files that are not text have no lines to check.
         if let Ok(text) = fs::read_to_string(root.join(&path)) {
-            offences.extend(source::check(&path, &text));
+            offences.extend(files::check(&path, &text));
         }
     }
     for path in generate::stale(root)? {
         offences.push(format!("{}: is stale; run `cargo xtask generate`", path.display()));
     }
     Ok(offences)
-}
-
-/// The files that git has or would take, by path from the root.
-fn tracked_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root)
-        .output()
-        .context("cannot run git")?;
-    ensure!(
-        output.status.success(),
-        "git cannot list the files of {}",
-        root.display()
-    );
-    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
-    Ok(names.split_terminator('\0').map(PathBuf::from).collect())
 }
 
 #[cfg(test)]
