@@ -27,8 +27,7 @@ enum Chore {
     Measure(measure::Args),
     /// Play the coordinators against a lying world, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
-    /// Check the rules of this repository that no compiler checks
-    Tidy,
+    Tidy(tidy::Args),
     /// Move records exactly once while processes and brokers are killed; `--help` lists the options
     Torture(pass_on::Args),
 }
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
         Chore::Map(args) => map::run(root(), &args),
         Chore::Measure(args) => measure::run(root(), &args),
         Chore::Simulate(args) => pass_on::simulate(&args),
-        Chore::Tidy => tidy::run(root()),
+        Chore::Tidy(args) => tidy::run(root(), &args),
         Chore::Torture(args) => pass_on::torture(&args),
     };
     match outcome {

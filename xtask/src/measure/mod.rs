@@ -5,7 +5,7 @@
 
 mod duplicates;
 mod figures;
-mod language;
+pub(crate) mod language;
 mod table;
 
 use std::{

@@ -1,20 +1,58 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks.
 //!
-//! Each rule is a file. A rule returns what offends it, one line each, with what to do about it.
+//! Each rule is a file. A rule returns one line for each offence, with the remedy.
 
+mod exceptions;
 mod files;
+mod language;
 mod walls;
 
-use std::{fs, path::Path};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 
-use crate::{generate, source::tracked_files};
+use crate::{
+    generate,
+    source::{self, tracked_files},
+};
+use exceptions::Exceptions;
+
+/// Check the rules of this repository that no compiler checks
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Lower the counts in xtask/exceptions.txt to the offences there are
+    #[arg(long)]
+    update_exceptions: bool,
+}
+
+/// An offence of a rule that may have exceptions.
+struct Offence {
+    rule: &'static str,
+    path: PathBuf,
+    line: usize,
+    text: String,
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.text)
+    }
+}
 
 /// Checks every rule and lists all offences.
-pub(crate) fn run(root: &Path) -> Result<()> {
+pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
+    if args.update_exceptions {
+        return Exceptions::read(root)?.lower(root, &language_offences(root)?);
+    }
     let offences = offences(root)?;
     if offences.is_empty() {
+        let obsolete = Exceptions::read(root)?.obsolete(&language_offences(root)?);
+        if obsolete > 0 {
+            println!("{obsolete} exceptions are obsolete; run `cargo xtask tidy --update-exceptions`");
+        }
         println!("tidy");
         return Ok(());
     }
@@ -32,10 +70,15 @@ fn offences(root: &Path) -> Result<Vec<String>> {
             offences.extend(files::check(&path, &text));
         }
     }
+    offences.extend(Exceptions::read(root)?.uncovered(&language_offences(root)?));
     for path in generate::stale(root)? {
         offences.push(format!("{}: is stale; run `cargo xtask generate`", path.display()));
     }
     Ok(offences)
+}
+
+fn language_offences(root: &Path) -> Result<Vec<Offence>> {
+    Ok(source::read_all(root)?.iter().flat_map(language::check).collect())
 }
 
 #[cfg(test)]
