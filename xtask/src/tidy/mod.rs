@@ -5,6 +5,7 @@
 mod exceptions;
 mod files;
 mod language;
+mod packages;
 mod walls;
 
 use std::{
@@ -64,6 +65,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
 
 fn offences(root: &Path) -> Result<Vec<String>> {
     let mut offences = walls::check(root)?;
+    offences.extend(packages::check(root)?);
     for path in tracked_files(root)? {
         // Files that are not text have no lines to check.
         if let Ok(text) = fs::read_to_string(root.join(&path)) {
