@@ -3,6 +3,7 @@
 
 use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -16,16 +17,13 @@ use milena_wire::{
 use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
 use crate::{coordinators::Answer, node::Node};
 
-/// The first version for brokers.
-const MANY_PRODUCERS: i16 = 4;
-
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: AddPartitionsToTxnRequest = match caller.body() {
         Ok(body) => body,
         Err(close) => return close,
     };
     let version = caller.request.version;
-    let transactions = if version >= MANY_PRODUCERS {
+    let transactions = if version >= versions::add_partitions_to_txn::BATCHES {
         body.transactions
     } else {
         vec![AddPartitionsToTxnTransaction {
@@ -48,7 +46,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             transactional_id: transaction.transactional_id,
             ..Default::default()
         });
-        if version >= MANY_PRODUCERS {
+        if version >= versions::add_partitions_to_txn::BATCHES {
             return AddPartitionsToTxnResponse {
                 results_by_transaction: results.collect(),
                 ..Default::default()

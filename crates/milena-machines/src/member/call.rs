@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
-    api::ApiKey,
+    api::{ApiKey, versions},
     messages::{
         ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest, HeartbeatResponse,
         JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest,
@@ -50,7 +50,7 @@ impl MemberRequest {
     #[must_use]
     pub fn for_version(self, version: i16) -> Self {
         match self {
-            Self::Leave(mut request) if version < 3 => {
+            Self::Leave(mut request) if version < versions::leave_group::MEMBERS => {
                 if let Some(member) = request.members.pop() {
                     request.member_id = member.member_id;
                 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     messages::{
         OffsetCommitRequest, OffsetFetchRequest,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
@@ -18,16 +19,13 @@ use crate::{
     member::{GroupMetadata, MemberMetadata},
 };
 
-/// From this version on topics have ids and no names, in `OffsetCommit` as in `OffsetFetch`.
-const IDS_SINCE: i16 = 10;
-
 impl OffsetRequest {
     /// The same request as `version` writes it: `OffsetFetch` names one group in other fields before it could name many,
     /// and could not wait for transactions before that.
     #[must_use]
     pub fn for_version(self, version: i16) -> Self {
         match self {
-            Self::Fetch(mut request) if version < 8 => {
+            Self::Fetch(mut request) if version < versions::offset_fetch::GROUPS => {
                 if let Some(group) = request.groups.pop() {
                     request.group_id = group.group_id;
                     let topics = group.topics.unwrap_or_default().into_iter();
@@ -39,7 +37,7 @@ impl OffsetRequest {
                     request.topics = Some(topics.collect());
                 }
                 request.groups.clear();
-                request.require_stable &= version >= 7;
+                request.require_stable &= version >= versions::offset_fetch::REQUIRE_STABLE;
                 Self::Fetch(request)
             }
             request => request,
@@ -75,7 +73,11 @@ impl TopicIds {
     }
 
     pub(super) fn max_version(&self) -> i16 {
-        if self.is_complete { IDS_SINCE } else { IDS_SINCE - 1 }
+        if self.is_complete {
+            versions::offset_fetch::TOPIC_IDS
+        } else {
+            versions::offset_fetch::TOPIC_IDS - 1
+        }
     }
 
     /// The name of a topic in an answer, which has a name or an id.
