@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use milena_log::{
-    AppendError, InvalidBatch, Log, LogConfig, RecordProblem, RejectedRecord, RejectedRecords,
+    AppendError, EndMarker, InvalidBatch, Log, LogConfig, RecordProblem, RejectedRecord, RejectedRecords,
     disk::{Disk, MemoryDisk},
 };
 use milena_wire::{
@@ -17,7 +17,7 @@ use milena_wire::{
 };
 use twox_hash::XxHash32;
 
-use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
+use crate::batches::{FRESH, Plain, batch, batch_with, end_of, open, read_all, sequenced};
 
 fn log(config: LogConfig) -> Log {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -457,12 +457,16 @@ fn a_marker_with_a_new_epoch_ends_what_the_old_one_wrote() {
     log.append(&of_epoch(0, 0), 0, 0).unwrap();
     assert!(log.has_open_transaction(9, 0));
     let commit = ControlRecord::Commit { coordinator_epoch: 0 };
-    log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap();
+    let end = EndMarker {
+        has_new_epoch: true,
+        ..end_of(commit, 9, 1)
+    };
+    log.append_marker(end, 0, 0).unwrap();
     assert!(!log.has_open_transaction(9, 1));
     let refused = log.append(&of_epoch(0, 1), 0, 0).unwrap_err();
     assert_eq!(refused.error_code(), ErrorCode::InvalidProducerEpoch);
     log.append(&of_epoch(1, 0), 0, 0).unwrap();
-    let late = log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap_err();
+    let late = log.append_marker(end, 0, 0).unwrap_err();
     assert_eq!(late.error_code(), ErrorCode::InvalidProducerEpoch);
     assert!(log.has_open_transaction(9, 1));
 }

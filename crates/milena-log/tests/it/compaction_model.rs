@@ -21,7 +21,7 @@ use milena_wire::{
 };
 
 use crate::{
-    batches::{DIR, FRESH, open},
+    batches::{DIR, FRESH, end_of, open},
     fragile::FragileDisk,
     keyed::{Keyed, committed, keyed},
     random::Random,
@@ -191,7 +191,10 @@ impl World {
             false => ControlRecord::Abort { coordinator_epoch: 0 },
         };
         let producer_id = transaction.producer_id;
-        let appended = self.log.append_marker(marker, producer_id, 0, 0, self.now).unwrap();
+        let appended = self
+            .log
+            .append_marker(end_of(marker, producer_id, 0), 0, self.now)
+            .unwrap();
         assert_eq!(appended.base_offset, self.end);
         transaction.marker = Some((self.end, commits));
         self.end += 1;

@@ -17,7 +17,7 @@ use milena_wire::{
     records::{Attributes, BatchOptions, Batches, ControlRecord, RecordDecoder, RecordSet},
 };
 
-use crate::batches::{DIR, FRESH, Plain, batch, batch_with};
+use crate::batches::{DIR, FRESH, Plain, batch, batch_with, end_of};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -67,7 +67,7 @@ fn fill(prefix: &str, size: i64, batches: i64, clean: bool) -> Left {
             };
             log.append(&batch_with(&records, options), 0, 0).unwrap();
             let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-            log.append_marker(abort, 7, 0, 0, 0).unwrap();
+            log.append_marker(end_of(abort, 7, 0), 0, 0).unwrap();
         } else {
             log.append(&batch(&records), 0, 0).unwrap();
         }

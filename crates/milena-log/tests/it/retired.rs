@@ -16,7 +16,7 @@ use milena_wire::{
 };
 
 use crate::{
-    batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, open, read_all},
+    batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, end_of, open, read_all},
     fragile::FragileDisk,
 };
 
@@ -80,7 +80,7 @@ fn whatever_is_tried_with_it_the_files_of_the_next_log_stay_as_they_are() {
     let own = old.append_own(&batch(&[Plain::new(20, "o")]), 1, 20);
     assert!(matches!(own, Err(AppendError::Storage(StorageError::Retired { .. }))));
     let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-    assert!(old.append_marker(abort, 7, 0, 0, 20).is_err());
+    assert!(old.append_marker(end_of(abort, 7, 0), 0, 20).is_err());
     assert!(is_retired(old.compact(20, CompactionLimits::default())));
     let deleted = old.delete_records(5);
     assert!(matches!(
@@ -107,7 +107,7 @@ fn abort(log: &Log) {
     log.append(&batch_with(&[Plain::new(0, "aborted")], options), 0, 0)
         .unwrap();
     let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-    log.append_marker(abort, 7, 0, 0, 0).unwrap();
+    log.append_marker(end_of(abort, 7, 0), 0, 0).unwrap();
 }
 
 #[test]

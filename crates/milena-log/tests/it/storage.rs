@@ -9,7 +9,7 @@ use milena_log::{
 };
 use milena_wire::records::{Attributes, BatchOptions, ControlRecord, patch_header};
 
-use crate::batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, open, read_all, sequenced};
+use crate::batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, end_of, open, read_all, sequenced};
 
 fn records(count: usize) -> Vec<Plain> {
     (0..count)
@@ -135,7 +135,7 @@ fn an_abort_is_known_after_a_restart_although_its_index_could_not_be_written() {
         let marker = ControlRecord::Abort { coordinator_epoch: 0 };
         let size = marker.end_transaction_batch(0, 7, 0).unwrap().unwrap().len();
         memory.set_room(Some(size as u64 + 10));
-        log.append_marker(marker, 7, 0, 0, 0).unwrap();
+        log.append_marker(end_of(marker, 7, 0), 0, 0).unwrap();
         assert_eq!(log.view().aborted_transactions(0, 3).unwrap().len(), 1);
         memory.set_room(None);
         if opening.clean {

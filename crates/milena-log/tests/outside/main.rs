@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use batches::{FRESH, Plain, batch_with};
+use batches::{FRESH, Plain, batch_with, end_of};
 use keyed::{Keyed, committed, keyed as keyed_batch};
 use milena_log::{CompactionLimits, Log, LogConfig, disk::RealDisk};
 use milena_wire::{
@@ -109,7 +109,7 @@ fn write_compacted_log(dir: &Path) -> usize {
                     0 => ControlRecord::Commit { coordinator_epoch: 0 },
                     _ => ControlRecord::Abort { coordinator_epoch: 0 },
                 };
-                log.append_marker(marker, 0, 0, 0, 1_000 * i).unwrap();
+                log.append_marker(end_of(marker, 0, 0), 0, 1_000 * i).unwrap();
             }
         }
         log.sync().unwrap();
