@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Appends are refused until there is space again; reads continue.
-    #[error("no room left on the disk of {}", path.display())]
+    #[error("no space left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
     /// The log's topic was deleted; the folder may belong to another log by now.
     #[error("{} is the log of a topic that was deleted", path.display())]

@@ -254,7 +254,7 @@ fn what_kafkas_readers_could_not_decompress_is_refused_unread() {
     linked[FLAGS] &= !0x20;
     let [_, checksum, ..] = XxHash32::oneshot(0, &linked[FLAGS..FLAGS + 2]).to_le_bytes();
     linked[FLAGS + 2] = checksum;
-    // Any change makes the checksum of the batch anew.
+    // Any change recomputes the checksum of the batch.
     patch_header(&mut linked, |header| header.max_timestamp = 1);
     let refused = rejected(&log, &linked.into());
     assert!(
@@ -404,14 +404,14 @@ fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
     });
     let refused = recompressing.append(&bomb, 0, 1_000).unwrap_err();
     assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
-    // Whoever allows larger messages allows more inside.
+    // A larger limit for messages is a larger limit for their content.
     let larger = log(LogConfig {
         compact: true,
         max_message_bytes: 2 << 20,
         ..LogConfig::default()
     });
     larger.append(&bomb, 0, 1_000).unwrap();
-    // Where nothing needs to be looked at, nothing is decompressed.
+    // Nothing is decompressed unless a check needs it.
     log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
 }
 

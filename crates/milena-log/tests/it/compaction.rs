@@ -302,7 +302,7 @@ fn the_last_batch_of_a_producer_stays_without_records() {
     let log = open(&shared, &config(), FRESH);
     let again = log.append(&bytes, 3, 0).unwrap();
     assert_eq!((again.base_offset, again.duplicate), (0, true));
-    // A producer that nobody knows any more needs nothing.
+    // An expired producer needs nothing.
     log.expire_producers(DAY, 1);
     log.set_first_dirty_offset(0);
     log.compact(0, CompactionLimits::default()).unwrap().unwrap();
@@ -463,7 +463,7 @@ fn messages_of_old_formats_are_written_anew_where_something_goes() {
     close_segment(&log);
     compact(&log, 10);
     let written = milena_log::disk::read_file(&disk, &path).unwrap();
-    // The tombstone has a horizon now, which only format 2 can tell; the value is as it was.
+    // The tombstone has a horizon now, which only format 2 can store; the value is unchanged.
     let mut kept = milena_wire::records::Batches::new(written.into());
     let Some(Ok(Batch::V2(tombstone))) = kept.next() else {
         panic!("the tombstone comes first")
@@ -488,7 +488,7 @@ fn prepare() -> (MemoryDisk, Vec<(i64, String, Option<String>)>) {
     (disk, last)
 }
 
-/// The process dies, or the power is cut, after each operation on the disk in turn.
+/// The process dies, or the power is cut, after each disk operation in turn.
 #[test]
 fn a_crash_at_any_point_leaves_the_old_or_the_new() {
     let (prepared, last) = prepare();
@@ -501,7 +501,7 @@ fn a_crash_at_any_point_leaves_the_old_or_the_new() {
     }
 }
 
-/// Says whether compaction was done before the crash.
+/// Returns whether compaction was complete before the crash.
 fn crash_after(
     operations: usize,
     prepared: &MemoryDisk,

@@ -1,4 +1,4 @@
-//! A log whose topic was deleted, still in the hands of somebody, beside the log of a new topic in the same folder.
+//! A log whose topic was deleted while references to it remain, beside the log of a new topic in the same folder.
 
 use std::{
     path::Path,
@@ -31,7 +31,7 @@ fn config() -> LogConfig {
     }
 }
 
-/// Records of both logs have the same size, so that what one writes would fit into the other.
+/// Records of both logs have the same size, so that a write of one would fit into the other.
 fn fill(log: &Log, value: &str) {
     for i in 0..10 {
         log.append(&batch(&[Plain::new(i, &value.repeat(20))]), 0, i).unwrap();
@@ -130,7 +130,7 @@ fn who_reads_it_is_not_told_what_the_next_log_says() {
 
 #[test]
 fn compaction_that_is_under_way_leaves_nothing_in_the_folder_of_the_next_log() {
-    // The topic is deleted and made anew at each step of the compaction in turn.
+    // The topic is deleted and created again at each step of the compaction in turn.
     for operations in 0.. {
         let fragile = FragileDisk::new(MemoryDisk::new());
         let disk: Arc<dyn Disk> = Arc::new(fragile.clone());
