@@ -92,7 +92,10 @@ fn keep_output(check: bool, program: &mut Command, file: &Path) -> Result<()> {
     }
     let committed = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     if committed != output.stdout {
-        bail!("{} differs from the output of {name}; run `cargo xtask golden`", file.display());
+        bail!(
+            "{} differs from the output of {name}; run `cargo xtask golden`",
+            file.display()
+        );
     }
     Ok(())
 }

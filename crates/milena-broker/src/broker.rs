@@ -20,7 +20,7 @@ use crate::{
     maintenance,
     metadata_log::{MetadataError, MetadataLog, OnLoss},
     net,
-    node::{Node, Place},
+    node::{Node, NodeOptions},
     syncer::Syncer,
     telemetry::TelemetryReceiver,
     throttle::Throttle,
@@ -36,11 +36,11 @@ pub struct Broker {
     node: Arc<Node>,
     stop: watch::Sender<bool>,
     /// `None` once it is shut down.
-    running: Option<Running>,
+    running: Option<Tasks>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct Tasks {
     serving: Task<()>,
     maintenance: Task<()>,
     coordinators: Task<()>,
@@ -122,13 +122,13 @@ impl Broker {
             false => OnLoss::Refuse,
         };
         let data_dir = DataDir::open(options.disk, Path::new(dir), on_loss)?;
-        let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
+        let bound = net::bind(&listener, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
                 address: format!("{}:{}", listener.host, listener.port),
                 source,
             })?;
-        let address = listening.address;
+        let address = bound.address;
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
@@ -142,7 +142,7 @@ impl Broker {
             source,
         })?;
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
-        let place = Place {
+        let options = NodeOptions {
             data_dir,
             host,
             port,
@@ -151,12 +151,12 @@ impl Broker {
             telemetry: options.telemetry,
         };
         let node =
-            Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
+            Node::open(config, options, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);
         tell_start(&node, address, began.elapsed());
         let (stop, stopped) = watch::channel(false);
-        let running = Running {
-            serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
+        let running = Tasks {
+            serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
             syncer: syncer_thread,

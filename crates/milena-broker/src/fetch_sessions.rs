@@ -59,7 +59,7 @@ impl TopicKey {
 
 /// One partition that a fetch asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct PartitionFetch {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
@@ -73,7 +73,7 @@ pub(crate) struct Wanted {
 
 /// What a fetch is to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Context {
+pub(crate) enum SessionContext {
     Sessionless,
     /// Its answer begins a session.
     Full {
@@ -86,22 +86,22 @@ pub(crate) enum Context {
     },
 }
 
-/// Begun: what to read, in this order.
+/// SessionFetch: what to read, in this order.
 #[derive(Debug)]
-pub(crate) struct Begun {
-    pub(crate) context: Context,
-    pub(crate) wanted: Vec<Wanted>,
+pub(crate) struct SessionFetch {
+    pub(crate) context: SessionContext,
+    pub(crate) wanted: Vec<PartitionFetch>,
 }
 
 /// What an answer says about its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Finished {
+pub(crate) struct SessionResult {
     pub(crate) error: ErrorCode,
     /// 0 for no session.
     pub(crate) session_id: i32,
 }
 
-impl Finished {
+impl SessionResult {
     pub(crate) const SESSIONLESS: Self = Self {
         error: ErrorCode::None,
         session_id: 0,
@@ -132,18 +132,23 @@ impl FetchSessions {
     }
 
     /// Accepts a fetch: closes, finds or changes the session it names.
-    pub(crate) fn begin(&mut self, request: &FetchRequest, version: i16, now_ms: i64) -> Result<Begun, ErrorCode> {
+    pub(crate) fn begin(
+        &mut self,
+        request: &FetchRequest,
+        version: i16,
+        now_ms: i64,
+    ) -> Result<SessionFetch, ErrorCode> {
         let uses_topic_ids = version >= versions::fetch::TOPIC_IDS;
         let named = || request.topics.iter().flat_map(|topic| wanted_of(topic, version));
         match request.session_epoch {
             EPOCH_NEW | EPOCH_NONE => {
                 self.remove(request.session_id);
                 let context = match request.session_epoch {
-                    EPOCH_NEW => Context::Full { uses_topic_ids },
-                    _ => Context::Sessionless,
+                    EPOCH_NEW => SessionContext::Full { uses_topic_ids },
+                    _ => SessionContext::Sessionless,
                 };
                 let wanted = named().collect();
-                Ok(Begun { context, wanted })
+                Ok(SessionFetch { context, wanted })
             }
             epoch => {
                 let session = self.sessions.get_mut(&request.session_id);
@@ -159,16 +164,16 @@ impl FetchSessions {
                         // The client then asks with a full fetch, and is told that there is no room for a session.
                         return Err(ErrorCode::FetchSessionIdNotFound);
                     }
-                    let (context, wanted) = (Context::Sessionless, named().collect());
-                    return Ok(Begun { context, wanted });
+                    let (context, wanted) = (SessionContext::Sessionless, named().collect());
+                    return Ok(SessionFetch { context, wanted });
                 }
                 session.accept(now_ms);
-                let context = Context::Incremental {
+                let context = SessionContext::Incremental {
                     id: request.session_id,
                     next_epoch: session.epoch,
                 };
                 let wanted = session.wanted();
-                Ok(Begun { context, wanted })
+                Ok(SessionFetch { context, wanted })
             }
         }
     }
@@ -176,18 +181,18 @@ impl FetchSessions {
     /// Completes an answer. `rows` are what was read for each of `wanted`; those that need not be sent become `None`.
     pub(crate) fn finish(
         &mut self,
-        context: Context,
-        wanted: &[Wanted],
+        context: SessionContext,
+        wanted: &[PartitionFetch],
         rows: &mut [Option<PartitionData>],
         now_ms: i64,
-    ) -> Finished {
+    ) -> SessionResult {
         let (error, session_id) = match context {
-            Context::Sessionless => return Finished::SESSIONLESS,
-            Context::Full { uses_topic_ids } => {
+            SessionContext::Sessionless => return SessionResult::SESSIONLESS,
+            SessionContext::Full { uses_topic_ids } => {
                 let id = self.create(Session::new(uses_topic_ids, wanted, rows, now_ms), now_ms);
                 (ErrorCode::None, id)
             }
-            Context::Incremental { id, next_epoch } => match self.sessions.get_mut(&id) {
+            SessionContext::Incremental { id, next_epoch } => match self.sessions.get_mut(&id) {
                 None => (ErrorCode::FetchSessionIdNotFound, 0),
                 Some(session) if session.epoch != next_epoch => (ErrorCode::InvalidFetchSessionEpoch, id),
                 Some(session) => {
@@ -199,7 +204,7 @@ impl FetchSessions {
         if error != ErrorCode::None {
             rows.fill(None);
         }
-        Finished { error, session_id }
+        SessionResult { error, session_id }
     }
 
     /// Keeps a session if there is room for it; gives its id, or 0.
@@ -248,9 +253,9 @@ impl FetchSessions {
     }
 }
 
-fn wanted_of(topic: &FetchTopic, version: i16) -> impl Iterator<Item = Wanted> {
+fn wanted_of(topic: &FetchTopic, version: i16) -> impl Iterator<Item = PartitionFetch> {
     let key = TopicKey::new(&topic.topic, topic.topic_id, version);
-    topic.partitions.iter().map(move |partition| Wanted {
+    topic.partitions.iter().map(move |partition| PartitionFetch {
         topic: key.clone(),
         partition: partition.partition,
         offset: partition.fetch_offset,

@@ -38,4 +38,4 @@ pub use data_dir::DataDirError;
 pub use log_levels::{LogLevel, LogLevels, ROOT_LOGGER, UnknownLogLevel};
 pub use metadata_log::MetadataError;
 pub use telemetry::{TelemetryClient, TelemetryPush, TelemetryReceiver};
-pub use throttle::{Spent, Throttle};
+pub use throttle::{RequestCost, Throttle};

@@ -27,7 +27,7 @@ use milena_wire::{
 
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
-    coordinators::{Groups, Transactions, Wake},
+    coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
     data_dir::{DataDir, partition_of_folder},
     fetch_sessions::FetchSessions,
@@ -79,7 +79,7 @@ pub(crate) struct Node {
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     /// When a coordinator must act.
-    pub(crate) wake: Wake,
+    pub(crate) deadline_timer: DeadlineTimer,
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
@@ -158,7 +158,7 @@ impl From<StorageError> for Refusal {
 }
 
 /// Where a node lives and is reached, and who slows down those who ask too much.
-pub(crate) struct Place {
+pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -171,18 +171,18 @@ impl Node {
     /// Opens all topics, mending what a crash has left.
     pub(crate) fn open(
         config: BrokerConfig,
-        place: Place,
+        options: NodeOptions,
         mut metadata: MetadataLog,
         syncer: Syncer,
     ) -> Result<Self, Refusal> {
-        let Place {
+        let NodeOptions {
             data_dir,
             host,
             port,
             throttle,
             log_levels,
             telemetry,
-        } = place;
+        } = options;
         let mut changes = vec![];
         let cluster_id = metadata
             .metadata()
@@ -233,7 +233,7 @@ impl Node {
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
-            wake: Wake::default(),
+            deadline_timer: DeadlineTimer::default(),
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),

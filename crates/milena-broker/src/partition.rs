@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::{
     node::Node,
-    syncer::{Asked, Syncer},
+    syncer::{SyncRequest, Syncer},
     waiters::Waiters,
 };
 
@@ -37,18 +37,18 @@ pub(crate) struct Partition {
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
     /// What the syncer was asked for.
-    pub(crate) asked: Asked,
+    pub(crate) sync_request: SyncRequest,
     /// Whether somebody wrote while the last sync went on: then there are several writers.
     pub(crate) busy: AtomicBool,
     /// The offset that the last fetch began with.
     last_fetched: AtomicI64,
     /// Up to where records survive a power cut; writers that were promised that wait here.
-    synced: watch::Sender<Synced>,
+    synced: watch::Sender<SyncProgress>,
 }
 
 /// How far syncs have come.
 #[derive(Debug, Clone, Copy)]
-struct Synced {
+struct SyncProgress {
     /// Records below this offset survive a power cut.
     end_offset: i64,
     /// Whether a sync has failed. Then it will never come further.
@@ -62,7 +62,7 @@ pub(crate) struct SyncFailed;
 
 impl Partition {
     pub(crate) fn new(topic: ByteString, index: i32, log: Log) -> Self {
-        let synced = watch::Sender::new(Synced {
+        let synced = watch::Sender::new(SyncProgress {
             end_offset: log.recovery_point(),
             failed: false,
         });
@@ -71,7 +71,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
-            asked: Asked::default(),
+            sync_request: SyncRequest::default(),
             busy: AtomicBool::new(false),
             last_fetched: AtomicI64::new(-1),
             synced,
@@ -84,7 +84,7 @@ impl Partition {
     }
 
     /// Whether a fetch asks again for what was asked for last, as a reader does that cannot go past a damaged batch.
-    pub(crate) fn is_asked_again(&self, offset: i64) -> bool {
+    pub(crate) fn is_refetch(&self, offset: i64) -> bool {
         self.last_fetched.swap(offset, Ordering::Relaxed) == offset
     }
 
@@ -142,7 +142,7 @@ impl Partition {
     }
 
     /// Whether a writer must wait until its records survive a power cut, before it hears of them.
-    pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
+    pub(crate) fn syncs_before_response(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
         let config = self.log.config();
         let unsynced = (last_offset + 1).saturating_sub(self.synced.borrow().end_offset);
         if config.flush_messages <= unsynced {

@@ -27,10 +27,10 @@ pub(crate) struct Syncer {
 
 /// What the syncer was asked for by those who write to a partition, and has not begun yet.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(AtomicU8);
+pub(crate) struct SyncRequest(AtomicU8);
 
-impl Asked {
-    const NOTHING: u8 = 0;
+impl SyncRequest {
+    const NONE: u8 = 0;
     const SOON: u8 = 1;
     const NOW: u8 = 2;
 
@@ -82,14 +82,14 @@ impl Syncer {
 
     /// Somebody waits for a sync of this partition. If one is asked for already and has not begun, that one will do.
     pub(crate) fn request(&self, partition: &Arc<Partition>) {
-        if partition.asked.raise(Asked::NOW) < Asked::NOW {
+        if partition.sync_request.raise(SyncRequest::NOW) < SyncRequest::NOW {
             let _ = self.queue.send(Job::Now(Arc::clone(partition)));
         }
     }
 
     /// Bytes were written that must be synced within the window.
     pub(crate) fn written(&self, partition: &Arc<Partition>, bytes: usize) {
-        if partition.asked.raise(Asked::SOON) < Asked::SOON {
+        if partition.sync_request.raise(SyncRequest::SOON) < SyncRequest::SOON {
             let _ = self.queue.send(Job::Soon(Arc::clone(partition)));
         }
         let before = self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Worker {
         self.unsynced_bytes.store(0, Ordering::Relaxed);
         for partition in std::mem::take(&mut self.dirty) {
             // Somebody may have been in a hurry and had it synced already.
-            if partition.asked.raise(Asked::NOTHING) != Asked::NOTHING {
+            if partition.sync_request.raise(SyncRequest::NONE) != SyncRequest::NONE {
                 self.sync(&partition);
             }
         }
@@ -167,13 +167,13 @@ impl Worker {
         let began = Instant::now();
         self.sync(partition);
         self.pause = (began.elapsed() / 4).min(PAUSE_MAX);
-        let asked_meanwhile = partition.asked.raise(Asked::NOTHING) != Asked::NOTHING;
-        partition.busy.store(asked_meanwhile, Ordering::Relaxed);
+        let requested_meanwhile = partition.sync_request.raise(SyncRequest::NONE) != SyncRequest::NONE;
+        partition.busy.store(requested_meanwhile, Ordering::Relaxed);
     }
 
     fn sync(&self, partition: &Partition) {
         // Whoever writes from here on needs another sync.
-        partition.asked.0.store(Asked::NOTHING, Ordering::Release);
+        partition.sync_request.0.store(SyncRequest::NONE, Ordering::Release);
         if let Err(error) = partition.sync() {
             // After a failed sync nobody knows what the disk has; trying again could succeed and prove nothing.
             self.failed.store(true, Ordering::Relaxed);
@@ -251,7 +251,7 @@ mod tests {
         });
         let waits = |acks| {
             let appended = partition.append(&batch(), 0, 1, &syncer).unwrap();
-            partition.syncs_before_answer(acks, appended.last_offset, &syncer)
+            partition.syncs_before_response(acks, appended.last_offset, &syncer)
         };
         assert!(!waits(-1));
         assert!(waits(1), "two records, whatever the acks");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use milena_wire::{errors::ErrorCode, messages::FetchRequest, messages::fetch_response::PartitionData};
 
-use super::{TopicKey, Wanted, wanted_of};
+use super::{PartitionFetch, TopicKey, wanted_of};
 
 /// What a client that was told nothing, or of an error, knows.
 const UNKNOWN: i64 = -1;
@@ -27,14 +27,19 @@ pub(super) struct Session {
 
 #[derive(Debug)]
 struct Cached {
-    wanted: Wanted,
+    wanted: PartitionFetch,
     high_watermark: i64,
     log_start_offset: i64,
 }
 
 impl Session {
     /// A session that begins with this answer.
-    pub(super) fn new(uses_topic_ids: bool, wanted: &[Wanted], rows: &[Option<PartitionData>], now_ms: i64) -> Self {
+    pub(super) fn new(
+        uses_topic_ids: bool,
+        wanted: &[PartitionFetch],
+        rows: &[Option<PartitionData>],
+        now_ms: i64,
+    ) -> Self {
         let mut session = Self {
             uses_topic_ids,
             epoch: 1,
@@ -95,12 +100,12 @@ impl Session {
     }
 
     /// All partitions, in the order they are read.
-    pub(super) fn wanted(&self) -> Vec<Wanted> {
+    pub(super) fn wanted(&self) -> Vec<PartitionFetch> {
         self.partitions.values().map(|cached| cached.wanted.clone()).collect()
     }
 
     /// Takes out of an answer what the client knows already, and notes what it is told.
-    pub(super) fn leave_out_unchanged(&mut self, wanted: &[Wanted], rows: &mut [Option<PartitionData>]) {
+    pub(super) fn leave_out_unchanged(&mut self, wanted: &[PartitionFetch], rows: &mut [Option<PartitionData>]) {
         for (wanted, row) in wanted.iter().zip(rows) {
             let (Some(data), Some(cached)) = (&row, self.partitions.get_mut(&wanted.place)) else {
                 continue;
@@ -116,7 +121,7 @@ impl Session {
     }
 
     /// Adds a partition at the end, or changes what is asked of it.
-    fn put(&mut self, mut wanted: Wanted) -> Option<&mut Cached> {
+    fn put(&mut self, mut wanted: PartitionFetch) -> Option<&mut Cached> {
         let mut key = (wanted.topic, wanted.partition);
         if let Some(place) = self.places.get(&key) {
             let cached = self.partitions.get_mut(place)?;

@@ -48,21 +48,21 @@ fn row(high_watermark: i64, records: &'static [u8]) -> PartitionData {
     }
 }
 
-fn partitions(wanted: &[Wanted]) -> Vec<(i32, i64)> {
+fn partitions(wanted: &[PartitionFetch]) -> Vec<(i32, i64)> {
     wanted.iter().map(|wanted| (wanted.partition, wanted.offset)).collect()
 }
 
-fn begin(sessions: &mut FetchSessions, request: &FetchRequest) -> Begun {
+fn begin(sessions: &mut FetchSessions, request: &FetchRequest) -> SessionFetch {
     sessions.begin(request, NAMES, NOW).unwrap()
 }
 
 /// Answers with what `read` gives for each partition; the partitions that are sent, and the session.
 fn finish(
     sessions: &mut FetchSessions,
-    begun: &Begun,
+    begun: &SessionFetch,
     read: impl Fn(i32) -> PartitionData,
     now_ms: i64,
-) -> (Vec<i32>, Finished) {
+) -> (Vec<i32>, SessionResult) {
     let mut rows: Vec<_> = begun.wanted.iter().map(|wanted| Some(read(wanted.partition))).collect();
     let finished = sessions.finish(begun.context, &begun.wanted, &mut rows, now_ms);
     let sent = begun.wanted.iter().zip(&rows).filter(|(_, row)| row.is_some());
@@ -121,7 +121,7 @@ fn epoch_minus_1_closes_the_session_it_names() {
     let begun = begin(&mut sessions, &request(id, -1, &[(3, 0)]));
     assert_eq!(
         (begun.context, partitions(&begun.wanted)),
-        (Context::Sessionless, vec![(3, 0)])
+        (SessionContext::Sessionless, vec![(3, 0)])
     );
     assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
 }
@@ -171,7 +171,7 @@ fn the_epoch_goes_from_the_largest_to_1() {
     let id = open(&mut sessions, &[0], NOW);
     sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
     let begun = begin(&mut sessions, &request(id, i32::MAX, &[]));
-    assert_eq!(begun.context, Context::Incremental { id, next_epoch: 1 });
+    assert_eq!(begun.context, SessionContext::Incremental { id, next_epoch: 1 });
     assert_eq!(
         finish(&mut sessions, &begun, |_| row(0, b""), NOW).1.error,
         ErrorCode::None
@@ -195,7 +195,7 @@ fn a_session_without_partitions_ends() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0], NOW);
     let begun = begin(&mut sessions, &forgetting(request(id, 1, &[]), &[0]));
-    assert_eq!(begun.context, Context::Sessionless);
+    assert_eq!(begun.context, SessionContext::Sessionless);
     assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
 }
 

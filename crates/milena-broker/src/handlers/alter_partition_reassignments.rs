@@ -9,12 +9,17 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: AlterPartitionReassignmentsRequest,
+) -> Outcome<AlterPartitionReassignmentsResponse> {
+    let node = cx.node;
     let responses = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.name).cloned();
         let partitions = wanted.partitions.iter().map(|partition| {
@@ -35,12 +40,12 @@ pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -
             ..Default::default()
         }
     });
-    AlterPartitionReassignmentsResponse {
+    Outcome::Ready(AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
         responses: responses.collect(),
         error_message: None,
         ..Default::default()
-    }
+    })
 }
 
 fn reassign(node: &Node, topic: Option<&Topic>, wanted: &ReassignablePartition) -> Result<(), Refusal> {

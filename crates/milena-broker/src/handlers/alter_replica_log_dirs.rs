@@ -10,9 +10,13 @@ use milena_wire::{
     },
 };
 
-use crate::node::Node;
+use super::common::{Outcome, RequestContext};
 
-pub(super) fn handle(node: &Node, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: AlterReplicaLogDirsRequest,
+) -> Outcome<AlterReplicaLogDirsResponse> {
+    let node = cx.node;
     let own = node.data_dir.path();
     let own = std::path::absolute(own).unwrap_or_else(|_| own.to_owned());
     let mut results = vec![];
@@ -40,8 +44,8 @@ pub(super) fn handle(node: &Node, request: AlterReplicaLogDirsRequest) -> AlterR
             });
         }
     }
-    AlterReplicaLogDirsResponse {
+    Outcome::Ready(AlterReplicaLogDirsResponse {
         results,
         ..Default::default()
-    }
+    })
 }

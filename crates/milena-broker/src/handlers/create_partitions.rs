@@ -8,11 +8,12 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::{Named, code_and_message};
+use super::common::{NameCounts, Outcome, RequestContext, code_and_message};
 use crate::node::{Node, Refusal};
 
-pub(super) fn handle(node: &Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
-    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
+pub(super) fn handle(cx: &RequestContext<'_>, request: CreatePartitionsRequest) -> Outcome<CreatePartitionsResponse> {
+    let node = cx.node;
+    let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let results = request.topics.into_iter().map(|topic| {
         let once = named.check_once(&topic.name, "topic");
         let outcome = once.and_then(|()| create(node, &topic, request.validate_only));
@@ -24,10 +25,10 @@ pub(super) fn handle(node: &Node, request: CreatePartitionsRequest) -> CreatePar
             ..Default::default()
         }
     });
-    CreatePartitionsResponse {
+    Outcome::Ready(CreatePartitionsResponse {
         results: results.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn create(node: &Node, wanted: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {

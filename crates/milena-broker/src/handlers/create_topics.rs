@@ -10,14 +10,15 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::Named;
+use super::common::{NameCounts, Outcome, RequestContext};
 use crate::{
     config::{TopicOverrides, describe_topic},
     node::{NewTopic, Node, Refusal},
 };
 
-pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -> CreateTopicsResponse {
-    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
+pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+    let node = cx.node;
+    let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
     let wanted = request.topics.into_iter().map(|topic| {
         named.check_once(&topic.name, "topic")?;
@@ -39,10 +40,10 @@ pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -
             ..Default::default()
         })
     });
-    CreateTopicsResponse {
+    Outcome::Ready(CreateTopicsResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn wanted(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {

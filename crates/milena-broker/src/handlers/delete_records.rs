@@ -1,4 +1,4 @@
-//! DeleteRecords 0–2. The answer comes when the new start of the log survives a power cut.
+//! DeleteRecords 0–2. The response is sent when the new log start offset survives a power cut.
 
 use milena_log::{DeleteRecordsError, Durability};
 use milena_wire::{
@@ -10,10 +10,11 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::storage_error;
-use crate::{node::Node, topics::Topic};
+use super::common::{Outcome, RequestContext, storage_error};
+use crate::topics::Topic;
 
-pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Outcome<DeleteRecordsResponse> {
+    let node = cx.node;
     let mut moved_on_disk = false;
     let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
     for wanted in request.topics {
@@ -29,19 +30,19 @@ pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecord
         });
     }
     if moved_on_disk && let Err(error) = node.write_checkpoints() {
-        tracing::error!(%error, "cannot write the checkpoints");
+        tracing::error!(event = "checkpoints_not_written", %error, "cannot write the checkpoints");
         let results = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
         for done in results.filter(|done| done.error_code == ErrorCode::None.code()) {
             *done = result(done.partition_index, Err(ErrorCode::KafkaStorageError));
         }
     }
-    DeleteRecordsResponse {
+    Outcome::Ready(DeleteRecordsResponse {
         topics,
         ..Default::default()
-    }
+    })
 }
 
-/// Moves the start of the log; gives where it is then.
+/// Moves the log start offset and returns it.
 fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk: &mut bool) -> Result<i64, ErrorCode> {
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let partition = topic.partition(wanted.partition_index);
@@ -50,7 +51,7 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
         return Err(ErrorCode::InvalidTopicException);
     }
     if !partition.log.config().delete {
-        // The response has no place for a reason.
+        // The response has no field for a reason.
         tracing::info!(
             event = "delete_records_refused",
             topic = %topic.name,
@@ -67,7 +68,7 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
             DeleteRecordsError::Storage(error) => storage_error(&error, "records cannot be deleted"),
         })?;
     *moved_on_disk |= partition.durability() != Durability::Memory;
-    // Fetches that wait before the new start wait for nothing.
+    // Fetches that wait below the new start must fail now.
     partition.waiters.wake_all();
     Ok(low_watermark)
 }

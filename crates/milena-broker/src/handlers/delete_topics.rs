@@ -5,20 +5,23 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
-use super::outcomes::code_and_message;
+use super::common::{Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Outcome<DeleteTopicsResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
     let by_either = request.topics.into_iter().map(|topic| (topic.name, topic.topic_id));
-    let wanted: Vec<(Option<ByteString>, Uuid)> = if version >= 6 {
+    let wanted: Vec<(Option<ByteString>, Uuid)> = if version >= versions::delete_topics::TOPIC_IDS {
         by_either.collect()
     } else {
         by_name.collect()
@@ -44,10 +47,10 @@ pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) ->
             ..Default::default()
         }
     });
-    DeleteTopicsResponse {
+    Outcome::Ready(DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn find(node: &Node, name: Option<&ByteString>, id: Uuid) -> Option<Arc<Topic>> {

@@ -12,9 +12,12 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{
-    BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
-    without_settings,
+use super::common::{
+    Outcome, RequestContext,
+    config_resources::{
+        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
+        without_settings,
+    },
 };
 use crate::{
     config::{
@@ -25,7 +28,8 @@ use crate::{
     node::{Node, Refusal, logger_of, no_loggers},
 };
 
-pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -> Outcome<DescribeConfigsResponse> {
+    let node = cx.node;
     let results = request.resources.into_iter().map(|resource| {
         let (described, loggers) = match resource.resource_type {
             BROKER_LOGGER => match describe_loggers(node, &resource.resource_name) {
@@ -57,10 +61,10 @@ pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest
             ..Default::default()
         }
     });
-    DescribeConfigsResponse {
+    Outcome::Ready(DescribeConfigsResponse {
         results: results.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<DescribedConfig>, Refusal> {

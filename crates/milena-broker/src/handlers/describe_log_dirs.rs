@@ -8,12 +8,14 @@ use milena_wire::messages::{
     describe_log_dirs_response::{DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic},
 };
 
-use crate::{node::Node, topics::Topic};
+use super::common::{Outcome, RequestContext};
+use crate::topics::Topic;
 
 /// Partitions by topic.
 type Wanted = BTreeMap<ByteString, BTreeSet<i32>>;
 
-pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeLogDirsRequest) -> Outcome<DescribeLogDirsResponse> {
+    let node = cx.node;
     let wanted: Option<Wanted> = request.topics.map(|topics| {
         let mut wanted = Wanted::new();
         for topic in topics {
@@ -31,7 +33,7 @@ pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLo
     let path = node.data_dir.path();
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (total_bytes, usable_bytes) = node.data_dir.space().unwrap_or((-1, -1));
-    DescribeLogDirsResponse {
+    Outcome::Ready(DescribeLogDirsResponse {
         results: vec![DescribeLogDirsResult {
             log_dir: path.to_string_lossy().into_owned().into(),
             topics,
@@ -40,7 +42,7 @@ pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLo
             ..Default::default()
         }],
         ..Default::default()
-    }
+    })
 }
 
 fn describe(topic: &Topic, indexes: Option<&BTreeSet<i32>>) -> DescribeLogDirsTopic {

@@ -8,9 +8,11 @@ use milena_wire::{
     },
 };
 
-use crate::{node::Node, partition::Partition};
+use super::common::{Outcome, RequestContext};
+use crate::partition::Partition;
 
-pub(super) fn handle(node: &Node, request: DescribeProducersRequest) -> DescribeProducersResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeProducersRequest) -> Outcome<DescribeProducersResponse> {
+    let node = cx.node;
     let topics = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.name).cloned();
         let partitions = wanted.partition_indexes.iter().map(|index| {
@@ -31,10 +33,10 @@ pub(super) fn handle(node: &Node, request: DescribeProducersRequest) -> Describe
             ..Default::default()
         }
     });
-    DescribeProducersResponse {
+    Outcome::Ready(DescribeProducersResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn describe(partition: &Partition) -> PartitionResponse {

@@ -9,12 +9,17 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{node::Node, topics::Topic};
 
-/// What stands for an epoch that this log does not know yet.
+/// Epoch and end offset of an epoch that this log does not know.
 const UNDEFINED: (i32, i64) = (-1, -1);
 
-pub(super) fn handle(node: &Node, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: OffsetForLeaderEpochRequest,
+) -> Outcome<OffsetForLeaderEpochResponse> {
+    let node = cx.node;
     let topics = request.topics.into_iter().map(|wanted| {
         let topic = node.topics().by_name(&wanted.topic).cloned();
         let partitions = wanted.partitions.iter().map(|partition| {
@@ -37,10 +42,10 @@ pub(super) fn handle(node: &Node, request: OffsetForLeaderEpochRequest) -> Offse
             ..Default::default()
         }
     });
-    OffsetForLeaderEpochResponse {
+    Outcome::Ready(OffsetForLeaderEpochResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn look_up(node: &Node, topic: Option<&Topic>, wanted: &OffsetForLeaderPartition) -> Result<(i32, i64), ErrorCode> {

@@ -2,7 +2,7 @@
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use milena_broker::{Spent, Throttle};
+use milena_broker::{RequestCost, Throttle};
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
@@ -28,7 +28,7 @@ fn api_versions_request() -> ApiVersionsRequest {
 struct Briefly;
 
 impl Throttle for Briefly {
-    fn pause(&self, _: &Spent<'_>) -> Duration {
+    fn throttle_time(&self, _: &RequestCost<'_>) -> Duration {
         Duration::from_millis(1)
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use milena_broker::{Broker, Options, Spent, Throttle};
+use milena_broker::{Broker, Options, RequestCost, Throttle};
 use milena_wire::{api::ApiKey, messages::*};
 use tokio::sync::mpsc;
 
@@ -27,14 +27,14 @@ struct AfterData {
 }
 
 impl Throttle for AfterData {
-    fn pause(&self, spent: &Spent<'_>) -> Duration {
-        assert_eq!(spent.client_id, Some("tests"));
-        if !matches!(spent.api, ApiKey::Produce | ApiKey::Fetch) {
+    fn throttle_time(&self, cost: &RequestCost<'_>) -> Duration {
+        assert_eq!(cost.client_id, Some("tests"));
+        if !matches!(cost.api, ApiKey::Produce | ApiKey::Fetch) {
             return Duration::ZERO;
         }
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.bytes
-            .store(spent.request_bytes + spent.response_bytes, Ordering::SeqCst);
+            .store(cost.request_bytes + cost.response_bytes, Ordering::SeqCst);
         PAUSE
     }
 }

@@ -1,4 +1,4 @@
-//! An answer on its way out: bytes from memory, and records straight from files.
+//! An encoded response: bytes from memory, and records straight from files.
 
 use std::{io, sync::LazyLock, time::Duration};
 
@@ -10,23 +10,23 @@ use tokio::{
     net::{TcpStream, tcp::OwnedWriteHalf},
 };
 
-/// The frame of an answer. Where it holds a [`placeholder`], the records come from the next file slice.
+/// The frame of a response. Where it holds a [`placeholder`], the records come from the next file slice.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutboundResponse {
     frame: Frame,
     files: Vec<FileSlice>,
-    /// For so long the connection is silent afterwards.
-    pub(super) pause: Duration,
+    /// The connection reads and sends nothing for this time afterwards.
+    pub(super) throttle_time: Duration,
 }
 
-/// A placeholder's length is all that encoding looks at. Its bytes are never read, so these pages are never touched: the
-/// allocator maps a block of this size as zeros on demand, and it costs address space only.
+/// The bytes of all placeholders. Encoding looks at the length only and never reads them, so their pages are never
+/// touched: the allocator maps a block of this size as zeros on demand, and it costs address space only.
 static PLACEHOLDER: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PLACEHOLDER_LEN_MAX]));
 
-/// The longest file slice that one placeholder can stand for.
+/// The length of the longest file slice that one placeholder can stand for.
 pub(crate) const PLACEHOLDER_LEN_MAX: usize = 64 << 20;
 
-/// Bytes to encode in the place of a file slice of this length.
+/// Returns bytes to encode in place of a file slice of this length.
 pub(crate) fn placeholder(len: usize) -> Bytes {
     PLACEHOLDER.slice(..len.min(PLACEHOLDER_LEN_MAX))
 }
@@ -35,12 +35,16 @@ fn is_placeholder(segment: &Bytes) -> bool {
     PLACEHOLDER.as_ptr_range().contains(&segment.as_ptr())
 }
 
-impl Outgoing {
-    pub(super) fn new(frame: Frame, files: Vec<FileSlice>, pause: Duration) -> Self {
-        Self { frame, files, pause }
+impl OutboundResponse {
+    pub(super) fn new(frame: Frame, files: Vec<FileSlice>, throttle_time: Duration) -> Self {
+        Self {
+            frame,
+            files,
+            throttle_time,
+        }
     }
 
-    /// All that would be sent from memory.
+    /// The bytes that would be sent from memory.
     #[cfg(test)]
     pub(crate) fn into_bytes(self) -> Bytes {
         self.frame.into_bytes()
@@ -63,7 +67,7 @@ impl Outgoing {
     }
 }
 
-/// Sends a slice of a file without bringing it into memory, where the disk is a real one.
+/// Sends a slice of a file without reading it into memory, where the disk is a real one.
 async fn send_file(slice: &FileSlice, stream: &mut OwnedWriteHalf) -> io::Result<()> {
     let Some(file) = slice.file.as_file() else {
         return stream.write_all(&slice.read()?).await;
@@ -79,12 +83,12 @@ async fn send_file(slice: &FileSlice, stream: &mut OwnedWriteHalf) -> io::Result
             })
             .await?;
         if sent == 0 {
-            // The file has become shorter than the log says it is.
+            // The file is shorter than the log says it is.
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     Ok(())
 }
 
-/// Larger pieces are measurably slower, and keep a worker from other connections for longer.
+/// The most that one sendfile call sends: larger pieces are measurably slower, and block a worker for longer.
 const SENDFILE_MAX: usize = 256 << 10;

@@ -1,94 +1,48 @@
-//! Every API in every version, and every moment at which a request can panic.
+//! `Request::error_response` of every API, in every version.
 
-use std::{fmt::Debug, panic::resume_unwind};
+use std::fmt::Debug;
 
-use milena_wire::frame;
+use milena_wire::{
+    api::ApiKey,
+    errors::ErrorCode,
+    message::{Message, Request},
+    messages::*,
+};
 
-use super::*;
-use crate::handlers::{SERVED, SERVED_WITH_TELEMETRY};
+const ERROR: ErrorCode = ErrorCode::UnknownServerError;
 
-fn frame_of<R: Request>(request: &R, version: i16) -> Incoming {
-    let bytes = frame::encode_request(request, version, 77, None).unwrap().into_bytes();
-    Incoming::parse(bytes.slice(frame::LENGTH_SIZE..), None).unwrap()
-}
-
-fn decoded<A: Response>(answer: Outgoing, version: i16) -> A {
-    let bytes = answer.into_bytes().slice(frame::LENGTH_SIZE..);
-    let (correlation_id, response) = frame::decode_response(&bytes, version).unwrap();
-    assert_eq!(correlation_id, 77);
-    response
-}
-
-fn panics<R: Request>(request: &R, version: i16) -> Option<R::Response> {
-    match contained(&frame_of(request, version), || {
-        resume_unwind(Box::new("as the test wants it"))
-    }) {
-        Handled::Reply(answer) => Some(decoded(answer, version)),
-        Handled::Close(_) => None,
-        _ => panic!("neither an answer nor the end"),
-    }
-}
-
-fn a_produce(acks: i16) -> ProduceRequest {
-    let partition = produce_request::PartitionProduceData {
-        index: 3,
-        records: Some(bytes::Bytes::new()),
-        ..Default::default()
-    };
+fn produce(acks: i16) -> ProduceRequest {
     ProduceRequest {
         acks,
         topic_data: vec![produce_request::TopicProduceData {
             name: "letters".into(),
-            partition_data: vec![partition],
+            partition_data: vec![produce_request::PartitionProduceData {
+                index: 3,
+                ..Default::default()
+            }],
             ..Default::default()
         }],
         ..Default::default()
     }
 }
 
-#[test]
-fn a_panic_is_answered_for_each_thing_that_was_asked_for() {
-    for version in 3..=12 {
-        let produced = panics(&a_produce(-1), version).unwrap();
-        let row = &produced.responses[0].partition_responses[0];
-        assert_eq!((row.index, row.error_code), (3, CODE), "version {version}");
-    }
-    let delete = DeleteTopicsRequest {
-        topic_names: vec!["letters".into()],
-        ..Default::default()
-    };
-    assert_eq!(panics(&delete, 5).unwrap().responses[0].error_code, CODE);
-    let fetch = FetchRequest {
-        topics: vec![fetch_request::FetchTopic {
-            partitions: vec![Default::default()],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    for version in 4..=18 {
-        let fetched = panics(&fetch, version).unwrap();
-        assert_eq!(fetched.responses[0].partitions[0].error_code, CODE);
-        assert_eq!(fetched.error_code, if version < 7 { 0 } else { CODE });
-    }
-}
-
-/// Lets a request panic in every version that is served; the error must stand somewhere in the answer.
+/// Checks that every version of the response can be encoded and has the error somewhere.
 fn sweep<R: Request>(swept: &mut Vec<ApiKey>, request: impl Fn(i16) -> R)
 where
     R::Response: Debug,
 {
-    let versions = R::KEY.broker_versions().unwrap();
-    for version in versions.min.max(R::VERSIONS.min)..=versions.max {
-        let answer = panics(&request(version), version);
-        let answer = answer.unwrap_or_else(|| panic!("{} version {version} is not answered", R::NAME));
-        let text = format!("{answer:?}");
+    for version in R::VERSIONS.iter() {
+        let response = request(version).error_response(version, ERROR);
+        let response = response.unwrap_or_else(|| panic!("{} version {version} has no error response", R::NAME));
+        let bytes = response.encode(version).unwrap();
+        let text = format!("{:?}", R::Response::decode(&bytes, version).unwrap());
         assert!(text.contains("error_code: -1"), "version {version}: {text}");
     }
     swept.push(R::KEY);
 }
 
 fn sweep_data(swept: &mut Vec<ApiKey>) {
-    sweep(swept, |_| a_produce(-1));
+    sweep(swept, |_| produce(-1));
     sweep(swept, |_| FetchRequest {
         topics: vec![fetch_request::FetchTopic {
             partitions: vec![Default::default()],
@@ -294,79 +248,125 @@ fn sweep_cluster(swept: &mut Vec<ApiKey>) {
     sweep(swept, |_| PushTelemetryRequest::default());
 }
 
+fn sweep_unserved(swept: &mut Vec<ApiKey>) {
+    sweep(swept, |_| AddRaftVoterRequest::default());
+    sweep(swept, |_| AlterShareGroupOffsetsRequest::default());
+    sweep(swept, |_| CreateDelegationTokenRequest::default());
+    sweep(swept, |_| DeleteShareGroupOffsetsRequest::default());
+    sweep(swept, |_| DescribeClientQuotasRequest::default());
+    sweep(swept, |_| DescribeDelegationTokenRequest::default());
+    sweep(swept, |_| DescribeUserScramCredentialsRequest::default());
+    sweep(swept, |_| ExpireDelegationTokenRequest::default());
+    sweep(swept, |_| RemoveRaftVoterRequest::default());
+    sweep(swept, |_| RenewDelegationTokenRequest::default());
+    sweep(swept, |_| SaslAuthenticateRequest::default());
+    sweep(swept, |_| SaslHandshakeRequest::default());
+    sweep(swept, |_| ShareAcknowledgeRequest::default());
+    sweep(swept, |_| ShareFetchRequest::default());
+    sweep(swept, |_| ShareGroupHeartbeatRequest::default());
+    sweep(swept, |_| StreamsGroupHeartbeatRequest::default());
+    sweep(swept, |_| AlterClientQuotasRequest {
+        entries: vec![Default::default()],
+        ..Default::default()
+    });
+    sweep(swept, |_| AlterUserScramCredentialsRequest {
+        upsertions: vec![Default::default()],
+        ..Default::default()
+    });
+    sweep(swept, |_| StreamsGroupDescribeRequest {
+        group_ids: vec!["readers".into()],
+        ..Default::default()
+    });
+}
+
+fn sweep_share(swept: &mut Vec<ApiKey>) {
+    sweep(swept, |_| ShareGroupDescribeRequest {
+        group_ids: vec!["readers".into()],
+        ..Default::default()
+    });
+    sweep(swept, |_| DescribeShareGroupOffsetsRequest {
+        groups: vec![Default::default()],
+        ..Default::default()
+    });
+    sweep(swept, |_| InitializeShareGroupStateRequest {
+        topics: vec![initialize_share_group_state_request::InitializeStateData {
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep(swept, |_| ReadShareGroupStateRequest {
+        topics: vec![read_share_group_state_request::ReadStateData {
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep(swept, |_| ReadShareGroupStateSummaryRequest {
+        topics: vec![read_share_group_state_summary_request::ReadStateSummaryData {
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep(swept, |_| WriteShareGroupStateRequest {
+        topics: vec![write_share_group_state_request::WriteStateData {
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    sweep(swept, |_| DeleteShareGroupStateRequest {
+        topics: vec![delete_share_group_state_request::DeleteStateData {
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+}
+
 #[test]
-fn every_api_tells_of_a_panic_in_every_version() {
+fn every_api_has_an_error_response_in_every_version() {
     let mut swept = vec![];
     sweep_data(&mut swept);
     sweep_groups(&mut swept);
     sweep_transactions(&mut swept);
     sweep_admin(&mut swept);
     sweep_cluster(&mut swept);
-    let missing: Vec<_> = SERVED
-        .iter()
-        .chain(SERVED_WITH_TELEMETRY)
-        .filter(|key| !swept.contains(key))
-        .collect();
+    sweep_unserved(&mut swept);
+    sweep_share(&mut swept);
+    let missing: Vec<_> = ApiKey::ALL.into_iter().filter(|key| !swept.contains(key)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
-fn a_panic_ends_the_connection_where_no_answer_could_tell() {
-    assert!(panics(&a_produce(0), 9).is_none(), "no answer is wanted");
+fn an_error_is_in_the_row_of_each_partition_that_the_request_names() {
+    let produced = produce(-1).error_response(12, ERROR).unwrap();
+    let row = &produced.responses[0].partition_responses[0];
+    assert_eq!((row.index, row.error_code), (3, ERROR.code()));
+    let delete = DeleteTopicsRequest {
+        topic_names: vec!["letters".into()],
+        ..Default::default()
+    };
+    let deleted = delete.error_response(5, ERROR).unwrap();
+    assert_eq!(deleted.responses[0].name.as_deref(), Some("letters"));
+}
+
+#[test]
+fn an_empty_list_that_would_be_read_as_a_success_is_no_error_response() {
+    assert!(
+        produce(0).error_response(9, ERROR).is_none(),
+        "the client reads no response"
+    );
     let all_topics = MetadataRequest {
         topics: None,
         ..Default::default()
     };
-    assert!(panics(&all_topics, 12).is_none());
-    assert_eq!(panics(&all_topics, 13).unwrap().error_code, CODE);
-    assert!(panics(&DescribeTopicPartitionsRequest::default(), 0).is_none());
-}
-
-#[tokio::test]
-async fn a_panic_while_waiting_is_answered_too() {
-    let request = frame_of(&a_produce(-1), 12);
-    let handled = contained(&request, || {
-        Handled::Later(Box::pin(async {
-            tokio::task::yield_now().await;
-            panic!("as the test wants it")
-        }))
-    });
-    let Handled::Later(answer) = handled else {
-        panic!("not later");
-    };
-    let produced: ProduceResponse = decoded(answer.await.unwrap(), 12);
-    assert_eq!(produced.responses[0].partition_responses[0].error_code, CODE);
-}
-
-#[tokio::test]
-async fn a_panic_before_a_request_can_begin_is_answered_too() {
-    let request = frame_of(&EndTxnRequest::default(), 4);
-    let handled = contained(&request, || {
-        Handled::First(Box::pin(async {
-            tokio::task::yield_now().await;
-            panic!("as the test wants it")
-        }))
-    });
-    let Handled::First(begun) = handled else {
-        panic!("not first");
-    };
-    let Handled::Reply(answer) = begun.await else {
-        panic!("no reply");
-    };
-    assert_eq!(decoded::<EndTxnResponse>(answer, 4).error_code, CODE);
-}
-
-#[tokio::test]
-async fn so_is_one_that_comes_when_it_has_begun_at_last() {
-    let request = frame_of(&JoinGroupRequest::default(), 9);
-    let later = || Handled::Later(Box::pin(async { panic!("as the test wants it") }));
-    let handled = contained(&request, || Handled::First(Box::pin(async move { later() })));
-    let Handled::First(begun) = handled else {
-        panic!("not first");
-    };
-    let Handled::Later(answer) = begun.await else {
-        panic!("not later");
-    };
-    let joined: JoinGroupResponse = decoded(answer.await.unwrap(), 9);
-    assert_eq!(joined.error_code, CODE);
+    assert!(all_topics.error_response(12, ERROR).is_none());
+    assert_eq!(all_topics.error_response(13, ERROR).unwrap().error_code, ERROR.code());
+    assert!(
+        DescribeTopicPartitionsRequest::default()
+            .error_response(0, ERROR)
+            .is_none()
+    );
 }

@@ -1,42 +1,42 @@
-//! What has settings: the resources that the APIs about configs name.
+//! Config resources: topics, brokers, groups, client metrics subscriptions and loggers.
 
 use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 
-use super::outcomes::{Named, code_and_message};
+use super::{NameCounts, code_and_message};
 use crate::{
     config::{AlterOp, BrokerLayer},
     node::{ConfigChange, Node, Refusal},
 };
 
-pub(super) const TOPIC: i8 = 2;
-pub(super) const BROKER: i8 = 4;
-pub(super) const BROKER_LOGGER: i8 = 8;
-pub(super) const CLIENT_METRICS: i8 = 16;
-pub(super) const GROUP: i8 = 32;
+pub(crate) const TOPIC: i8 = 2;
+pub(crate) const BROKER: i8 = 4;
+pub(crate) const BROKER_LOGGER: i8 = 8;
+pub(crate) const CLIENT_METRICS: i8 = 16;
+pub(crate) const GROUP: i8 = 32;
 
-/// What a request wants to change in one resource.
-pub(super) struct Alteration {
-    pub(super) resource_type: i8,
-    pub(super) resource_name: ByteString,
-    /// Or why they make no sense.
-    pub(super) ops: Result<Vec<AlterOp>, Refusal>,
-    /// Whether everything that was set before goes.
-    pub(super) replaces_all: bool,
+/// A requested change to one resource.
+pub(crate) struct Alteration {
+    pub(crate) resource_type: i8,
+    pub(crate) resource_name: ByteString,
+    /// An error if the request has no valid operations.
+    pub(crate) ops: Result<Vec<AlterOp>, Refusal>,
+    /// Whether keys that are not named lose their values.
+    pub(crate) replaces_all: bool,
 }
 
-/// What came of it, as answers tell it.
-pub(super) struct Altered {
-    pub(super) resource_type: i8,
-    pub(super) resource_name: ByteString,
-    pub(super) error_code: i16,
-    pub(super) error_message: Option<ByteString>,
+/// The result of an [`Alteration`], as responses have it.
+pub(crate) struct AlterResult {
+    pub(crate) resource_type: i8,
+    pub(crate) resource_name: ByteString,
+    pub(crate) error_code: i16,
+    pub(crate) error_message: Option<ByteString>,
 }
 
-/// Changes the settings of every resource that a request names once.
-pub(super) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<Altered> {
+/// Applies the alterations of resources that the request names only once; the others are refused.
+pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<AlterResult> {
     let key = |wanted: &Alteration| (wanted.resource_type, wanted.resource_name.clone());
-    let named = Named::count(alterations.iter().map(key));
+    let named = NameCounts::count(alterations.iter().map(key));
     let altered = alterations.into_iter().map(|wanted| {
         let (resource_type, resource_name) = key(&wanted);
         let change = || {
@@ -49,7 +49,7 @@ pub(super) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
             alter(node, resource_type, &resource_name, change)
         };
         let (error_code, error_message) = code_and_message(change());
-        Altered {
+        AlterResult {
             resource_type,
             resource_name,
             error_code,
@@ -59,7 +59,7 @@ pub(super) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
     altered.collect()
 }
 
-/// Changes the settings of a topic, of a group, of a client metrics subscription, of this broker or its loggers, or, with an empty name, of all brokers.
+/// Changes the config of one resource. A broker with an empty name stands for all brokers.
 fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Result<(), Refusal> {
     match resource_type {
         TOPIC => node.alter_topic_config(name, change),
@@ -76,20 +76,20 @@ fn alter(node: &Node, resource_type: i8, name: &str, change: ConfigChange) -> Re
     }
 }
 
-pub(super) fn no_broker(name: &str) -> Refusal {
+pub(crate) fn no_broker(name: &str) -> Refusal {
     Refusal::new(ErrorCode::InvalidRequest, format!("there is no broker {name}"))
 }
 
-pub(super) fn no_group_name() -> Refusal {
+pub(crate) fn no_group_name() -> Refusal {
     let reason = "settings of a group need its name; for all groups there are those of the broker";
     Refusal::new(ErrorCode::InvalidRequest, reason)
 }
 
-pub(super) fn no_subscription_name() -> Refusal {
+pub(crate) fn no_subscription_name() -> Refusal {
     Refusal::new(ErrorCode::InvalidRequest, "a client metrics subscription needs a name")
 }
 
-pub(super) fn without_settings(resource_type: i8) -> Refusal {
+pub(crate) fn without_settings(resource_type: i8) -> Refusal {
     let reason = format!("resources of type {resource_type} have no settings here");
     Refusal::new(ErrorCode::InvalidRequest, reason)
 }

@@ -1,4 +1,4 @@
-//! The one alarm of all coordinators.
+//! One timer for the deadlines of all coordinators.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -7,18 +7,18 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// However far the next deadline is, somebody looks again after this time: the wall clock may jump.
+/// The longest sleep, even if the next deadline is later: the wall clock may jump.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// When the coordinators want to be woken.
+/// The earliest deadline of all coordinators.
 #[derive(Debug)]
-pub(crate) struct Wake {
-    /// What the sleeper has been told.
+pub(crate) struct DeadlineTimer {
+    /// The deadline that the sleeping task knows.
     deadline_ms: AtomicI64,
     earlier: Notify,
 }
 
-impl Default for Wake {
+impl Default for DeadlineTimer {
     fn default() -> Self {
         Self {
             deadline_ms: AtomicI64::new(i64::MAX),
@@ -27,8 +27,8 @@ impl Default for Wake {
     }
 }
 
-impl Wake {
-    /// A machine has this deadline now; the sleeper is told only if it comes before what it knows.
+impl DeadlineTimer {
+    /// Registers the deadline of a machine; the sleeping task wakes if it is earlier than the one it knows.
     pub(crate) fn no_later_than(&self, deadline_ms: Option<i64>) {
         let Some(deadline_ms) = deadline_ms else {
             return;
@@ -38,7 +38,7 @@ impl Wake {
         }
     }
 
-    /// Sleeps until the deadline, or until there is an earlier one.
+    /// Sleeps until the deadline, or an earlier one that is registered meanwhile.
     pub(super) async fn sleep_until(&self, deadline_ms: Option<i64>, now_ms: impl Fn() -> i64) {
         self.no_later_than(deadline_ms);
         loop {
@@ -48,10 +48,10 @@ impl Wake {
                 break;
             }
             let left = Duration::from_millis(left).min(SLEEP_MAX);
-            // Woken or not, it looks again.
+            // Woken or not, the loop checks the deadline again.
             let _ = tokio::time::timeout(left, self.earlier.notified()).await;
         }
-        // From here on every machine must say again what it waits for; the caller asks them all.
+        // The caller polls all machines now, and each registers its deadline again.
         self.deadline_ms.store(i64::MAX, Ordering::Release);
     }
 }
