@@ -1,7 +1,10 @@
 //! AddPartitionsToTxn 0–5. Versions up to 3 are for producers; later ones are for brokers among themselves, with several
 //! producers at once.
 
-use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
+};
 use milena_wire::{
     api::versions,
     errors::ErrorCode,

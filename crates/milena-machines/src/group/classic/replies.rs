@@ -1,4 +1,4 @@
-//! Answers to JoinGroup and SyncGroup, at once or to those who wait.
+//! Replies to JoinGroup and SyncGroup, immediate or deferred.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -7,7 +7,7 @@ use milena_wire::{
     messages::{JoinGroupResponse, SyncGroupResponse},
 };
 
-use super::member::{Member, Waiting};
+use super::member::{Member, PendingReply};
 use crate::group::{GroupEffects, GroupReply};
 
 pub(in crate::group) fn join_error(error: ErrorCode, member_id: ByteString, version: i16) -> GroupReply {
@@ -38,8 +38,8 @@ pub(in crate::group) fn sync_error(error: ErrorCode) -> GroupReply {
 }
 
 impl Member {
-    /// Lets a JoinGroup wait. One that waits already came over a connection that is gone, or will soon be.
-    pub(super) fn wait_for_join(&mut self, waiting: Waiting, effects: &mut GroupEffects) {
+    /// Lets a JoinGroup wait. An older one of the same member came over a connection that is gone or will soon be.
+    pub(super) fn wait_for_join(&mut self, waiting: PendingReply, effects: &mut GroupEffects) {
         if let Some(older) = self.joining.replace(waiting) {
             let reply = join_error(ErrorCode::RebalanceInProgress, ByteString::new(), older.version);
             effects.replies.push((older.ticket, reply));
@@ -47,7 +47,7 @@ impl Member {
     }
 
     /// As [`Self::wait_for_join`], for a SyncGroup.
-    pub(super) fn wait_for_sync(&mut self, waiting: Waiting, effects: &mut GroupEffects) {
+    pub(super) fn wait_for_sync(&mut self, waiting: PendingReply, effects: &mut GroupEffects) {
         if let Some(older) = self.syncing.replace(waiting) {
             effects
                 .replies
@@ -55,7 +55,7 @@ impl Member {
         }
     }
 
-    pub(super) fn answer_join(&mut self, response: JoinGroupResponse, effects: &mut GroupEffects) {
+    pub(super) fn reply_join(&mut self, response: JoinGroupResponse, effects: &mut GroupEffects) {
         if let Some(waiting) = self.joining.take() {
             effects
                 .replies
@@ -63,8 +63,8 @@ impl Member {
         }
     }
 
-    /// Whether somebody waited for this.
-    pub(super) fn answer_sync(&mut self, response: SyncGroupResponse, effects: &mut GroupEffects) -> bool {
+    /// Returns whether a request was waiting.
+    pub(super) fn reply_sync(&mut self, response: SyncGroupResponse, effects: &mut GroupEffects) -> bool {
         match self.syncing.take() {
             Some(waiting) => {
                 effects.replies.push((waiting.ticket, GroupReply::Sync(response)));
@@ -74,8 +74,13 @@ impl Member {
         }
     }
 
-    /// Answers whatever waits, because the member is no longer there.
-    pub(in crate::group) fn dismiss(&mut self, error: ErrorCode, member_id: &ByteString, effects: &mut GroupEffects) {
+    /// Replies to all waiting requests with an error: the member is removed.
+    pub(in crate::group) fn reply_error(
+        &mut self,
+        error: ErrorCode,
+        member_id: &ByteString,
+        effects: &mut GroupEffects,
+    ) {
         if let Some(waiting) = self.joining.take() {
             let reply = join_error(error, member_id.clone(), waiting.version);
             effects.replies.push((waiting.ticket, reply));
