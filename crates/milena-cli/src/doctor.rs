@@ -42,13 +42,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn text(report: &Report) -> String {
     let mut text = format!(
-        "{}: {} topics, {} partitions, {} segments, {} bytes, {} records; last shutdown: {}\n",
+        "{}: {}, {}, {}, {}, {}; last shutdown: {}\n",
         report.data_dir.display(),
-        report.topics,
-        report.partitions,
-        report.segments,
-        report.bytes,
-        report.records,
+        counted(report.topics, "topic"),
+        counted(report.partitions, "partition"),
+        counted(report.segments, "segment"),
+        counted(report.bytes, "byte"),
+        counted(report.records, "record"),
         if report.clean_stop { "clean" } else { "unclean" }
     );
     if report.findings.is_empty() {

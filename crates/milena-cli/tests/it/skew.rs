@@ -75,7 +75,7 @@ orders  1          0        0.0       0      0.0     0            -
 orders  2          2        25.0      22     25.3    0            c 100.0%
 
 8 records, 87 bytes.
-The fullest partition has 2.25 times the mean records and 2.24 times the mean bytes.
+Fullest partition: 2.25 times the mean records, 2.24 times the mean bytes.
 ";
     assert_eq!(skew(&broker, &[]), expected);
     let one = skew(&broker, &["--top", "1"]);

@@ -131,7 +131,7 @@ fn summary(report: &SkewReport) -> String {
         );
     };
     format!(
-        "{}, {}.\nThe fullest partition has {records:.2} times the mean records and {bytes:.2} times the mean bytes.",
+        "{}, {}.\nFullest partition: {records:.2} times the mean records, {bytes:.2} times the mean bytes.",
         counted(report.records, "record"),
         counted(report.bytes, "byte")
     )
