@@ -47,21 +47,21 @@ async fn once_more(Value(value): Value<String>, State(book): State<Arc<Attempts>
     Ok(())
 }
 
-pub async fn run(environment: &Environment) -> String {
-    environment.create(TOPIC, PARTITIONS).await;
+pub async fn run(env: &Environment) -> String {
+    env.create(TOPIC, PARTITIONS).await;
     let book = Arc::new(Attempts::default());
-    let app = || App::new(environment.address()).group(TOPIC).state(Arc::clone(&book));
+    let app = || App::new(env.address()).group(TOPIC).state(Arc::clone(&book));
     let running = app().on(TOPIC, at_first, |policy| {
         let policy = policy.retry(Retry::none()).then_topics([Duration::from_secs(1)]);
         policy.return_to_origin()
     });
     let running = running.start().await.unwrap();
-    write(environment, &["now", "later"]).await;
+    write(env, &["now", "later"]).await;
     // The returned record is a third record with the identity of the original.
     until("all that came back is done", async || {
         let mut done = true;
         for partition in 0..PARTITIONS {
-            done &= environment.committed(TOPIC, TOPIC, partition).await == Some(3);
+            done &= env.committed(TOPIC, TOPIC, partition).await == Some(3);
         }
         done
     })
@@ -80,7 +80,7 @@ pub async fn run(environment: &Environment) -> String {
     };
     let left: Vec<&TopicPartition> = unfinished.report.unfinished.keys().collect();
     assert_eq!(left, [&TopicPartition::new(TOPIC, 1)], "{unfinished}");
-    write(environment, &["too late"]).await;
+    write(env, &["too late"]).await;
     book.is_mended.store(true, Ordering::SeqCst);
     replay().replay(Replay::new("repair")).await.unwrap();
     let mut replayed = std::mem::take(&mut *book.replayed.lock().unwrap());
@@ -92,8 +92,8 @@ pub async fn run(environment: &Environment) -> String {
 }
 
 /// Writes these values to each partition.
-async fn write(environment: &Environment, words: &[&str]) {
-    let producer = Producer::new(ProducerConfig::builder(environment.address())).unwrap();
+async fn write(env: &Environment, words: &[&str]) {
+    let producer = Producer::new(ProducerConfig::builder(env.address())).unwrap();
     for partition in 0..PARTITIONS {
         for word in words {
             let value = format!("{partition} {word}");

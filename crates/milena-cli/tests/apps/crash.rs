@@ -13,25 +13,25 @@ const TOPIC: &str = "crash";
 /// The number of finished records above each committed offset that the test waits for.
 const ABOVE: usize = 100;
 
-pub async fn run(environment: &Environment) -> String {
+pub async fn run(env: &Environment) -> String {
     let dir = tempfile::tempdir().unwrap();
-    environment.create(TOPIC, PARTITIONS).await;
-    let mut crews = PROTOCOLS.map(|protocol| Workers::new(environment, TOPIC, protocol, dir.path()));
-    let load = Load::start(environment.address(), TOPIC, 5);
+    env.create(TOPIC, PARTITIONS).await;
+    let mut crews = PROTOCOLS.map(|protocol| Workers::new(env, TOPIC, protocol, dir.path()));
+    let load = Load::start(env.address(), TOPIC, 5);
     let mut found = vec![];
     for workers in &mut crews {
         workers.start("a", HANG);
     }
     for workers in &mut crews {
         until(&format!("{} commits maps", workers.group), async || {
-            let (_, above) = environment.done(&workers.group, TOPIC).await;
+            let (_, above) = env.done(&workers.group, TOPIC).await;
             above.iter().all(|above| *above >= ABOVE)
         })
         .await;
         workers.works("a", 1).await;
         workers.kill("a");
         let lines = workers.handled_log.lines();
-        let (done, above) = environment.done(&workers.group, TOPIC).await;
+        let (done, above) = env.done(&workers.group, TOPIC).await;
         let handled = handled(&lines);
         let early: Vec<_> = done.difference(&handled).collect();
         assert!(early.is_empty(), "{}: committed and not done: {early:?}", workers.group);
@@ -52,7 +52,7 @@ pub async fn run(environment: &Environment) -> String {
         let mut expected = Expected::new(&counts, &done);
         expected.see(&workers.group, &workers.handled_log.lines()[killed_at..]);
         expected.assert_all_came(&workers.group);
-        environment.assert_all_committed(&workers.group, TOPIC, &counts).await;
+        env.assert_all_committed(&workers.group, TOPIC, &counts).await;
         told.push(format!(
             "{} done above the commit and not again, {again} after it and again",
             above

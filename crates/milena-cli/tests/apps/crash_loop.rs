@@ -24,12 +24,12 @@ const RECORDS: i64 = 400;
 /// The default of [`App::crash_limit`](milena_app::App::crash_limit).
 const CRASHES: usize = 3;
 
-pub async fn run(environment: &Environment) -> String {
+pub async fn run(env: &Environment) -> String {
     let dir = tempfile::tempdir().unwrap();
-    environment.create(TOPIC, PARTITIONS).await;
-    fill(environment).await;
+    env.create(TOPIC, PARTITIONS).await;
+    fill(env).await;
     // In the consumer protocol the broker decides when a member is dead, which takes long.
-    let mut workers = Workers::new(environment, TOPIC, "classic", dir.path());
+    let mut workers = Workers::new(env, TOPIC, "classic", dir.path());
     let mut crashes = 0;
     let total = usize::try_from(RECORDS * i64::from(PARTITIONS)).unwrap();
     workers.start("a", ABORT);
@@ -45,10 +45,10 @@ pub async fn run(environment: &Environment) -> String {
     workers.stop_all().await;
     assert!(!workers.handled_log.handled().contains(&KILLER));
     let counts = vec![RECORDS; usize::try_from(PARTITIONS).unwrap()];
-    environment.assert_all_committed(&workers.group, TOPIC, &counts).await;
+    env.assert_all_committed(&workers.group, TOPIC, &counts).await;
 
     let (partition, number) = KILLER;
-    let record = only_letter(environment).await;
+    let record = only_letter(env).await;
     let letter = letters::read(record.headers()).unwrap();
     assert_eq!(record.key(), Some(key(partition, number).as_bytes()));
     assert_eq!(record.value(), Some(number.to_string().as_bytes()));
@@ -63,8 +63,8 @@ pub async fn run(environment: &Environment) -> String {
     format!("{crashes} crashes, one dead letter, {} records handled", total - 1)
 }
 
-async fn only_letter(environment: &Environment) -> ConsumerRecord {
-    let config = ConsumerConfig::builder(environment.address()).set("auto.offset.reset", "earliest");
+async fn only_letter(env: &Environment) -> ConsumerRecord {
+    let config = ConsumerConfig::builder(env.address()).set("auto.offset.reset", "earliest");
     let mut consumer = Consumer::new(config).unwrap();
     let partitions: Vec<_> = (0..PARTITIONS)
         .map(|of| TopicPartition::new(DEAD_LETTERS, of))
@@ -80,8 +80,8 @@ async fn only_letter(environment: &Environment) -> ConsumerRecord {
     }
 }
 
-async fn fill(environment: &Environment) {
-    let producer = Producer::new(ProducerConfig::builder(environment.address())).unwrap();
+async fn fill(env: &Environment) {
+    let producer = Producer::new(ProducerConfig::builder(env.address())).unwrap();
     let mut deliveries = Deliveries::default();
     for number in 0..RECORDS {
         for partition in 0..PARTITIONS {

@@ -19,77 +19,75 @@ const GAP: Duration = Duration::from_millis(500);
 /// The number of committed records that proves progress.
 const ENOUGH: i64 = 100;
 
-pub async fn run(environment: &Environment) -> String {
+pub async fn run(env: &Environment) -> String {
     let dir = tempfile::tempdir().unwrap();
-    environment.create(TOPIC, PARTITIONS).await;
-    let mut crews = PROTOCOLS.map(|protocol| Workers::new(environment, TOPIC, protocol, dir.path()));
+    env.create(TOPIC, PARTITIONS).await;
+    let mut crews = PROTOCOLS.map(|protocol| Workers::new(env, TOPIC, protocol, dir.path()));
     for protocol in PROTOCOLS {
-        environment.create(&output(TOPIC, protocol), PARTITIONS).await;
+        env.create(&output(TOPIC, protocol), PARTITIONS).await;
     }
-    let load = Load::start(environment.address(), TOPIC, 1);
+    let load = Load::start(env.address(), TOPIC, 1);
     for workers in &mut crews {
         workers.start("a", COPY);
         workers.start("b", COPY);
     }
-    goes_on(environment, &crews).await;
-    let leader = leader(environment, TOPIC).await;
-    block_in_place(|| environment.cluster.crash(leader, GAP));
-    goes_on(environment, &crews).await;
+    goes_on(env, &crews).await;
+    let leader = leader(env, TOPIC).await;
+    block_in_place(|| env.cluster.crash(leader, GAP));
+    goes_on(env, &crews).await;
     for workers in &mut crews {
         workers.kill("a");
         workers.start("a", COPY);
     }
-    let leader = self::leader(environment, &output(TOPIC, PROTOCOLS[0])).await;
-    block_in_place(|| environment.cluster.crash(leader, GAP));
-    goes_on(environment, &crews).await;
+    let leader = self::leader(env, &output(TOPIC, PROTOCOLS[0])).await;
+    block_in_place(|| env.cluster.crash(leader, GAP));
+    goes_on(env, &crews).await;
     let counts = load.end().await;
     let total: i64 = counts.iter().sum();
     for (workers, protocol) in crews.iter_mut().zip(PROTOCOLS) {
         until(&format!("{} copies all", workers.group), async || {
-            committed(environment, &workers.group).await == total
+            committed(env, &workers.group).await == total
         })
         .await;
         workers.stop_all().await;
-        check_copies(environment, protocol, &counts);
+        check_copies(env, protocol, &counts);
     }
     format!("{total} records, each copied once and in order, for both groups; 2 kills of brokers, 2 of processes")
 }
 
 /// The leader of the first partition of a topic.
-async fn leader(environment: &Environment, topic: &str) -> u16 {
+async fn leader(env: &Environment, topic: &str) -> u16 {
     let mut found = None;
     until("somebody leads", async || {
-        let mut topics = environment.admin().describe_topics([topic]).await;
+        let mut topics = env.admin().describe_topics([topic]).await;
         let topic = topics.remove(topic).unwrap().unwrap();
         found = topic.partitions[0].leader.as_ref().map(|leader| leader.id);
         found.is_some()
     })
     .await;
     // Milena has one broker, whatever its id.
-    u16::try_from(found.unwrap())
-        .unwrap()
-        .clamp(1, environment.cluster.brokers())
+    u16::try_from(found.unwrap()).unwrap().clamp(1, env.cluster.brokers())
 }
 
-async fn committed(environment: &Environment, group: &str) -> i64 {
+async fn committed(env: &Environment, group: &str) -> i64 {
     let mut committed = 0;
     for partition in 0..PARTITIONS {
-        committed += environment.committed(group, TOPIC, partition).await.unwrap_or(0);
+        committed += env.committed(group, TOPIC, partition).await.unwrap_or(0);
     }
     committed
 }
 
-async fn goes_on(environment: &Environment, crews: &[Workers]) {
+async fn goes_on(env: &Environment, crews: &[Workers]) {
     for workers in crews {
-        let before = committed(environment, &workers.group).await;
+        let before = committed(env, &workers.group).await;
         until(&format!("{} goes on", workers.group), async || {
-            committed(environment, &workers.group).await >= before + ENOUGH
+            committed(env, &workers.group).await >= before + ENOUGH
         })
         .await;
     }
 }
 
-fn check_copies(environment: &Environment, protocol: &str, counts: &[i64]) {
+fn check_copies(env: &Environment, protocol: &str, counts: &[i64]) {
     let mut expected: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for (partition, count) in (0..).zip(counts) {
         for number in 0..*count {
@@ -99,7 +97,7 @@ fn check_copies(environment: &Environment, protocol: &str, counts: &[i64]) {
     let output = output(TOPIC, protocol);
     let mut copies: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for partition in 0..usize::try_from(PARTITIONS).unwrap() {
-        for line in read_as(environment.address(), &output, partition, "read_committed", "%k %s\\n") {
+        for line in read_as(env.address(), &output, partition, "read_committed", "%k %s\\n") {
             let (key, number) = line.split_once(' ').unwrap();
             copies.entry(key.to_owned()).or_default().push(number.parse().unwrap());
         }

@@ -30,14 +30,14 @@ const STEPS: [Step; 7] = [
     Step::Leave("c", &["d"]),
 ];
 
-pub async fn run(environment: &Environment) -> String {
+pub async fn run(env: &Environment) -> String {
     let dir = tempfile::tempdir().unwrap();
-    environment.create(TOPIC, PARTITIONS).await;
-    let mut crews = PROTOCOLS.map(|protocol| Workers::new(environment, TOPIC, protocol, dir.path()));
+    env.create(TOPIC, PARTITIONS).await;
+    let mut crews = PROTOCOLS.map(|protocol| Workers::new(env, TOPIC, protocol, dir.path()));
     for workers in &crews {
-        environment.raise_session_timeout(&workers.group).await;
+        env.raise_session_timeout(&workers.group).await;
     }
-    let load = Load::start(environment.address(), TOPIC, 5);
+    let load = Load::start(env.address(), TOPIC, 5);
     for step in STEPS {
         for workers in &mut crews {
             match step {
@@ -65,7 +65,7 @@ pub async fn run(environment: &Environment) -> String {
         let mut expected = Expected::new(&counts, &BTreeSet::new());
         expected.see(&workers.group, &workers.handled_log.lines());
         expected.assert_all_came(&workers.group);
-        environment.assert_all_committed(&workers.group, TOPIC, &counts).await;
+        env.assert_all_committed(&workers.group, TOPIC, &counts).await;
     }
     format!("{total} records, each once and in order, for both groups")
 }

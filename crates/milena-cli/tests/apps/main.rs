@@ -67,7 +67,7 @@ fn main() {
         if arguments.on.is_some_and(|on| on != kind) {
             continue;
         }
-        let environment = Environment::new(AnyCluster::start(kind, BROKERS));
+        let env = Environment::new(AnyCluster::start(kind, BROKERS));
         for test in TESTS {
             if !arguments.tests.is_empty() && !arguments.tests.iter().any(|wanted| wanted == test) {
                 continue;
@@ -75,12 +75,12 @@ fn main() {
             let began = Instant::now();
             let told = runtime.block_on(async {
                 match test {
-                    "hand-over" => hand_over::run(&environment).await,
-                    "crash" => crash::run(&environment).await,
-                    "crash-loop" => crash_loop::run(&environment).await,
-                    "outage" => outage::run(&environment).await,
-                    "again" => again::run(&environment).await,
-                    _ => exactly_once::run(&environment).await,
+                    "hand-over" => hand_over::run(&env).await,
+                    "crash" => crash::run(&env).await,
+                    "crash-loop" => crash_loop::run(&env).await,
+                    "outage" => outage::run(&env).await,
+                    "again" => again::run(&env).await,
+                    _ => exactly_once::run(&env).await,
                 }
             });
             println!("{kind:?}, {test}: {told} ({:.1} s)", began.elapsed().as_secs_f64());

@@ -17,8 +17,8 @@ use crate::{
 const TOPIC: &str = "outage";
 const DEAD_LETTERS: &str = "outage.dlq";
 
-pub async fn run(environment: &Environment) -> String {
-    environment.create(TOPIC, 2).await;
+pub async fn run(env: &Environment) -> String {
+    env.create(TOPIC, 2).await;
     let handler = |Value(value): Value<String>| async move {
         if value.starts_with("bad") {
             return Err(Fault::poison("it is bad"));
@@ -26,7 +26,7 @@ pub async fn run(environment: &Environment) -> String {
         Ok(())
     };
     // A short delivery timeout, so that the failure is reported soon.
-    let app = App::new(environment.address())
+    let app = App::new(env.address())
         .group(TOPIC)
         .producer("max.block.ms", 2_000)
         .producer("request.timeout.ms", 1_000)
@@ -34,19 +34,14 @@ pub async fn run(environment: &Environment) -> String {
         .on(TOPIC, handler, |policy| policy);
     let running = app.start().await.unwrap();
     until("it reads", async || running.status().partitions.len() == 2).await;
-    let deleted = environment.admin().delete_topics([DEAD_LETTERS]).await;
+    let deleted = env.admin().delete_topics([DEAD_LETTERS]).await;
     deleted.into_values().for_each(|deleted| deleted.unwrap());
     until("the dead letters are gone", async || {
-        !environment
-            .admin()
-            .list_topics()
-            .await
-            .unwrap()
-            .contains_key(DEAD_LETTERS)
+        !env.admin().list_topics().await.unwrap().contains_key(DEAD_LETTERS)
     })
     .await;
-    write(environment, 0, &["good", "bad", "good", "bad too"]).await;
-    write(environment, 1, &["good"; 10]).await;
+    write(env, 0, &["good", "bad", "good", "bad too"]).await;
+    write(env, 1, &["good"; 10]).await;
 
     let mut status = running.status();
     until("a partition says why it stands still", async || {
@@ -67,38 +62,38 @@ pub async fn run(environment: &Environment) -> String {
         .find(|line| line.starts_with("outage-0"));
     assert!(line.unwrap().contains("what it needs is not written"), "{status:?}");
     until("the other partition is done", async || {
-        environment.committed(TOPIC, TOPIC, 1).await == Some(10)
+        env.committed(TOPIC, TOPIC, 1).await == Some(10)
     })
     .await;
     until("it commits what came before", async || {
-        environment.committed(TOPIC, TOPIC, 0).await == Some(1)
+        env.committed(TOPIC, TOPIC, 0).await == Some(1)
     })
     .await;
 
     // Records are still read, and the committed offset stays.
-    write(environment, 1, &["good"; 10]).await;
+    write(env, 1, &["good"; 10]).await;
     until("the other partition goes on", async || {
-        environment.committed(TOPIC, TOPIC, 1).await == Some(20)
+        env.committed(TOPIC, TOPIC, 1).await == Some(20)
     })
     .await;
-    assert_eq!(environment.committed(TOPIC, TOPIC, 0).await, Some(1));
+    assert_eq!(env.committed(TOPIC, TOPIC, 0).await, Some(1));
     assert!(!running.status().is_healthy());
 
-    environment.create(DEAD_LETTERS, 2).await;
+    env.create(DEAD_LETTERS, 2).await;
     until("it goes on by itself", async || {
-        environment.committed(TOPIC, TOPIC, 0).await == Some(4)
+        env.committed(TOPIC, TOPIC, 0).await == Some(4)
     })
     .await;
     assert!(running.status().is_healthy(), "{:?}", running.status());
     running.stop().await.unwrap();
-    let mut letters = read_as(environment.address(), DEAD_LETTERS, 0, "read_committed", "%s\\n");
+    let mut letters = read_as(env.address(), DEAD_LETTERS, 0, "read_committed", "%s\\n");
     letters.sort_unstable();
     assert_eq!(letters, ["bad", "bad too"]);
     "one partition stopped and went on, nothing was lost".to_owned()
 }
 
-async fn write(environment: &Environment, partition: i32, values: &[&str]) {
-    let producer = Producer::new(ProducerConfig::builder(environment.address())).unwrap();
+async fn write(env: &Environment, partition: i32, values: &[&str]) {
+    let producer = Producer::new(ProducerConfig::builder(env.address())).unwrap();
     for value in values {
         let record = ProducerRecord::new(TOPIC).partition(partition).value(*value);
         producer.send(record).await.unwrap();

@@ -32,9 +32,9 @@ impl Drop for Worker {
 }
 
 impl Workers {
-    pub fn new(environment: &Environment, topic: &str, protocol: &'static str, dir: &Path) -> Self {
+    pub fn new(env: &Environment, topic: &str, protocol: &'static str, dir: &Path) -> Self {
         Self {
-            address: environment.address().to_owned(),
+            address: env.address().to_owned(),
             topic: topic.to_owned(),
             protocol,
             group: worker::group(topic, protocol),
