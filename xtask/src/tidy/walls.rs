@@ -10,7 +10,7 @@ struct Room {
     name: &'static str,
     /// The crates of ours it may use.
     rooms: &'static [&'static str],
-    /// The crates of others it may use, each explained in ARCHITECTURE.md; build and test dependencies are free.
+    /// The crates of others it may use, each explained in `docs/dependencies.md`; build and test dependencies are free.
     outside: &'static [&'static str],
     /// What its sources may never name.
     never: &'static [&'static [&'static str]],
@@ -19,6 +19,9 @@ struct Room {
     /// Whether it reads bytes of strangers, and so must have the lints against panics.
     reads_strangers: bool,
 }
+
+/// The page with the reason for each dependency.
+const REASONS: &str = "docs/dependencies.md";
 
 /// No clock, no network, no threads, no async.
 const NO_WORLD: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
@@ -232,7 +235,7 @@ struct Dependency {
 }
 
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
-    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
+    let reasons = fs::read_to_string(root.join(REASONS)).with_context(|| format!("cannot read {REASONS}"))?;
     let mut offences = vec![];
     for package in read_metadata(root)?.packages {
         let Some(room) = ROOMS.iter().find(|room| room.name == package.name) else {
@@ -252,9 +255,9 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
         for name in room
             .outside
             .iter()
-            .filter(|name| !architecture.contains(&format!("`{name}`")))
+            .filter(|name| !reasons.contains(&format!("`{name}`")))
         {
-            offences.push(format!("ARCHITECTURE.md: does not say why {} uses `{name}`", room.name));
+            offences.push(format!("{REASONS}: does not say why {} uses `{name}`", room.name));
         }
         check_lints(root, room, &mut offences)?;
     }

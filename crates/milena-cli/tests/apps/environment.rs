@@ -1,4 +1,4 @@
-//! What a test stands on: brokers, topics, and what groups have committed.
+//! The environment of a test: brokers, topics, and committed offsets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,30 +12,30 @@ use milena_client::{
 };
 use milena_machines::app::offset_map;
 
-use crate::{ledger::Place, world::World};
+use crate::{any_cluster::AnyCluster, handled_log::RecordId};
 
 pub const PARTITIONS: i32 = 4;
-/// There is a group for each protocol, and both read everything.
+/// One group per protocol; each reads everything.
 pub const PROTOCOLS: [&str; 2] = ["classic", "consumer"];
 
-/// How long a test waits for what must come. It is long, because it only counts when something is wrong.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// The time limit of every wait. It is generous, because it only matters when a test fails.
+const TIMEOUT: Duration = Duration::from_secs(240);
 const TICK: Duration = Duration::from_millis(50);
 
-pub struct Stage {
-    pub world: World,
+pub struct Environment {
+    pub cluster: AnyCluster,
 }
 
-impl Stage {
-    pub fn new(world: World) -> Self {
-        Self { world }
+impl Environment {
+    pub fn new(cluster: AnyCluster) -> Self {
+        Self { cluster }
     }
 
     pub fn address(&self) -> &str {
-        self.world.address()
+        self.cluster.address()
     }
 
-    /// Its connections are of the runtime that asks.
+    /// A new client: its connections belong to the current runtime.
     pub fn admin(&self) -> Admin {
         Admin::new(AdminConfig::builder(self.address())).unwrap()
     }
@@ -50,9 +50,9 @@ impl Stage {
         }
     }
 
-    /// Lets members of a group of the broker's protocol be silent for long before they are given up, so that only what the
-    /// test does takes partitions from them.
-    pub async fn be_patient_with(&self, group: &str) {
+    /// Raises the session timeout of a consumer-protocol group, so that only the test itself takes partitions from
+    /// members.
+    pub async fn raise_session_timeout(&self, group: &str) {
         let session = ConfigChange::Set("45000".into());
         let change = (ConfigResource::group(group), "consumer.session.timeout.ms", session);
         for (resource, changed) in self.admin().alter_configs([change]).await {
@@ -66,7 +66,7 @@ impl Stage {
         offsets.unwrap_or_else(|error| panic!("the offsets of {group}: {error}"))
     }
 
-    /// What a group has committed of a partition.
+    /// The committed offset and metadata of a partition.
     pub async fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
         let offsets = self.offsets(group).await;
         offsets
@@ -74,9 +74,9 @@ impl Stage {
             .map(|committed| committed.offset)
     }
 
-    /// All that a group has committed as done of a topic, and how much of it stands in the maps above the offsets, by
-    /// partition.
-    pub async fn done(&self, group: &str, topic: &str) -> (BTreeSet<Place>, Vec<usize>) {
+    /// The number of finished records that a group has committed, and how many of them are in the maps above the
+    /// offsets, by partition.
+    pub async fn done(&self, group: &str, topic: &str) -> (BTreeSet<RecordId>, Vec<usize>) {
         let offsets = self.offsets(group).await;
         let mut done = BTreeSet::new();
         let mut above = vec![];
@@ -94,7 +94,7 @@ impl Stage {
         (done, above)
     }
 
-    /// All of a topic is committed, and nothing is left to tell above that.
+    /// Whether all of a topic is committed and the maps are empty.
     pub async fn assert_all_committed(&self, group: &str, topic: &str, counts: &[i64]) {
         let offsets = self.offsets(group).await;
         for (partition, count) in (0..).zip(counts) {
@@ -108,9 +108,9 @@ impl Stage {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so().await {
         assert!(Instant::now() < deadline, "in vain: {what}");
         tokio::time::sleep(TICK).await;

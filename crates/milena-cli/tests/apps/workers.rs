@@ -7,17 +7,17 @@ use std::{
 };
 
 use crate::{
-    ledger::Ledger,
-    stage::{Stage, until},
-    worker::{self, WORD},
+    environment::{Environment, until},
+    handled_log::HandledLog,
+    worker::{self, ROLE},
 };
 
-pub struct Crew {
+pub struct Workers {
     address: String,
     topic: String,
     protocol: &'static str,
     pub group: String,
-    pub ledger: Ledger,
+    pub handled_log: HandledLog,
     workers: BTreeMap<&'static str, Worker>,
 }
 
@@ -25,20 +25,20 @@ struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Crew {
-    pub fn new(stage: &Stage, topic: &str, protocol: &'static str, dir: &Path) -> Self {
+impl Workers {
+    pub fn new(env: &Environment, topic: &str, protocol: &'static str, dir: &Path) -> Self {
         Self {
-            address: stage.address().to_owned(),
+            address: env.address().to_owned(),
             topic: topic.to_owned(),
             protocol,
             group: worker::group(topic, protocol),
-            ledger: Ledger {
+            handled_log: HandledLog {
                 path: dir.join(protocol),
             },
             workers: BTreeMap::new(),
@@ -47,22 +47,22 @@ impl Crew {
 
     pub fn start(&mut self, name: &'static str, task: &str) {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args([WORD, &self.address, self.protocol, &self.topic, name, task])
-            .arg(&self.ledger.path)
+            .args([ROLE, &self.address, self.protocol, &self.topic, name, task])
+            .arg(&self.handled_log.path)
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         self.workers.insert(name, Worker(child));
     }
 
-    /// Waits until a process has handled so many records more.
+    /// Waits until a process has handled this many more records.
     pub async fn works(&self, name: &str, records: usize) {
-        let before = self.ledger.count(name);
+        let before = self.handled_log.count(name);
         let what = format!("{} of {} handles {records} records", name, self.group);
-        until(&what, async || self.ledger.count(name) >= before + records).await;
+        until(&what, async || self.handled_log.count(name) >= before + records).await;
     }
 
-    /// Asks a process to end, which it must do in peace.
+    /// Sends SIGTERM to a process, which must exit cleanly.
     pub async fn stop(&mut self, name: &str) {
         let mut worker = self.workers.remove(name).unwrap();
         let pid = worker.0.id().to_string();
@@ -84,13 +84,13 @@ impl Crew {
         }
     }
 
-    /// Whether a process has ended without being asked to.
+    /// Whether a process has exited unexpectedly.
     pub fn has_died(&mut self, name: &str) -> bool {
         let worker = self.workers.get_mut(name).unwrap();
         worker.0.try_wait().unwrap().is_some()
     }
 
-    /// As a crash would.
+    /// Sends SIGKILL to a process.
     pub fn kill(&mut self, name: &str) {
         drop(self.workers.remove(name));
     }

@@ -1,21 +1,21 @@
-//! Errors at the start of an application, in the words of its file.
+//! Startup errors in the terms of the application file.
 
 use milena_app::StartError;
 
-/// The error without names of the library.
+/// The error without names of the Rust API.
 pub(super) fn explain(error: &StartError) -> String {
     match error {
-        StartError::NoHandler => "there is no handler; add a [[handlers]] table".to_owned(),
-        StartError::NoGroup => "the group has no name; set group at the top of the file".to_owned(),
+        StartError::NoHandler => "no handler is declared; add a [[handlers]] table".to_owned(),
+        StartError::NoGroup => "no group is set; set group at the top of the file".to_owned(),
         StartError::TwoHandlers { topic } => format!("two [[handlers]] tables read {topic}; remove one"),
         StartError::NoBulkhead { topics, name } => {
-            format!("the handler of {topics} names the bulkhead {name:?}; add it under [bulkheads]")
+            format!("the handler of {topics} uses bulkhead {name:?}, which is not declared; add it under [bulkheads]")
         }
         StartError::NoTopic { topic } => {
-            format!("the topic {topic} does not exist; create it, or set wait_for_topics = true under [app]")
+            format!("topic {topic} does not exist; create it, or set wait_for_topics = true under [app]")
         }
-        StartError::NoInstance => "delivery = \"exactly-once\" needs instance at the top of the file: the same name \
-                                   when this instance starts again, another one for each"
+        StartError::NoInstance => "delivery = \"exactly-once\" requires instance at the top of the file: a name that \
+                                   is unique per process and stays the same after a restart"
             .to_owned(),
         StartError::OurSetting { key } => {
             format!("{key} is set by the runtime; remove it from [kafka], [consumer] and [producer]")

@@ -1,7 +1,7 @@
-//! What handlers did, in the order in which they did it. It is a file to which all processes of a group append lines, which
-//! no end of a process takes back.
+//! The log of handled records, in the order of handling. All processes of a group append lines to one file, which
+//! survives their crashes.
 //!
-//! The record `n` of a partition has the value `n` and is at the offset `n`.
+//! Record `n` of a partition has the value `n` and the offset `n`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -10,26 +10,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of each partition.
+/// Keys per partition.
 pub const KEYS: i64 = 10;
 
-/// Partition and number.
-pub type Place = (i32, i64);
+/// Partition and number of a record.
+pub type RecordId = (i32, i64);
 
-/// A record that ends the process of whoever handles it, if that is its task.
-pub const KILLER: Place = (2, 100);
+/// The record that crashes a process whose task says so.
+pub const KILLER: RecordId = (2, 100);
 
 pub fn key(partition: i32, number: i64) -> String {
     format!("{partition}/{}", number % KEYS)
 }
 
-/// The hand of one process.
-pub struct Pen {
+/// The writing end of one process.
+pub struct LogWriter {
     file: File,
     name: String,
 }
 
-impl Pen {
+impl LogWriter {
     pub fn open(path: &Path, name: &str) -> Self {
         let file = OpenOptions::new().append(true).create(true).open(path).unwrap();
         Self {
@@ -38,16 +38,16 @@ impl Pen {
         }
     }
 
-    pub fn begins(&self, place: Place) {
-        self.write("begins", place);
+    pub fn begins(&self, record: RecordId) {
+        self.write("begins", record);
     }
 
-    pub fn ends(&self, place: Place) {
-        self.write("ends", place);
+    pub fn ends(&self, record: RecordId) {
+        self.write("ends", record);
     }
 
-    /// One call, so that no other line comes in between.
-    fn write(&self, word: &str, (partition, number): Place) {
+    /// One write call, so that lines of processes do not mix.
+    fn write(&self, word: &str, (partition, number): RecordId) {
         let line = format!("{} {word} {partition} {number}\n", self.name);
         (&self.file).write_all(line.as_bytes()).unwrap();
     }
@@ -57,15 +57,15 @@ impl Pen {
 pub struct Line {
     pub worker: String,
     pub begins: bool,
-    pub place: Place,
+    pub record: RecordId,
 }
 
-pub struct Ledger {
+pub struct HandledLog {
     pub path: PathBuf,
 }
 
-impl Ledger {
-    /// All lines that are whole.
+impl HandledLog {
+    /// All complete lines.
     pub fn lines(&self) -> Vec<Line> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -74,41 +74,41 @@ impl Ledger {
             Line {
                 worker: words[0].to_owned(),
                 begins: words[1] == "begins",
-                place: (words[2].parse().unwrap(), words[3].parse().unwrap()),
+                record: (words[2].parse().unwrap(), words[3].parse().unwrap()),
             }
         };
         whole.lines().map(line).collect()
     }
 
-    /// How many records a process has handled.
+    /// The number of records that a process has handled.
     pub fn count(&self, worker: &str) -> usize {
         let ended = |line: &Line| !line.begins && line.worker == worker;
         self.lines().into_iter().filter(ended).count()
     }
 
-    /// Which records have been handled.
-    pub fn handled(&self) -> BTreeSet<Place> {
+    /// The records that have been handled.
+    pub fn handled(&self) -> BTreeSet<RecordId> {
         handled(&self.lines())
     }
 }
 
-pub fn handled(lines: &[Line]) -> BTreeSet<Place> {
+pub fn handled(lines: &[Line]) -> BTreeSet<RecordId> {
     lines
         .iter()
         .filter(|line| !line.begins)
-        .map(|line| line.place)
+        .map(|line| line.record)
         .collect()
 }
 
-/// What must still happen: of each key one record after the other, each once.
+/// The expected lines: the records of each key in order, each once.
 pub struct Expected {
     waiting: BTreeMap<String, VecDeque<i64>>,
     begun: BTreeMap<String, i64>,
 }
 
 impl Expected {
-    /// All records but those that are done.
-    pub fn new(counts: &[i64], done: &BTreeSet<Place>) -> Self {
+    /// All records except the finished ones.
+    pub fn new(counts: &[i64], done: &BTreeSet<RecordId>) -> Self {
         let mut waiting: BTreeMap<String, VecDeque<i64>> = BTreeMap::new();
         for (partition, count) in (0..).zip(counts) {
             let numbers = (0..*count).filter(|number| !done.contains(&(partition, *number)));
@@ -122,10 +122,10 @@ impl Expected {
         }
     }
 
-    /// Each line is what must come next of its key.
+    /// Checks that each line is the next expected one of its key.
     pub fn see(&mut self, who: &str, lines: &[Line]) {
         for line in lines {
-            let (partition, number) = line.place;
+            let (partition, number) = line.record;
             let key = key(partition, number);
             if line.begins {
                 let next = self.waiting.get_mut(&key).and_then(VecDeque::pop_front);

@@ -1,10 +1,11 @@
-//! The options that every administrative command has.
+//! Options of every admin command.
 
 use crate::{connection::ConnectionArguments, output::OutputArguments};
 
-/// It must be the last part of a command's arguments: the heading of the connection also holds what follows it.
+/// Output and connection options. They must come last in a command's arguments: the heading of the connection options
+/// also covers all options after them.
 #[derive(clap::Args)]
-pub(crate) struct Common {
+pub(crate) struct AdminArguments {
     #[command(flatten)]
     pub(crate) output: OutputArguments,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `milena run`: an application whose handlers are programs or services.
+//! `milena run`: an application whose handlers are programs or HTTP services.
 
 mod explain;
 
@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use milena_app::{App, AppFile, Replay, RunError, outside};
 use milena_client::config::{AdminConfig, Origin, ServerAddress, parse_time};
 
-use crate::{connection::WAIT, reach::reach, signals::Signals};
+use crate::{connection::WAIT, first_contact::wait_for_broker, signals::Signals};
 use explain::explain;
 
-pub(crate) const HELP: &str =
-    "A handler is a program (command) that gets a line of JSON for each record and replies with
-one, or a service (http) that gets a POST for each. {\"id\":1} means done;
-{\"id\":1,\"error\":\"…\",\"intent\":\"poison\"} makes the record a dead letter. A program that does not
-start and a service that is down pause their partitions.
+pub(crate) const HELP: &str = "A handler is a program (command), which gets one line of JSON per record on
+stdin and replies with one on stdout, or a service (http), which gets one POST
+per record. The reply {\"id\":1} means success. The reply
+{\"id\":1,\"error\":\"…\",\"intent\":\"poison\"} makes the record a dead letter.
+Partitions are paused while a program does not start or a service is down.
 
   group = \"billing\"
   [kafka]
@@ -25,20 +25,20 @@ start and a service that is down pause their partitions.
   command = [\"python3\", \"charge.py\"]
   retry = { attempts = 5, topics = [\"1m\", \"5m\", \"15m\"] }
 
-docs/run.md has all keys of the file, the JSON, and examples in Python and with HTTP.";
+See docs/run.md for all keys, the JSON, and examples in Python and with HTTP.";
 
-/// The address that `milena up` listens at.
+/// The address of `milena up`.
 const LOCAL: &str = "localhost:9092";
 const BOOTSTRAP: &str = "bootstrap.servers";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file that declares the application
+    /// TOML file that declares the application
     file: PathBuf,
-    /// Check all of the file, and start nothing
+    /// Check the file and exit
     #[arg(long)]
     check: bool,
-    /// Brokers to begin with, instead of those of the file; several are separated by commas
+    /// Bootstrap brokers, separated by commas; overrides the file
     #[arg(
         short,
         long = "bootstrap-server",
@@ -47,10 +47,10 @@ pub(crate) struct Arguments {
         value_name = "HOST:PORT"
     )]
     bootstrap: Option<String>,
-    /// One setting of the clients under Kafka's name; may be repeated, and wins over the file
+    /// One client config under Kafka's name; may be repeated, overrides the file
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// How long to try to reach a broker at the start, as in 30s or 2m [default: 5s]
+    /// Time limit for reaching a broker at startup, as in 30s or 2m [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     wait: Option<Duration>,
     /// Address to serve /metrics, /healthz, /readyz and /status on, such as 127.0.0.1:9464
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     app.check().map_err(|error| anyhow!("{name}: {}", explain(&error)))?;
     if arguments.check {
-        println!("{name} is right");
+        println!("{name} is valid");
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let mut signals = Signals::new()?;
         let servers = bootstrap_servers(&file)?;
         tokio::select! {
-            reached = reach(&servers, arguments.wait.unwrap_or(WAIT)) => reached?,
+            reached = wait_for_broker(&servers, arguments.wait.unwrap_or(WAIT)) => reached?,
             () = signals.received() => return Ok(()),
         }
         let ended = match file.replay {
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The file, with the settings that flags and the environment have instead.
+/// The file, overridden by flags and the environment.
 fn declared(arguments: &Arguments) -> Result<AppFile> {
     let mut file = AppFile::read_runnable(&arguments.file)?;
     if let Some(address) = &arguments.bootstrap {
@@ -124,10 +124,10 @@ async fn run_on(app: App, mut signals: Signals) -> Result<()> {
         () = signals.received() => return Ok(()),
     };
     for address in [running.served_at(), running.metrics_at()].into_iter().flatten() {
-        say(&format!("METRICS=http://{address}/metrics"));
+        print_line(&format!("METRICS=http://{address}/metrics"));
     }
-    // One line that scripts can wait for.
-    say("RUNNING");
+    // Scripts wait for this line.
+    print_line("RUNNING");
     tokio::select! {
         () = signals.received() => {}
         () = running.ended() => {}
@@ -135,24 +135,24 @@ async fn run_on(app: App, mut signals: Signals) -> Result<()> {
     Ok(running.stop().await?)
 }
 
-/// Reads a stretch and ends. Started again, it goes on where it was.
+/// Reads a range of offsets and exits. A second run continues where the first one stopped.
 async fn replay_once(app: App, replay: Replay, mut signals: Signals) -> Result<()> {
-    say("RUNNING");
+    print_line("RUNNING");
     let report = tokio::select! {
         report = app.replay(replay) => report,
-        () = signals.received() => bail!("the replay was interrupted; run it again to go on"),
+        () = signals.received() => bail!("replay interrupted; run it again to continue"),
     };
     let report = report.map_err(|error| match error {
         RunError::Start(error) => anyhow!(explain(&error)),
         error => error.into(),
     })?;
     for (partition, (begin, end)) in &report.partitions {
-        say(&format!("{partition} replayed from {begin} to {end}"));
+        print_line(&format!("{partition} replayed from {begin} to {end}"));
     }
     Ok(())
 }
 
-/// Prints a line. A script that has read enough may have closed the pipe, which does not concern the application.
-fn say(line: &str) {
+/// Prints a line. A closed stdout is ignored: the application must keep running.
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -9,24 +9,24 @@ use crate::{
     process::Process,
 };
 
-/// Whose brokers they are.
+/// The kind of broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     Milena,
     Kafka,
 }
 
-/// Who is gone is missed soon.
+/// Group settings with short timeouts, so that dead members are noticed soon.
 const QUICK: &[(&str, &str)] = &[
     ("group.min.session.timeout.ms", "1000"),
     ("group.consumer.min.session.timeout.ms", "4000"),
     ("group.consumer.session.timeout.ms", "4000"),
     ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000"),
 ];
-/// What is acknowledged survives the end of any broker.
+/// Settings with which acknowledged records survive the loss of any broker.
 const SAFE: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
-pub enum World {
+pub enum AnyCluster {
     Kafka {
         cluster: Cluster,
         brokers: u16,
@@ -38,7 +38,7 @@ pub enum World {
     },
 }
 
-impl World {
+impl AnyCluster {
     pub fn start(kind: Kind, brokers: u16) -> Self {
         match kind {
             Kind::Kafka => {
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// How many brokers there are, numbered from 1.
+    /// The number of brokers; their ids start at 1.
     pub fn brokers(&self) -> u16 {
         match self {
             Self::Kafka { brokers, .. } => *brokers,
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Kills a broker as a crash would, and starts it again after a while.
+    /// Kills a broker with SIGKILL and restarts it after a delay.
     pub fn crash(&self, broker: u16, gap: Duration) {
         match self {
             Self::Kafka { cluster, .. } => {

@@ -1,16 +1,16 @@
-//! The end of the reader of our output.
+//! Detection of a closed stdout.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 
-/// Returns when the standard output is a pipe whose reader is gone, as in `milena consume letters | head -1`. Without it,
-/// only the next record would bring that to light.
+/// Waits until stdout is a pipe without a reader, as in `milena consume letters | head -1`. Otherwise the command would
+/// notice it only at the next record.
 pub(super) async fn stdout_closed() {
     let (sender, receiver) = oneshot::channel();
-    // A blocking poll needs a thread of its own; it ends with the process.
+    // A blocking poll needs its own thread, which ends with the process.
     let watch = move || {
         let stdout = std::io::stdout();
-        // No event is asked for: errors and hang-ups are reported always.
+        // No events are requested: errors and hang-ups are always reported.
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
         while poll(&mut watched, None).is_err_and(|error| error == rustix::io::Errno::INTR) {}
         let _ = sender.send(());

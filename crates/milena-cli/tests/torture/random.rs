@@ -1,5 +1,4 @@
-//! Chance that follows from a seed. What processes and brokers make of it depends on the machine, so a seed tells which
-//! blows fall, not what they hit.
+//! Random numbers from a seed. The seed decides which faults are injected and when, not which requests they hit.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -11,10 +10,10 @@ pub fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
 }
 
-/// `SplitMix64`.
-pub struct Dice(pub u64);
+/// The `SplitMix64` generator.
+pub struct Random(pub u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The processes that copy, and what is done to them.
+//! The copier processes, and the faults injected into them.
 
 use std::{
     collections::BTreeMap,
@@ -10,37 +10,37 @@ use std::{
 };
 
 use crate::{
-    copier::{AT_WORK, GAVE_UP, WORD},
-    dice::Dice,
+    copier::{AT_WORK, GAVE_UP, ROLE},
+    random::Random,
     topics::PROTOCOLS,
 };
 
-/// Of each group.
-const PLACES: usize = 3;
-/// How long one may be paused.
+/// Processes per group.
+const SLOTS: usize = 3;
+/// The longest pause of a process.
 const PAUSE_MS_MAX: usize = 10_000;
 const TICK: Duration = Duration::from_millis(50);
-/// How long one may take that was asked to end.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit for a process that was told to stop.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What was done.
+/// Counts of the injected faults.
 #[derive(Debug, Default)]
-pub struct Blows {
+pub struct FaultCounts {
     pub started: usize,
     pub killed: usize,
     pub stopped: usize,
     pub paused: usize,
     pub replaced: usize,
-    /// Why some gave up by themselves, and how many.
+    /// Reasons for which processes exited by themselves, with counts.
     pub gave_up: BTreeMap<String, usize>,
 }
 
-/// A place in a group: one process at a time has its `transactional.id`, unless one that is thought to be dead wakes up.
-struct Place {
+/// A slot of a group: one process at a time owns its `transactional.id`, unless one that was taken for dead resumes.
+struct Slot {
     protocol: &'static str,
     name: String,
     is_static: bool,
-    /// How long its transactions may take.
+    /// The transaction timeout.
     timeout_ms: usize,
     member: Option<Member>,
     back_at: Instant,
@@ -51,7 +51,7 @@ struct Member {
     log: PathBuf,
     state: State,
     is_static: bool,
-    /// Its transaction may take too long, or another may have its place.
+    /// Its transaction may time out, or another process may own its `transactional.id`.
     may_be_fenced: bool,
 }
 
@@ -62,21 +62,21 @@ enum State {
     PausedUntil(Instant),
 }
 
-pub struct Crew {
+pub struct Copiers {
     address: String,
     dir: PathBuf,
-    dice: Dice,
-    places: Vec<Place>,
-    /// They were paused and replaced. When they wake up they must do no harm.
+    random: Random,
+    slots: Vec<Slot>,
+    /// Paused processes that were replaced. They must do no harm when they resume.
     zombies: Vec<Member>,
-    blows: Blows,
+    counts: FaultCounts,
 }
 
-impl Crew {
+impl Copiers {
     pub fn new(address: &str, dir: PathBuf, seed: u64) -> Self {
-        let mut places = vec![];
+        let mut slots = vec![];
         for protocol in PROTOCOLS {
-            places.extend((0..PLACES).map(|number| Place {
+            slots.extend((0..SLOTS).map(|number| Slot {
                 protocol,
                 name: number.to_string(),
                 is_static: number == 0,
@@ -92,91 +92,91 @@ impl Crew {
         Self {
             address: address.to_owned(),
             dir,
-            dice: Dice(seed),
-            places,
+            random: Random(seed),
+            slots,
             zombies: vec![],
-            blows: Blows::default(),
+            counts: FaultCounts::default(),
         }
     }
 
-    /// Strikes until `calm`, then only keeps all at work, until `end`; then lets all end.
-    pub fn work(mut self, calm: &AtomicBool, end: &AtomicBool) -> Result<Blows, String> {
+    /// Injects faults until `calm`, then only restarts processes until `end`, then stops all of them.
+    pub fn work(mut self, calm: &AtomicBool, end: &AtomicBool) -> Result<FaultCounts, String> {
         let mut next_blow = Instant::now();
         while !end.load(Relaxed) {
-            self.keep_up()?;
+            self.supervise()?;
             if calm.load(Relaxed) {
-                self.wake_all();
+                self.resume_all();
             } else if Instant::now() >= next_blow {
-                self.strike();
-                next_blow = Instant::now() + self.dice.millis(300..4_000);
+                self.inject_fault();
+                next_blow = Instant::now() + self.random.millis(300..4_000);
             }
             std::thread::sleep(TICK);
         }
         self.finish()
     }
 
-    fn strike(&mut self) {
-        let index = self.dice.number(0..self.places.len());
-        let blow = self.dice.number(0..10);
-        // Most are short: what is paused keeps others from seeing what was committed after it began.
-        let nap_ms_max = if self.dice.number(0..4) == 0 {
+    fn inject_fault(&mut self) {
+        let index = self.random.number(0..self.slots.len());
+        let blow = self.random.number(0..10);
+        // Most pauses are short: an open transaction of a paused process hides later commits from the checker.
+        let nap_ms_max = if self.random.number(0..4) == 0 {
             PAUSE_MS_MAX
         } else {
             2_000
         };
-        let (gap, nap) = (self.dice.millis(0..3_000), self.dice.millis(200..nap_ms_max));
-        let place = &mut self.places[index];
-        let Some(member) = place.member.as_mut().filter(|member| member.state == State::Working) else {
+        let (gap, nap) = (self.random.millis(0..3_000), self.random.millis(200..nap_ms_max));
+        let slot = &mut self.slots[index];
+        let Some(member) = slot.member.as_mut().filter(|member| member.state == State::Working) else {
             return;
         };
-        place.back_at = Instant::now() + gap;
+        slot.back_at = Instant::now() + gap;
         match blow {
             0..5 => {
-                self.blows.killed += 1;
+                self.counts.killed += 1;
                 member.kill();
-                place.member = None;
+                slot.member = None;
             }
             5..8 => {
-                self.blows.stopped += 1;
+                self.counts.stopped += 1;
                 drop(member.child.stdin.take());
                 member.state = State::Leaving;
             }
             _ => {
-                self.blows.paused += 1;
+                self.counts.paused += 1;
                 member.signal("STOP");
                 member.state = State::PausedUntil(Instant::now() + nap);
-                // Who is only about to begin would take the place back when it wakes up.
+                // A process that has not begun yet would take the slot back when it resumes.
                 if blow == 9 && member.said().contains(AT_WORK) {
-                    self.blows.replaced += 1;
+                    self.counts.replaced += 1;
                     member.may_be_fenced = true;
-                    self.zombies.extend(place.member.take());
+                    self.zombies.extend(slot.member.take());
                 }
             }
         }
     }
 
-    /// Sees who has ended, wakes who has slept, starts who is due.
-    fn keep_up(&mut self) -> Result<(), String> {
+    /// Collects exited processes, resumes paused ones, starts those that are due.
+    fn supervise(&mut self) -> Result<(), String> {
         let now = Instant::now();
-        for place in &mut self.places {
-            if let Some(member) = &mut place.member {
+        for slot in &mut self.slots {
+            if let Some(member) = &mut slot.member {
                 member.wake(now);
-                if member.has_ended(&mut self.blows)? {
-                    place.member = None;
-                    place.back_at = now + self.dice.millis(100..1_500);
+                if member.has_ended(&mut self.counts)? {
+                    slot.member = None;
+                    slot.back_at = now + self.random.millis(100..1_500);
                 }
-            } else if now >= place.back_at {
-                self.blows.started += 1;
-                let window_ms = [5, 20, 100, 300][self.dice.number(0..4)];
-                let log = format!("{}-{}-{}.log", place.protocol, place.name, self.blows.started);
-                place.member = Some(place.start(&self.address, window_ms, self.dir.join(log)));
+            } else if now >= slot.back_at {
+                self.counts.started += 1;
+                let window_ms = [5, 20, 100, 300][self.random.number(0..4)];
+                let log = format!("{}-{}-{}.log", slot.protocol, slot.name, self.counts.started);
+                slot.member = Some(slot.start(&self.address, window_ms, self.dir.join(log)));
             }
         }
         let mut left = vec![];
         for mut zombie in self.zombies.drain(..) {
             zombie.wake(now);
-            // One that has nothing to do does not learn that it is not wanted.
-            if !zombie.has_ended(&mut self.blows)? {
+            // An idle process never learns that it was fenced.
+            if !zombie.has_ended(&mut self.counts)? {
                 left.push(zombie);
             }
         }
@@ -184,8 +184,8 @@ impl Crew {
         Ok(())
     }
 
-    fn wake_all(&mut self) {
-        let members = self.places.iter_mut().filter_map(|place| place.member.as_mut());
+    fn resume_all(&mut self) {
+        let members = self.slots.iter_mut().filter_map(|slot| slot.member.as_mut());
         for member in members.chain(&mut self.zombies) {
             if let State::PausedUntil(until) = member.state {
                 member.wake(until);
@@ -193,34 +193,34 @@ impl Crew {
         }
     }
 
-    fn finish(mut self) -> Result<Blows, String> {
-        self.wake_all();
+    fn finish(mut self) -> Result<FaultCounts, String> {
+        self.resume_all();
         self.zombies.clear();
-        let deadline = Instant::now() + PATIENCE;
-        for place in &mut self.places {
-            if let Some(member) = &mut place.member {
+        let deadline = Instant::now() + TIMEOUT;
+        for slot in &mut self.slots {
+            if let Some(member) = &mut slot.member {
                 drop(member.child.stdin.take());
                 member.state = State::Leaving;
             }
         }
-        for place in &mut self.places {
-            let Some(member) = &mut place.member else { continue };
-            while !member.has_ended(&mut self.blows)? {
+        for slot in &mut self.slots {
+            let Some(member) = &mut slot.member else { continue };
+            while !member.has_ended(&mut self.counts)? {
                 if Instant::now() > deadline {
                     return Err(format!("a copier does not end; it said:\n{}", member.said()));
                 }
                 std::thread::sleep(TICK);
             }
         }
-        Ok(self.blows)
+        Ok(self.counts)
     }
 }
 
-impl Place {
+impl Slot {
     fn start(&self, address: &str, window_ms: u32, log: PathBuf) -> Member {
         let kind = if self.is_static { "static" } else { "dynamic" };
         let child = Command::new(std::env::current_exe().unwrap())
-            .args([WORD, address, self.protocol, &self.name, kind])
+            .args([ROLE, address, self.protocol, &self.name, kind])
             .args([self.timeout_ms.to_string(), window_ms.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -240,7 +240,7 @@ impl Place {
 impl Member {
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        // It may have ended in this moment.
+        // It may have exited just now.
         let _ = Command::new("kill")
             .args(["-s", name, &pid])
             .stderr(Stdio::null())
@@ -259,8 +259,8 @@ impl Member {
         }
     }
 
-    /// Whether it has ended, which must have been for a reason.
-    fn has_ended(&mut self, blows: &mut Blows) -> Result<bool, String> {
+    /// Whether the process has exited; an unexpected exit fails the test.
+    fn has_ended(&mut self, counts: &mut FaultCounts) -> Result<bool, String> {
         let Some(status) = self.child.try_wait().unwrap() else {
             return Ok(false);
         };
@@ -271,7 +271,7 @@ impl Member {
         match status.code() {
             Some(0) if self.state == State::Leaving => Ok(true),
             Some(code) if code == i32::from(GAVE_UP) && is_excused => {
-                *blows.gave_up.entry(why.to_owned()).or_default() += 1;
+                *counts.gave_up.entry(why.to_owned()).or_default() += 1;
                 Ok(true)
             }
             _ => Err(format!(

@@ -1,4 +1,5 @@
-//! The first contact with a cluster: a person who typed a wrong address hears of it at once.
+//! The first contact with a cluster: probes all bootstrap brokers by TCP and reports failures at once. A plain probe
+//! runs before any client exists, so the user sees short notices and no log lines of a client.
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +17,14 @@ use tokio::{
 
 use crate::log;
 
-/// The time between two attempts at the same address.
+/// The delay between two attempts at the same address.
 const RETRY: Duration = Duration::from_millis(200);
-/// An address that neither accepts nor refuses is reported after this time.
+/// The time after which an address that neither accepts nor refuses is reported.
 const SILENCE: Duration = Duration::from_secs(1);
-const SILENT: &str = "no answer";
+const SILENT: &str = "no response";
 
-/// Returns as soon as one of the addresses accepts a connection; fails after `wait` with the reason of each.
-pub(crate) async fn reach(servers: &[ServerAddress], wait: Duration) -> Result<()> {
+/// Returns as soon as one address accepts a connection. Fails after `wait` with the reason of each address.
+pub(crate) async fn wait_for_broker(servers: &[ServerAddress], wait: Duration) -> Result<()> {
     let mut contact = Contact::default();
     for server in servers {
         contact.attempt(server.clone(), Duration::ZERO);
@@ -36,19 +37,19 @@ pub(crate) async fn reach(servers: &[ServerAddress], wait: Duration) -> Result<(
         return Ok(());
     }
     bail!(
-        "cannot reach {}; see that a broker runs there, name another address with -b HOST:PORT or MILENA_BOOTSTRAP, or wait \
-         longer with --wait",
+        "cannot reach {}; check that a broker runs there, set another address with -b HOST:PORT or MILENA_BOOTSTRAP, or \
+         wait longer with --wait",
         contact.reasons(servers).join(", ")
     )
 }
 
-/// Attempts at all addresses at the same time.
+/// Concurrent attempts at all addresses.
 #[derive(Default)]
 struct Contact {
     attempts: JoinSet<(ServerAddress, Result<(), String>)>,
     /// The last failure of each address.
     failures: BTreeMap<String, String>,
-    /// The reasons that the user has read.
+    /// The reasons that were reported already.
     reported: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ impl Contact {
                     }
                 },
             }
-            // While one address may still accept, another that refuses is no news.
+            // One refusing address is not worth a notice while another may still accept.
             if is_silent || self.failures.len() == servers.len() {
                 self.report(servers);
             }
@@ -91,7 +92,7 @@ impl Contact {
         }
     }
 
-    /// Each address with the reason why it was not reached.
+    /// Each address with the reason for its failure.
     fn reasons(&self, servers: &[ServerAddress]) -> Vec<String> {
         let reason = |server: &ServerAddress| {
             let server = server.to_string();
@@ -115,7 +116,7 @@ async fn connect(server: &ServerAddress) -> Result<(), String> {
     Err(reason)
 }
 
-/// The resolver's own words, without the wrapping of the standard library.
+/// The message of the resolver, without the prefix of the standard library.
 fn lookup_reason(error: &Error) -> String {
     let text = error.to_string();
     let reason = text.rsplit_once("information: ").map(|(_, reason)| reason.to_owned());
