@@ -22,9 +22,9 @@ pub(super) fn handle(
     let mut results = vec![];
     for dir in request.dirs {
         let is_own = Path::new(&*dir.path) == own;
-        for wanted in dir.topics {
-            let topic = node.topics().by_name(&wanted.name).cloned();
-            let partitions = wanted.partitions.iter().map(|index| {
+        for requested in dir.topics {
+            let topic = node.topics().by_name(&requested.name).cloned();
+            let partitions = requested.partitions.iter().map(|index| {
                 let known = topic.as_ref().is_some_and(|topic| topic.partition(*index).is_some());
                 let error = match (is_own, known) {
                     (false, _) => ErrorCode::LogDirNotFound,
@@ -39,7 +39,7 @@ pub(super) fn handle(
             });
             results.push(AlterReplicaLogDirTopicResult {
                 partitions: partitions.collect(),
-                topic_name: wanted.name,
+                topic_name: requested.name,
                 ..Default::default()
             });
         }

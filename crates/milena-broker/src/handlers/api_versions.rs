@@ -67,10 +67,10 @@ pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundRe
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     // Clients before version 4 cannot read a feature that may be off (KAFKA-17492).
-    let told = FEATURES
+    let visible = FEATURES
         .iter()
         .filter(|feature| version >= versions::api_versions::FEATURES_FROM_ZERO || feature.min > 0);
-    let supported = told.map(|feature| SupportedFeatureKey {
+    let supported = visible.map(|feature| SupportedFeatureKey {
         name: ByteString::from_static(feature.name),
         min_version: feature.min,
         max_version: feature.max,

@@ -31,11 +31,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: CreatePartitionsRequest) 
     })
 }
 
-fn create(node: &Node, wanted: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
-    let topic = node.check_growth(&wanted.name, wanted.count)?;
-    if let Some(assignments) = &wanted.assignments {
+fn create(node: &Node, requested: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
+    let topic = node.check_growth(&requested.name, requested.count)?;
+    if let Some(assignments) = &requested.assignments {
         let refuse = |reason: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, reason));
-        let added = wanted.count as usize - topic.partitions.len();
+        let added = requested.count as usize - topic.partitions.len();
         if assignments.len() != added {
             let given = assignments.len();
             return refuse(format!("{added} partitions would be new, but {given} are assigned"));
@@ -48,5 +48,5 @@ fn create(node: &Node, wanted: &CreatePartitionsTopic, validate_only: bool) -> R
     if validate_only {
         return Ok(());
     }
-    node.create_partitions(&wanted.name, wanted.count)
+    node.create_partitions(&requested.name, requested.count)
 }

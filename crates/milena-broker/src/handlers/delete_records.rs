@@ -17,15 +17,15 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> 
     let node = cx.node;
     let mut moved_on_disk = false;
     let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
-    for wanted in request.topics {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let partitions = wanted.partitions.iter().map(|partition| {
+    for requested in request.topics {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let partitions = requested.partitions.iter().map(|partition| {
             let outcome = delete(topic.as_deref(), partition, &mut moved_on_disk);
             result(partition.partition_index, outcome)
         });
         topics.push(DeleteRecordsTopicResult {
             partitions: partitions.collect(),
-            name: wanted.name,
+            name: requested.name,
             ..Default::default()
         });
     }
@@ -43,9 +43,13 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> 
 }
 
 /// Moves the log start offset and returns it.
-fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk: &mut bool) -> Result<i64, ErrorCode> {
+fn delete(
+    topic: Option<&Topic>,
+    requested: &DeleteRecordsPartition,
+    moved_on_disk: &mut bool,
+) -> Result<i64, ErrorCode> {
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    let partition = topic.partition(wanted.partition_index);
+    let partition = topic.partition(requested.partition_index);
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if topic.is_internal() {
         return Err(ErrorCode::InvalidTopicException);
@@ -62,7 +66,7 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
     }
     let low_watermark = partition
         .log
-        .delete_records(wanted.offset)
+        .delete_records(requested.offset)
         .map_err(|error| match error {
             DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             DeleteRecordsError::Storage(error) => storage_error(&error, "records cannot be deleted"),

@@ -21,15 +21,18 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
     let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
     let by_either = request.topics.into_iter().map(|topic| (topic.name, topic.topic_id));
-    let wanted: Vec<(Option<ByteString>, Uuid)> = if version >= versions::delete_topics::TOPIC_IDS {
+    let requested: Vec<(Option<ByteString>, Uuid)> = if version >= versions::delete_topics::TOPIC_IDS {
         by_either.collect()
     } else {
         by_name.collect()
     };
-    let found: Vec<Option<Arc<Topic>>> = wanted.iter().map(|(name, id)| find(node, name.as_ref(), *id)).collect();
+    let found: Vec<Option<Arc<Topic>>> = requested
+        .iter()
+        .map(|(name, id)| find(node, name.as_ref(), *id))
+        .collect();
     let names: Vec<ByteString> = found.iter().flatten().map(|topic| topic.name.clone()).collect();
     let mut outcomes = node.delete_topics(&names).into_iter();
-    let responses = wanted.into_iter().zip(found).map(|((name, id), found)| {
+    let responses = requested.into_iter().zip(found).map(|((name, id), found)| {
         let outcome = match (&found, &name) {
             (Some(topic), _) => outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name))),
             (None, Some(name)) => Err(Refusal::no_topic(name)),

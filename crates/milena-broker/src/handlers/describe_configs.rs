@@ -42,14 +42,14 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -
             Ok(described) => (Refusal::new(ErrorCode::None, ""), described),
             Err(refusal) => (refusal, vec![]),
         };
-        let is_wanted = |name: &str| match &resource.configuration_keys {
+        let is_requested = |name: &str| match &resource.configuration_keys {
             Some(keys) => keys.iter().any(|key| *key == name),
             None => true,
         };
-        let wanted = |config: &DescribedConfig| is_wanted(config.name);
-        let configs = described.into_iter().filter(wanted);
+        let requested = |config: &DescribedConfig| is_requested(config.name);
+        let configs = described.into_iter().filter(requested);
         let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
-        let loggers = loggers.into_iter().filter(|(name, _)| is_wanted(name)).map(logger);
+        let loggers = loggers.into_iter().filter(|(name, _)| is_requested(name)).map(logger);
         DescribeConfigsResult {
             error_code: error.code.code(),
             error_message: Some(error.reason)

@@ -12,20 +12,20 @@ use super::common::{Outcome, RequestContext};
 use crate::topics::Topic;
 
 /// Partitions by topic.
-type Wanted = BTreeMap<ByteString, BTreeSet<i32>>;
+type RequestedPartitions = BTreeMap<ByteString, BTreeSet<i32>>;
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeLogDirsRequest) -> Outcome<DescribeLogDirsResponse> {
     let node = cx.node;
-    let wanted: Option<Wanted> = request.topics.map(|topics| {
-        let mut wanted = Wanted::new();
+    let requested: Option<RequestedPartitions> = request.topics.map(|topics| {
+        let mut requested = RequestedPartitions::new();
         for topic in topics {
-            wanted.entry(topic.topic).or_default().extend(topic.partitions);
+            requested.entry(topic.topic).or_default().extend(topic.partitions);
         }
-        wanted
+        requested
     });
-    let topics = match &wanted {
+    let topics = match &requested {
         None => node.topics().iter().map(|topic| describe(topic, None)).collect(),
-        Some(wanted) => wanted
+        Some(requested) => requested
             .iter()
             .filter_map(|(name, indexes)| Some(describe(node.topics().by_name(name)?, Some(indexes))))
             .collect(),
@@ -46,8 +46,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeLogDirsRequest) -
 }
 
 fn describe(topic: &Topic, indexes: Option<&BTreeSet<i32>>) -> DescribeLogDirsTopic {
-    let is_wanted = |index| indexes.is_none_or(|indexes| indexes.contains(&index));
-    let partitions = topic.partitions.iter().filter(|partition| is_wanted(partition.index));
+    let is_requested = |index| indexes.is_none_or(|indexes| indexes.contains(&index));
+    let partitions = topic
+        .partitions
+        .iter()
+        .filter(|partition| is_requested(partition.index));
     let partitions = partitions.map(|partition| DescribeLogDirsPartition {
         partition_index: partition.index,
         partition_size: i64::try_from(partition.log.view().size()).unwrap_or(i64::MAX),

@@ -23,15 +23,15 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ElectLeadersRequest) -> O
         });
     }
     // Null stands for all partitions that need an election; none does.
-    let wanted = request.topic_partitions.unwrap_or_default();
-    let results = wanted.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.topic).cloned();
-        let partitions = wanted.partitions.iter().map(|index| {
+    let requested = request.topic_partitions.unwrap_or_default();
+    let results = requested.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.topic).cloned();
+        let partitions = requested.partitions.iter().map(|index| {
             let known = topic.as_ref().is_some_and(|topic| topic.partition(*index).is_some());
             let (error, reason) = if known {
                 (ErrorCode::ElectionNotNeeded, "this broker leads it already".to_owned())
             } else {
-                let reason = format!("there is no partition {index} of {}", wanted.topic);
+                let reason = format!("there is no partition {index} of {}", requested.topic);
                 (ErrorCode::UnknownTopicOrPartition, reason)
             };
             PartitionResult {
@@ -43,7 +43,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ElectLeadersRequest) -> O
         });
         ReplicaElectionResult {
             partition_result: partitions.collect(),
-            topic: wanted.topic.clone(),
+            topic: requested.topic.clone(),
             ..Default::default()
         }
     });

@@ -32,9 +32,9 @@ const CHECKED_ALWAYS_MAX: usize = 64 << 10;
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<FileResponse<FetchResponse>> {
     let (node, version) = (cx.node, cx.request.version);
-    let begun = node.fetch_sessions().begin(&request, version, node.now_ms());
-    let SessionFetch { context, wanted } = match begun {
-        Ok(begun) => begun,
+    let accepted = node.fetch_sessions().begin(&request, version, node.now_ms());
+    let SessionFetch { context, requested } = match accepted {
+        Ok(accepted) => accepted,
         Err(error) => return Outcome::Ready(session_error(error).into()),
     };
     let fetch = Fetch {
@@ -42,7 +42,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
         version,
         request,
         context,
-        wanted,
+        requested,
     };
     let read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
@@ -64,7 +64,7 @@ struct Fetch {
     version: i16,
     request: FetchRequest,
     context: SessionContext,
-    wanted: Vec<PartitionFetch>,
+    requested: Vec<PartitionFetch>,
 }
 
 /// The records and errors of all partitions of one fetch.
@@ -85,7 +85,7 @@ impl Fetch {
     /// would fetch in a busy loop.
     fn is_enough(&self, read: &ReadResult, unknown_before: usize) -> bool {
         let min_bytes = usize::try_from(self.request.min_bytes).unwrap_or(0);
-        let is_empty = read.unknown == self.wanted.len();
+        let is_empty = read.unknown == self.requested.len();
         let is_urgent = self.request.max_wait_ms <= 0 || is_empty || read.is_urgent || read.unknown > unknown_before;
         is_urgent || read.bytes >= min_bytes
     }
@@ -112,51 +112,51 @@ impl Fetch {
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
-        let found = self.wanted.iter().filter_map(|wanted| {
-            let topic = topics.called(&wanted.topic.name, wanted.topic.id)?;
-            topic.partition(wanted.partition).cloned()
+        let found = self.requested.iter().filter_map(|requested| {
+            let topic = topics.called(&requested.topic.name, requested.topic.id)?;
+            topic.partition(requested.partition).cloned()
         });
         found.collect()
     }
 
-    fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &PartitionFetch) -> Result<&'a Partition, ErrorCode> {
+    fn partition<'a>(&self, topic: Option<&'a Topic>, requested: &PartitionFetch) -> Result<&'a Partition, ErrorCode> {
         let unknown_topic = match self.version {
             versions::fetch::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
-        let partition = topic.ok_or(unknown_topic)?.partition(wanted.partition);
+        let partition = topic.ok_or(unknown_topic)?.partition(requested.partition);
         Ok(partition.ok_or(ErrorCode::UnknownTopicOrPartition)?)
     }
 
     /// Reads from every partition, in the order of the request, up to the limits.
     fn read(&self) -> ReadResult {
         let mut read = ReadResult {
-            rows: Vec::with_capacity(self.wanted.len()),
+            rows: Vec::with_capacity(self.requested.len()),
             ..ReadResult::default()
         };
         let config = self.node.config();
         let mut room = usize::try_from(self.request.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
         // Consecutive partitions are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
-        for wanted in &self.wanted {
+        for requested in &self.requested {
             let topic = match &last {
-                Some((key, topic)) if **key == wanted.topic => topic,
+                Some((key, topic)) if **key == requested.topic => topic,
                 _ => {
-                    let (name, id) = (&wanted.topic.name, wanted.topic.id);
+                    let (name, id) = (&requested.topic.name, requested.topic.id);
                     let topic = self.node.topics().called(name, id).cloned();
-                    &last.insert((&wanted.topic, topic)).1
+                    &last.insert((&requested.topic, topic)).1
                 }
             };
-            let row = match self.partition(topic.as_deref(), wanted) {
-                Ok(partition) => self.read_partition(partition, wanted, room, &mut read),
+            let row = match self.partition(topic.as_deref(), requested) {
+                Ok(partition) => self.read_partition(partition, requested, room, &mut read),
                 Err(error) => {
                     read.unknown += 1;
-                    Ok(failed(wanted.partition, error))
+                    Ok(failed(requested.partition, error))
                 }
             };
             let row = row.unwrap_or_else(|error| {
                 read.is_urgent = true;
-                failed(wanted.partition, error)
+                failed(requested.partition, error)
             });
             room = room.saturating_sub(row.records.as_ref().map_or(0, Bytes::len));
             read.rows.push(Some(row));
@@ -171,19 +171,19 @@ impl Fetch {
             SessionContext::Sessionless => SessionResult::SESSIONLESS,
             context => {
                 let mut sessions = self.node.fetch_sessions();
-                sessions.finish(context, &self.wanted, &mut read.rows, now_ms)
+                sessions.finish(context, &self.requested, &mut read.rows, now_ms)
             }
         };
         let mut responses: Vec<FetchableTopicResponse> = vec![];
-        for (wanted, row) in self.wanted.iter().zip(read.rows) {
+        for (requested, row) in self.requested.iter().zip(read.rows) {
             let Some(row) = row else { continue };
             match responses.last_mut() {
-                Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
+                Some(last) if last.topic == requested.topic.name && last.topic_id == requested.topic.id => {
                     last.partitions.push(row);
                 }
                 _ => responses.push(FetchableTopicResponse {
-                    topic: wanted.topic.name.clone(),
-                    topic_id: wanted.topic.id,
+                    topic: requested.topic.name.clone(),
+                    topic_id: requested.topic.id,
                     partitions: vec![row],
                     ..Default::default()
                 }),
@@ -234,15 +234,15 @@ impl Fetch {
     fn read_partition(
         &self,
         partition: &Partition,
-        wanted: &PartitionFetch,
+        requested: &PartitionFetch,
         room: usize,
         read: &mut ReadResult,
     ) -> Result<PartitionData, ErrorCode> {
-        self.node.check_leader_epoch(wanted.leader_epoch)?;
+        self.node.check_leader_epoch(requested.leader_epoch)?;
         let view = partition.log.view();
         view.check_online().map_err(|error| error.error_code())?;
         let mut data = PartitionData {
-            partition_index: wanted.partition,
+            partition_index: requested.partition,
             high_watermark: view.high_watermark,
             last_stable_offset: view.last_stable_offset,
             log_start_offset: view.log_start_offset,
@@ -250,29 +250,31 @@ impl Fetch {
             records: Some(Bytes::new()),
             ..Default::default()
         };
-        if let Some(diverging) = self.diverging(&view, wanted)? {
+        if let Some(diverging) = self.diverging(&view, requested)? {
             read.is_urgent = true;
             data.diverging_epoch = diverging;
             return Ok(data);
         }
         // The first records of a response may exceed all limits: else a large batch could never be read.
         let first = read.bytes == 0;
-        let limit = usize::try_from(wanted.bytes_max)
+        let limit = usize::try_from(requested.bytes_max)
             .unwrap_or(0)
             .min(room)
             .min(PLACEHOLDER_LEN_MAX);
-        let slice = match view.read(wanted.offset, limit, self.isolation()) {
+        let slice = match view.read(requested.offset, limit, self.isolation()) {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
             Err(ReadError::Storage(error)) => {
                 let problem = error.to_string();
-                self.node.damage_log.tell(partition, &problem, wanted.offset, &problem);
+                self.node
+                    .damage_log
+                    .log(partition, &problem, requested.offset, &problem);
                 return Err(error.error_code());
             }
         };
         if let Some(slice) = slice {
-            self.check_first_batch(partition, wanted.offset, &slice);
-            data.aborted_transactions = self.aborted(&view, wanted.offset)?;
+            self.check_first_batch(partition, requested.offset, &slice);
+            data.aborted_transactions = self.aborted(&view, requested.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
@@ -286,21 +288,21 @@ impl Fetch {
             && let Some(problem) = slice.problem()
         {
             let place = format!("byte {} of {}", slice.position, slice.path.display());
-            self.node.damage_log.tell(partition, &place, offset, &problem);
+            self.node.damage_log.log(partition, &place, offset, &problem);
         }
     }
 
     /// The end of the epoch that the client fetched last, if the client's log diverges from this one.
-    fn diverging(&self, view: &LogView, wanted: &PartitionFetch) -> Result<Option<EpochEndOffset>, ErrorCode> {
-        if wanted.last_fetched_epoch < 0 {
+    fn diverging(&self, view: &LogView, requested: &PartitionFetch) -> Result<Option<EpochEndOffset>, ErrorCode> {
+        if requested.last_fetched_epoch < 0 {
             return Ok(None);
         }
-        let end = view.end_of_epoch(wanted.last_fetched_epoch, self.node.leader_epoch);
+        let end = view.end_of_epoch(requested.last_fetched_epoch, self.node.leader_epoch);
         let (epoch, end_offset) = end.ok_or(ErrorCode::OffsetOutOfRange)?;
-        if wanted.offset < view.log_start_offset {
+        if requested.offset < view.log_start_offset {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        let diverges = epoch < wanted.last_fetched_epoch || end_offset < wanted.offset;
+        let diverges = epoch < requested.last_fetched_epoch || end_offset < requested.offset;
         Ok(diverges.then(|| EpochEndOffset {
             epoch,
             end_offset,

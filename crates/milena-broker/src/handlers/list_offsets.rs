@@ -36,10 +36,10 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Ou
         1 => Isolation::ReadCommitted,
         _ => Isolation::ReadUncommitted,
     };
-    let topics = request.topics.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let named = NameCounts::count(wanted.partitions.iter().map(|partition| partition.partition_index));
-        let partitions = wanted.partitions.iter().map(|partition| {
+    let topics = request.topics.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let named = NameCounts::count(requested.partitions.iter().map(|partition| partition.partition_index));
+        let partitions = requested.partitions.iter().map(|partition| {
             let once = named.check_once(&partition.partition_index, "partition");
             let found = match once {
                 Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
@@ -49,7 +49,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Ou
         });
         ListOffsetsTopicResponse {
             partitions: partitions.collect(),
-            name: wanted.name,
+            name: requested.name,
             ..Default::default()
         }
     });
@@ -64,14 +64,14 @@ fn look_up(
     version: i16,
     isolation: Isolation,
     topic: Option<&Arc<Topic>>,
-    wanted: &ListOffsetsPartition,
+    requested: &ListOffsetsPartition,
 ) -> Result<(OffsetAndTime, i32), ErrorCode> {
-    let partition = topic.and_then(|topic| topic.partition(wanted.partition_index));
+    let partition = topic.and_then(|topic| topic.partition(requested.partition_index));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    node.check_leader_epoch(wanted.current_leader_epoch)?;
+    node.check_leader_epoch(requested.current_leader_epoch)?;
     let view = partition.log.view();
     view.check_online().map_err(|error| error.error_code())?;
-    let found = find(&view, version, isolation, wanted.timestamp)?;
+    let found = find(&view, version, isolation, requested.timestamp)?;
     // Versions before 4 have no field for it.
     let epoch = view
         .epoch_at(found.offset)

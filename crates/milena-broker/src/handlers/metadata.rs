@@ -23,13 +23,13 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     let node = cx.node;
     let version = cx.request.version;
     // An empty list means all topics in version 0, null does in later ones.
-    let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
+    let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < versions::metadata::AUTO_CREATION;
-    let mut topics: Vec<MetadataResponseTopic> = match wanted {
+    let mut topics: Vec<MetadataResponseTopic> = match requested {
         None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
-        Some(wanted) => wanted
+        Some(requested) => requested
             .into_iter()
-            .map(|wanted| find(node, wanted, may_create))
+            .map(|requested| find(node, requested, may_create))
             .collect(),
     };
     if request.include_topic_authorized_operations {
@@ -57,14 +57,14 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     })
 }
 
-fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
-    let id = wanted.topic_id;
+fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+    let id = requested.topic_id;
     let found = node
         .topics()
-        .called(wanted.name.as_deref().unwrap_or_default(), id)
+        .called(requested.name.as_deref().unwrap_or_default(), id)
         .cloned();
     // Java's clients name a topic by id with an empty name instead of null.
-    let name = wanted.name.filter(|_| id.is_zero());
+    let name = requested.name.filter(|_| id.is_zero());
     match (found, name) {
         (Some(topic), _) => describe(node, &topic),
         (None, None) => MetadataResponseTopic {

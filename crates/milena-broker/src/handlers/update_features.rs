@@ -25,7 +25,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: UpdateFeaturesRequest) ->
     let named = NameCounts::count(request.feature_updates.iter().map(|update| update.feature.clone()));
     let updates = request.feature_updates.iter().map(|update| {
         named.check_once(&update.feature, "feature")?;
-        wanted(version, update)
+        requested(version, update)
     });
     let updates: Result<Vec<FeatureUpdate>, Refusal> = updates.collect();
     let outcome = updates.and_then(|updates| node.update_features(&updates, request.validate_only));
@@ -58,7 +58,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: UpdateFeaturesRequest) ->
     })
 }
 
-fn wanted(version: i16, update: &FeatureUpdateKey) -> Result<FeatureUpdate, Refusal> {
+fn requested(version: i16, update: &FeatureUpdateKey) -> Result<FeatureUpdate, Refusal> {
     let direction = match update.upgrade_type {
         _ if version == 0 && update.allow_downgrade => FeatureDirection::Downgrade,
         UPGRADE => FeatureDirection::Upgrade,

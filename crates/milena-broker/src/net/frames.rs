@@ -138,12 +138,12 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(1024);
         let mut frames = FrameReader::new(server, 1 << 20, memory.clone());
         client.write_all(&50_000_u32.to_be_bytes()).await.unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         let Err(error) = frames.next().await else {
             panic!("a frame was read that was never sent");
         };
         assert!(matches!(error, ReadFrameError::Stalled(_)), "{error}");
-        assert_eq!(begun.elapsed(), STALL_MAX);
+        assert_eq!(start.elapsed(), STALL_MAX);
         assert!(memory.kilobytes.available_permits() < BUDGET / 1024);
         drop(frames);
         assert_eq!(memory.kilobytes.available_permits(), BUDGET / 1024);

@@ -35,15 +35,15 @@ pub(crate) struct AlterResult {
 
 /// Applies the alterations of resources that the request names only once; the others are refused.
 pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<AlterResult> {
-    let key = |wanted: &Alteration| (wanted.resource_type, wanted.resource_name.clone());
+    let key = |requested: &Alteration| (requested.resource_type, requested.resource_name.clone());
     let named = NameCounts::count(alterations.iter().map(key));
-    let altered = alterations.into_iter().map(|wanted| {
-        let (resource_type, resource_name) = key(&wanted);
+    let altered = alterations.into_iter().map(|requested| {
+        let (resource_type, resource_name) = key(&requested);
         let change = || {
             named.check_once(&(resource_type, resource_name.clone()), "resource")?;
             let change = ConfigChange {
-                ops: wanted.ops?,
-                replaces_all: wanted.replaces_all,
+                ops: requested.ops?,
+                replaces_all: requested.replaces_all,
                 validate_only,
             };
             alter(node, resource_type, &resource_name, change)

@@ -112,10 +112,10 @@ async fn a_panic_before_a_request_can_begin_is_reported_too() {
             panic!("as the test wants it")
         }))
     });
-    let Outcome::First(begun) = handled else {
+    let Outcome::First(begin) = handled else {
         panic!("not first");
     };
-    let Outcome::Ready(response) = begun.await else {
+    let Outcome::Ready(response) = begin.await else {
         panic!("no response");
     };
     assert_eq!(decoded::<EndTxnResponse>(response, 4).error_code, CODE);
@@ -126,10 +126,10 @@ async fn so_is_one_that_comes_when_it_has_begun_at_last() {
     let request = frame_of(&JoinGroupRequest::default(), 9);
     let later = || Outcome::Later(Box::pin(async { panic!("as the test wants it") }));
     let handled = contained::<JoinGroupRequest>(&request, || Outcome::First(Box::pin(async move { later() })));
-    let Outcome::First(begun) = handled else {
+    let Outcome::First(begin) = handled else {
         panic!("not first");
     };
-    let Outcome::Later(response) = begun.await else {
+    let Outcome::Later(response) = begin.await else {
         panic!("not later");
     };
     let joined: JoinGroupResponse = decoded(response.await.unwrap(), 9);
