@@ -100,7 +100,7 @@ impl SettingErrors {
 fn key(error: &ConfigError) -> Option<&str> {
     match error {
         ConfigError::UnknownKey { key, .. }
-        | ConfigError::OtherClient { key, .. }
+        | ConfigError::OtherOwner { key, .. }
         | ConfigError::Invalid { key, .. }
         | ConfigError::Unsupported { key, .. } => Some(key),
         ConfigError::Missing { key, .. } => Some(key),

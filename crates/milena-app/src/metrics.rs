@@ -234,7 +234,7 @@ pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes],
     }
     write_times(&mut text, times);
     write_status(&mut text, status);
-    text
+    text + &milena_invariant::to_prometheus()
 }
 
 /// Writes the lines that precede the samples of a name.

@@ -12,8 +12,8 @@ impl AppFile {
             map.remove(key);
         }
         // All clients know the keys of the admin client. A key that no client knows is refused like a key of the file.
-        let (of_consumer, of_producer) = (knows(ClientKind::Consumer, key), knows(ClientKind::Producer, key));
-        if knows(ClientKind::Admin, key) || !(of_consumer || of_producer) {
+        let (of_consumer, of_producer) = (ClientKind::Consumer.knows(key), ClientKind::Producer.knows(key));
+        if ClientKind::Admin.knows(key) || !(of_consumer || of_producer) {
             settings.common.set_from(key, value, origin.clone());
             return;
         }
@@ -29,9 +29,4 @@ impl AppFile {
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.common.get(key)
     }
-}
-
-fn knows(client: ClientKind, key: &str) -> bool {
-    let mut definitions = client.definitions().chain(client.librdkafka_definitions());
-    definitions.any(|definition| definition.name == key || definition.aliases.iter().any(|alias| alias.name == key))
 }

@@ -35,7 +35,7 @@ pub(super) fn errors(settings: &Settings, source: &Source) -> Vec<LocatedError> 
 fn locate(error: &ConfigError) -> Option<LocatedError> {
     let origin = match error {
         ConfigError::UnknownKey { origin, .. }
-        | ConfigError::OtherClient { origin, .. }
+        | ConfigError::OtherOwner { origin, .. }
         | ConfigError::Invalid { origin, .. }
         | ConfigError::Unsupported { origin, .. } => Some(origin),
         ConfigError::Missing { .. } => return None,
@@ -57,6 +57,6 @@ fn line(origin: &Origin) -> Option<usize> {
         Origin::File { line, .. } => Some(*line),
         // A text without a file name.
         Origin::Named(name) => name.strip_prefix("line ")?.parse().ok(),
-        Origin::Code => None,
+        Origin::Code | Origin::Request => None,
     }
 }
