@@ -13,11 +13,12 @@ mod gauge;
 mod keys;
 mod parked;
 mod runs;
+mod sent;
 mod slab;
 
 use std::collections::VecDeque;
 
-pub use entry::{Entry, State, Story};
+pub use entry::{Entry, Passing, State, Story};
 pub(crate) use gauge::{Gauge, Size};
 pub(crate) use slab::{NONE, Slab};
 
@@ -81,6 +82,8 @@ struct Queue {
     tail: u32,
     /// How many of its records are out.
     out: u32,
+    /// The queue of those that are being published and that others have passed; `NONE` if there are none.
+    sent: u32,
     ready: bool,
     prev_ready: u32,
     next_ready: u32,
@@ -205,13 +208,18 @@ impl<T: Keyed> Lanes<T> {
             return self.remove_whole(index);
         }
         let (queue, state, partition) = (entry.queue, entry.state, entry.partition);
+        let is_sent = matches!(entry.passing, Passing::Sent(_));
         entry.clear();
         self.entries.give_back(index);
         self.count(state, State::Free);
         if state == State::Staged || state == State::Free {
             return;
         }
-        self.leave(queue, index, state);
+        if is_sent {
+            self.leave_sent(queue, index);
+        } else {
+            self.leave(queue, index, state);
+        }
         self.settle(queue);
         self.single_gone(partition);
     }
@@ -338,6 +346,7 @@ impl<T: Keyed> Lanes<T> {
             return;
         };
         let old = std::mem::replace(&mut entry.state, state);
+        entry.passing = Passing::No;
         let index_of_queue = entry.queue;
         self.count(old, state);
         if let Some(queue) = self.queues.get_mut(index_of_queue) {
@@ -415,6 +424,7 @@ impl<T: Keyed> Lanes<T> {
         if let Kind::Keyed { hash } = queue.kind
             && queue.head == NONE
             && queue.out == 0
+            && queue.sent == NONE
         {
             self.keys.remove(hash, index);
             self.queues.give_back(index);
@@ -487,6 +497,7 @@ impl<T: Keyed> Lanes<T> {
             head: NONE,
             tail: NONE,
             out: 0,
+            sent: NONE,
             ready: false,
             prev_ready: NONE,
             next_ready: NONE,

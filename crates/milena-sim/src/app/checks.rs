@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, Starts, offset_map, tracker::Finished};
 
 mod deaths;
+mod output;
 
 use super::{
     Life,
@@ -28,6 +29,13 @@ pub(super) struct Checks {
     effects: BTreeMap<u64, u32>,
     dead: BTreeMap<u64, u32>,
     lanes: BTreeMap<Lane, Started>,
+    /// What producers have taken, which others need not wait for.
+    taken: BTreeSet<(u64, PartitionId, i64)>,
+    /// What was written for the offsets of a lane, each with the number of the last time.
+    outputs: BTreeMap<Lane, BTreeMap<i64, u64>>,
+    /// In which calls a record was.
+    calls: BTreeMap<(u64, PartitionId, i64), BTreeSet<u64>>,
+    last_output: u64,
     /// When a record may be tried again, and how often it failed in its place.
     waits: BTreeMap<(u64, PartitionId, i64), (i64, u32)>,
     /// At most once: who began with what.
@@ -59,6 +67,10 @@ impl Checks {
             effects: BTreeMap::new(),
             dead: BTreeMap::new(),
             lanes: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            outputs: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            last_output: 0,
             waits: BTreeMap::new(),
             begun: BTreeMap::new(),
             forced: false,
@@ -147,21 +159,20 @@ impl Checks {
     }
 
     fn check_order(&mut self, plan: &Plan, run: &Run, place: &str) {
-        let handler = plan.handler();
-        let key = match (handler.order, run.data.key, handler.null_key) {
-            (Order::Unordered, ..) | (Order::Key, None, NullKey::Unordered) => return,
-            (Order::Partition, ..) => None,
-            (Order::Key, key, _) => Some(key),
-        };
-        let over = &self.over;
-        let lane = self.lanes.entry((run.life.number, run.id, key)).or_default();
+        let Some(lane) = lane_of(plan, run) else { return };
+        let call_of = (run.life.number, run.id, run.offset);
+        self.taken.remove(&call_of);
+        self.calls.entry(call_of).or_default().insert(run.call);
+        let (over, taken) = (&self.over, &self.taken);
+        let lane = self.lanes.entry(lane).or_default();
+        let is_taken = |offset: i64| taken.contains(&(run.life.number, run.id, offset));
         lane.open
             .retain(|offset, _| !over.contains(&(run.life.number, run.id, *offset)));
         let is_new = !lane.open.contains_key(&run.offset);
         let overtaken = lane
             .open
             .iter()
-            .find(|(offset, call)| **offset < run.offset && **call != run.call);
+            .find(|(offset, call)| **offset < run.offset && **call != run.call && !is_taken(**offset));
         let overtaken = overtaken.map(|(offset, _)| *offset);
         let late = is_new && lane.highest.is_some_and(|highest| run.offset < highest);
         lane.open.insert(run.offset, run.call);
@@ -281,6 +292,17 @@ impl Checks {
             }
         }
     }
+}
+
+/// The lane that a call belongs to, if order matters.
+fn lane_of(plan: &Plan, run: &Run) -> Option<Lane> {
+    let handler = plan.handler();
+    let key = match (handler.order, run.data.key, handler.null_key) {
+        (Order::Unordered, ..) | (Order::Key, None, NullKey::Unordered) => return None,
+        (Order::Partition, ..) => None,
+        (Order::Key, key, _) => Some(key),
+    };
+    Some((run.life.number, run.id, key))
 }
 
 /// What the group knew when a partition was assigned.

@@ -21,6 +21,7 @@ mod arrives;
 mod held;
 mod killers;
 mod mistakes;
+mod taken;
 mod whole;
 
 pub(super) use arrives::{apply, commit_arrives, held_record, write};
@@ -39,6 +40,8 @@ pub(super) struct Instance {
     wholes: BTreeMap<RecordId, Vec<Run>>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
+    /// What is acknowledged, and not done before others are.
+    acked: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
     asked: BTreeSet<u64>,
     in_flight: usize,
@@ -95,6 +98,8 @@ pub(super) struct Publishing {
     record: RecordId,
     what: Publish,
     acked: bool,
+    /// It is in the log already.
+    written: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -363,6 +368,7 @@ impl Instance {
         }
         let record = run.record;
         self.publishing.insert(record, run);
+        self.acked.remove(&record);
         if let Some(work) = &mut self.work {
             work.handle_finished(now, record, outcome);
         }
@@ -385,12 +391,16 @@ impl Instance {
         let mut result = PublishResult::Failed;
         if publishing.acked {
             result = write(world, &run, publishing.what);
-            self.settle(world, &run);
+            if publishing.what == Publish::Emitted && !publishing.written {
+                world.checks.wrote(&world.plan, &run);
+            }
             self.publishing.remove(&publishing.record);
+            self.acked.insert(publishing.record, run);
         }
         if let Some(work) = &mut self.work {
             work.handle_published(now, publishing.record, result);
         }
+        self.settle_acked(world);
     }
 
     /// Does what the machine says, until it says nothing.
@@ -625,11 +635,24 @@ impl Instance {
         if twice_allowed && world.random.below(12) == 0 {
             // It is written, but nobody hears of it.
             write(world, &run, what);
+            if what == Publish::Emitted {
+                world.checks.wrote(&world.plan, &run);
+            }
             acked = false;
         }
         let takes_ms = 1 + world.random.below(40) as i64;
-        let publishing = Publishing { record, what, acked };
+        let is_taken = what == Publish::Emitted && world.random.below(2) == 0;
+        let written = is_taken && acked && world.plan.mutation != Some(Mutation::TakenUnordered);
+        let publishing = Publishing {
+            record,
+            what,
+            acked,
+            written,
+        };
         world.queue.after(takes_ms, Event::Published(life, publishing));
+        if is_taken {
+            self.take(world, &run, written);
+        }
     }
 
     fn settle_unchecked(&mut self, world: &mut World, run: &Run) {

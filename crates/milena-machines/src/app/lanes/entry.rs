@@ -1,7 +1,7 @@
 //! A record that is kept until it is done.
 
 use super::{
-    super::{Keyed, Publish},
+    super::{Keyed, Publish, PublishResult},
     gauge::Size,
     slab::NONE,
 };
@@ -21,6 +21,7 @@ pub struct Entry<T> {
     /// It is out as a whole, and its keys are held so that nothing with one of them is.
     pub(super) holds: bool,
     pub state: State,
+    pub passing: Passing,
     pub story: Story,
     pub(super) queue: u32,
     pub(super) prev: u32,
@@ -41,6 +42,18 @@ pub enum State {
     Publishing,
     /// That failed, and waits until it is tried again.
     Unpublished,
+}
+
+/// Whether records behind one go on before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// They wait for it.
+    No,
+    /// They have passed it while it is published. With what became of that, if it is known and not told yet because others
+    /// come first.
+    Sent(Option<PublishResult>),
+    /// One before it was not published after all: it is handled again behind that one, whatever comes of it now.
+    Recalled,
 }
 
 /// What has happened to a record.
@@ -76,6 +89,7 @@ impl<T> Entry<T> {
             whole: false,
             holds: false,
             state: State::Free,
+            passing: Passing::No,
             story: Story::default(),
             queue: NONE,
             prev: NONE,
@@ -95,6 +109,7 @@ impl<T> Entry<T> {
         self.partition = partition;
         self.bytes = bytes;
         self.state = State::Staged;
+        self.passing = Passing::No;
         self.story = Story::default();
     }
 
@@ -109,6 +124,7 @@ impl<T> Entry<T> {
     pub(super) fn clear(&mut self) {
         self.payload = None;
         self.state = State::Free;
+        self.passing = Passing::No;
         self.serial = self.serial.wrapping_add(1);
     }
 }

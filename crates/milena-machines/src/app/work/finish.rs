@@ -5,7 +5,7 @@ use super::{
         Action, BreakerId, BreakerState, Failure, HandlerId, Keyed, Order, Outcome, Publish, PublishResult, RecordId,
         Role, StopWhy,
         breaker::{Breaker, CallResult},
-        lanes::{Entry, State, Story},
+        lanes::{Entry, Passing, State, Story},
         pauses::PauseReason,
         retry::{self, Decision, Tried},
         tracker::Completed,
@@ -51,10 +51,13 @@ impl<T: Keyed> Work<T> {
             return;
         }
         let (index, partition, call, count) = (record.index, entry.partition, entry.story.call, entry.count);
-        let since_ms = entry.story.since_ms;
+        let (since_ms, passing) = (entry.story.since_ms, entry.passing);
         let Some(handler) = self.at(partition).map(|partition| partition.handler) else {
             return;
         };
+        if let Some(entry) = self.lanes.entry_mut(index) {
+            entry.passing = Passing::No;
+        }
         self.note_moved(now_ms, partition, handler);
         if let Some(handler) = self.handler_mut(handler) {
             handler.call_time.note(now_ms.saturating_sub(since_ms));
@@ -70,6 +73,7 @@ impl<T: Keyed> Work<T> {
         }
         match outcome {
             Outcome::Done | Outcome::Skipped | Outcome::Duplicate => self.complete(now_ms, index),
+            Outcome::Emit if passing == Passing::Recalled => self.begin_anew(now_ms, index),
             Outcome::Emit => self.publish(now_ms, index, Publish::Emitted),
             Outcome::RetryAfter { ms } => {
                 self.forget_attempt(index);
@@ -86,7 +90,17 @@ impl<T: Keyed> Work<T> {
         if entry.state != State::Publishing {
             return;
         }
-        let (index, partition, story) = (record.index, entry.partition, entry.story);
+        match entry.passing {
+            Passing::No => self.settle_published(now_ms, record.index, result),
+            Passing::Sent(_) => self.settle_sent(now_ms, record, result),
+            Passing::Recalled => self.begin_anew(now_ms, record.index),
+        }
+        self.check_barrier();
+    }
+
+    pub(super) fn settle_published(&mut self, now_ms: i64, index: u32, result: PublishResult) {
+        let Some(entry) = self.lanes.entry(index) else { return };
+        let (partition, story) = (entry.partition, entry.story);
         match result {
             // Where it is held is not known, so its key could not be kept in order.
             PublishResult::Acked if matches!(story.publish, Some(Publish::Held { .. })) => {
@@ -112,7 +126,6 @@ impl<T: Keyed> Work<T> {
             }
             PublishResult::Failed | PublishResult::Refused => self.not_published(now_ms, index, partition, story),
         }
-        self.check_barrier();
     }
 
     /// The wait of a record that was parked is over.
@@ -122,7 +135,11 @@ impl<T: Keyed> Work<T> {
         let story = entry.story;
         let serial = entry.serial;
         if entry.state == State::Unpublished {
+            let passing = entry.passing;
             self.lanes.set_out(index, State::Publishing);
+            if passing == Passing::Recalled {
+                return self.begin_anew(now_ms, index);
+            }
             if let Some(what) = story.publish {
                 let record = RecordId { index, serial };
                 self.actions.push_back(Action::Publish { record, what });
@@ -347,7 +364,7 @@ impl<T: Keyed> Work<T> {
     }
 
     /// Whether records that are not done at once are left to the next owner.
-    fn gives_back(&self, partition: u32) -> bool {
+    pub(super) fn gives_back(&self, partition: u32) -> bool {
         let is_active = self.at(partition).is_some_and(|partition| partition.is_active());
         !is_active && self.config.delivery != Delivery::AtMostOnce
     }

@@ -18,6 +18,7 @@ mod pause;
 mod quarantine;
 mod release;
 mod runs;
+mod sent;
 mod shared;
 mod watch;
 

@@ -11,4 +11,5 @@ mod release;
 mod rig;
 mod runs;
 mod shared;
+mod taken;
 mod waiting;

@@ -84,6 +84,13 @@ pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Comm
         (true, true) => CommitResult::Failed,
         (true, false) => CommitResult::Ok,
     };
+    for (_, offset) in &commit.offsets {
+        let committed = Committed {
+            offset: offset.offset,
+            metadata: offset.metadata.clone(),
+        };
+        world.checks.committed_output(life, offset.id, &committed);
+    }
     if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
         apply(world, &commit.offsets);
         // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
