@@ -36,6 +36,9 @@ impl<T: Keyed> Work<T> {
             && partition.role == Role::Main
             && !partition.guard.stages()
             && ordering.is_some_and(|ordering| ordering != RetryOrdering::FenceKey)
+            && self
+                .handler(partition.handler)
+                .is_some_and(|handler| handler.config.batch.is_none())
     }
 
     /// What became of one that others have passed. It counts when it is the first of them.
