@@ -188,6 +188,8 @@ impl<T: Keyed> Work<T> {
             return;
         };
         if offsets.is_empty() {
+            // Nothing is left of a commit that failed, so nothing waits for its next attempt.
+            found.failures = 0;
             found.dirty_since_ms = None;
             return;
         }

@@ -219,6 +219,12 @@ impl<T: Keyed> Work<T> {
         Some((self.at(entry.partition)?.id, entry.offset))
     }
 
+    /// Whether an offset of an assigned partition is done.
+    pub fn is_done(&self, partition: PartitionId, offset: i64) -> bool {
+        self.find(partition)
+            .is_some_and(|partition| partition.tracker.is_done(offset))
+    }
+
     /// Whether it waits to be tried again.
     pub fn is_parked(&self, record: RecordId) -> bool {
         self.lanes
