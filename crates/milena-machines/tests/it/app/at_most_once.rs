@@ -2,7 +2,7 @@
 
 use milena_machines::app::{
     Action, BulkheadId, CommitResult, Delivery, HandlerConfig, Order, Outcome, PartitionId, RateConfig, RecordId,
-    WhenFull, WorkConfig,
+    SchedulerConfig, WhenFull,
 };
 
 use super::rig::{Rig, config, handler, topic};
@@ -13,7 +13,7 @@ fn once(change: impl FnOnce(&mut HandlerConfig)) -> Rig {
     once.retry.attempts = 1;
     once.order = Order::Unordered;
     change(&mut once);
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(once)
     })
@@ -182,7 +182,7 @@ fn a_full_bulkhead_that_skips_does_not_keep_records_from_being_committed() {
     once.order = Order::Unordered;
     once.bulkhead = Some(BulkheadId(0));
     once.when_full = WhenFull::Skip;
-    let rig = Rig::new(WorkConfig {
+    let rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         bulkheads: vec![2],
         ..config(once)
