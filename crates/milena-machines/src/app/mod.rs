@@ -17,7 +17,7 @@ mod hash;
 mod ids;
 pub mod key_holds;
 pub mod pauses;
-pub mod queues;
+mod queues;
 pub mod rate;
 pub mod retry;
 pub mod retry_topic;

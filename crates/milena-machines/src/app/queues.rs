@@ -18,34 +18,38 @@ mod slab;
 
 use std::collections::VecDeque;
 
-pub use entry::{Entry, History, Passing, State};
+pub(crate) use entry::{Entry, History, Passing, State};
 pub(crate) use gauge::{Gauge, Size};
-pub(crate) use slab::{NONE, Slab};
+pub(crate) use slab::Slab;
 
-use super::{HandlerId, Keyed, NullKey, Order, RecordId, hash::hash};
+use super::{
+    HandlerId, Keyed, NullKey, Order, RecordId,
+    hash::hash,
+    ids::{Index, PartitionIndex, QueueIndex, RecordIndex},
+};
 use keys::KeyTable;
 use parked::Parked;
 
 #[derive(Debug)]
-pub struct Queues<T> {
+pub(crate) struct Queues<T> {
     seed: u64,
-    entries: Slab<Entry<T>>,
-    queues: Slab<Queue>,
+    entries: Slab<RecordIndex, Entry<T>>,
+    queues: Slab<QueueIndex, Queue>,
     keys: KeyTable,
-    partitions: Vec<PartitionQueues>,
+    partitions: Slab<PartitionIndex, PartitionQueues>,
     /// For each handler the partitions that have something ready, in the order of their turns.
-    turns: Vec<VecDeque<u32>>,
+    turns: Vec<VecDeque<PartitionIndex>>,
     parked: Parked,
     counts: Counts,
 }
 
 /// How many records are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    pub in_handler: u64,
-    pub publishing: u64,
+pub(crate) struct Counts {
+    pub(crate) in_handler: u64,
+    pub(crate) publishing: u64,
     /// Waiting to be tried or published again.
-    pub parked: u64,
+    pub(crate) parked: u64,
 }
 
 /// A partition.
@@ -55,10 +59,10 @@ struct PartitionQueues {
     order: Order,
     null_key: NullKey,
     /// The queue of all that has no queue of its own.
-    main: u32,
+    main: QueueIndex,
     /// Runs that wait as a whole, and those that are out as a whole.
-    runs: u32,
-    runs_out: u32,
+    runs: QueueIndex,
+    runs_out: QueueIndex,
     /// How many records it has that are on their own, in one of the other queues.
     singles: u32,
     /// When a call with something of it ended last.
@@ -66,8 +70,8 @@ struct PartitionQueues {
     /// Until then its calls count as slow.
     slow_until_ms: i64,
     /// Its ready queues.
-    ready_head: u32,
-    ready_tail: u32,
+    ready_head: QueueIndex,
+    ready_tail: QueueIndex,
     /// Whether it has a turn.
     in_turn: bool,
     /// Nothing of it is handed out.
@@ -76,17 +80,17 @@ struct PartitionQueues {
 
 #[derive(Debug, Clone, Copy)]
 struct Queue {
-    partition: u32,
+    partition: PartitionIndex,
     kind: Kind,
-    head: u32,
-    tail: u32,
+    head: RecordIndex,
+    tail: RecordIndex,
     /// How many of its records are out.
     out: u32,
-    /// The queue of those that are being published and that others have passed; `NONE` if there are none.
-    sent: u32,
+    /// The queue of those that are being published and that others have passed; `Index::NONE` if there are none.
+    sent: QueueIndex,
     ready: bool,
-    prev_ready: u32,
-    next_ready: u32,
+    prev_ready: QueueIndex,
+    next_ready: QueueIndex,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,13 +104,13 @@ enum Kind {
 }
 
 impl<T: Keyed> Queues<T> {
-    pub fn new(handlers: usize, seed: u64) -> Self {
+    pub(crate) fn new(handlers: usize, seed: u64) -> Self {
         Self {
             seed,
             entries: Slab::default(),
             queues: Slab::default(),
             keys: KeyTable::default(),
-            partitions: vec![],
+            partitions: Slab::default(),
             turns: vec![VecDeque::new(); handlers],
             parked: Parked::default(),
             counts: Counts::default(),
@@ -114,7 +118,13 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Adds a partition in the place of one that was removed, or at the end.
-    pub fn add_partition(&mut self, partition: u32, handler: HandlerId, order: Order, null_key: NullKey) {
+    pub(crate) fn add_partition(
+        &mut self,
+        partition: PartitionIndex,
+        handler: HandlerId,
+        order: Order,
+        null_key: NullKey,
+    ) {
         let kind = match order {
             Order::Partition => Kind::Serial,
             Order::Key | Order::Unordered => Kind::Free,
@@ -129,19 +139,16 @@ impl<T: Keyed> Queues<T> {
             singles: 0,
             moved_ms: i64::MIN,
             slow_until_ms: i64::MIN,
-            ready_head: NONE,
-            ready_tail: NONE,
+            ready_head: Index::NONE,
+            ready_tail: Index::NONE,
             in_turn: false,
             blocked: false,
         };
-        match self.partitions.get_mut(partition as usize) {
-            Some(place) => *place = queues_of,
-            None => self.partitions.push(queues_of),
-        }
+        self.partitions.put(partition, queues_of);
     }
 
     /// Keeps a record. It is not handed out before [`Self::enqueue`].
-    pub fn insert(&mut self, partition: u32, offset: i64, bytes: u32, payload: T) -> RecordId {
+    pub(crate) fn insert(&mut self, partition: PartitionIndex, offset: i64, bytes: u32, payload: T) -> RecordId {
         let index = self.entries.take(Entry::empty);
         let serial = self.entries.get_mut(index).map_or(0, |entry| {
             entry.fill(partition, offset, bytes, payload);
@@ -151,7 +158,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Lets a record come when it is its turn.
-    pub fn enqueue(&mut self, index: u32) {
+    pub(crate) fn enqueue(&mut self, index: RecordIndex) {
         let Some(queue) = self.queue_for(index) else { return };
         if let Some(entry) = self.entries.get_mut(index) {
             entry.state = State::Waiting;
@@ -163,7 +170,7 @@ impl<T: Keyed> Queues<T> {
 
     /// Hands out up to `max` records of a handler, and of records that must follow each other up to `run_max`. What is out
     /// as a whole is one number; where records must follow each other one by one, a partition has one such number out.
-    pub fn take(&mut self, handler: HandlerId, max: usize, run_max: usize, out: &mut Vec<u32>) {
+    pub(crate) fn take(&mut self, handler: HandlerId, max: usize, run_max: usize, out: &mut Vec<RecordIndex>) {
         let waiting = self.turns.get(usize::from(handler.0)).map_or(0, VecDeque::len);
         let share = (max / waiting.max(1)).max(1);
         let mut taken = 0;
@@ -172,7 +179,7 @@ impl<T: Keyed> Queues<T> {
                 return;
             };
             let Some(partition) = turns.pop_front() else { return };
-            let Some(queues_of) = self.partitions.get_mut(partition as usize) else {
+            let Some(queues_of) = self.partitions.get_mut(partition) else {
                 continue;
             };
             queues_of.in_turn = false;
@@ -193,14 +200,14 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Whether a handler has something ready.
-    pub fn has_ready(&self, handler: HandlerId) -> bool {
+    pub(crate) fn has_ready(&self, handler: HandlerId) -> bool {
         let turns = self.turns.get(usize::from(handler.0)).into_iter().flatten();
-        let mut queues = turns.filter_map(|partition| self.partitions.get(*partition as usize));
+        let mut queues = turns.filter_map(|partition| self.partitions.get(*partition));
         queues.any(|queues_of| !queues_of.blocked)
     }
 
     /// A record is done, or of no interest any more.
-    pub fn remove(&mut self, index: u32) {
+    pub(crate) fn remove(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -225,7 +232,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Changes what a record that is out waits for: its handler, or to be published.
-    pub fn set_out(&mut self, index: u32, state: State) {
+    pub(crate) fn set_out(&mut self, index: RecordIndex, state: State) {
         if let Some(entry) = self.entries.get_mut(index) {
             let old = std::mem::replace(&mut entry.state, state);
             self.count(old, state);
@@ -233,29 +240,29 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// A record that was out is to be handed out again, at once.
-    pub fn put_back(&mut self, index: u32) {
+    pub(crate) fn put_back(&mut self, index: RecordIndex) {
         self.come_back(index, State::Waiting);
     }
 
     /// A record that was out is to be handed out again, but not before `due_ms`. Only its queue waits for it.
-    pub fn park(&mut self, index: u32, due_ms: i64) {
+    pub(crate) fn park(&mut self, index: RecordIndex, due_ms: i64) {
         self.come_back(index, State::Parked);
         self.wait_until(index, due_ms);
     }
 
     /// A record that is out is to be published again, but not before `due_ms`.
-    pub fn park_publish(&mut self, index: u32, due_ms: i64) {
+    pub(crate) fn park_publish(&mut self, index: RecordIndex, due_ms: i64) {
         self.set_out(index, State::Unpublished);
         self.wait_until(index, due_ms);
     }
 
     /// When the first that is parked is due.
-    pub fn next_due(&self) -> Option<i64> {
+    pub(crate) fn next_due(&self) -> Option<i64> {
         self.parked.next_due()
     }
 
     /// Lets the next of those that are due go on, and says which it was.
-    pub fn pop_due(&mut self, now_ms: i64) -> Option<u32> {
+    pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<RecordIndex> {
         loop {
             let (index, serial, due_ms) = self.parked.pop_due(now_ms)?;
             let Some(entry) = self.entries.get_mut(index) else {
@@ -279,37 +286,37 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// From now on nothing of a partition is handed out, or again.
-    pub fn block(&mut self, partition: u32, blocked: bool) {
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
+    pub(crate) fn block(&mut self, partition: PartitionIndex, blocked: bool) {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
             queues_of.blocked = blocked;
             self.give_turn(partition);
         }
     }
 
-    pub fn is_blocked(&self, partition: u32) -> bool {
+    pub(crate) fn is_blocked(&self, partition: PartitionIndex) -> bool {
         self.partitions
-            .get(partition as usize)
+            .get(partition)
             .is_some_and(|queues_of| queues_of.blocked)
     }
 
     /// The records of a partition, by number.
-    pub fn of_partition(&self, partition: u32) -> impl Iterator<Item = u32> {
-        (0..self.entries.len()).filter(move |index| {
+    pub(crate) fn of_partition(&self, partition: PartitionIndex) -> impl Iterator<Item = RecordIndex> {
+        self.entries.indexes().filter(move |index| {
             let entry = self.entries.get(*index);
             entry.is_some_and(|entry| entry.partition == partition && entry.state != State::Free)
         })
     }
 
     /// Forgets a partition whose records were all removed.
-    pub fn remove_partition(&mut self, partition: u32) {
-        let Some(queues_of) = self.partitions.get_mut(partition as usize) else {
+    pub(crate) fn remove_partition(&mut self, partition: PartitionIndex) {
+        let Some(queues_of) = self.partitions.get_mut(partition) else {
             return;
         };
         queues_of.blocked = true;
         let (queues, handler) = ([queues_of.main, queues_of.runs, queues_of.runs_out], queues_of.handler);
-        (queues_of.main, queues_of.runs, queues_of.runs_out) = (NONE, NONE, NONE);
-        queues_of.ready_head = NONE;
-        queues_of.ready_tail = NONE;
+        (queues_of.main, queues_of.runs, queues_of.runs_out) = (Index::NONE, Index::NONE, Index::NONE);
+        queues_of.ready_head = Index::NONE;
+        queues_of.ready_tail = Index::NONE;
         queues_of.in_turn = false;
         queues.into_iter().for_each(|queue| self.queues.give_back(queue));
         if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {
@@ -320,30 +327,30 @@ impl<T: Keyed> Queues<T> {
             .retain(|index, serial| entries.get(index).is_some_and(|entry| entry.serial == serial));
     }
 
-    pub fn entry(&self, index: u32) -> Option<&Entry<T>> {
+    pub(crate) fn entry(&self, index: RecordIndex) -> Option<&Entry<T>> {
         self.entries.get(index)
     }
 
-    pub fn entry_mut(&mut self, index: u32) -> Option<&mut Entry<T>> {
+    pub(crate) fn entry_mut(&mut self, index: RecordIndex) -> Option<&mut Entry<T>> {
         self.entries.get_mut(index)
     }
 
     /// The number of a record, if it is still there.
-    pub fn find(&self, record: RecordId) -> Option<&Entry<T>> {
+    pub(crate) fn find(&self, record: RecordId) -> Option<&Entry<T>> {
         let entry = self.entries.get(record.index)?;
         (entry.serial == record.serial && entry.state != State::Free).then_some(entry)
     }
 
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
     /// How many keys have a queue.
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    fn come_back(&mut self, index: u32, state: State) {
+    fn come_back(&mut self, index: RecordIndex, state: State) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -360,7 +367,7 @@ impl<T: Keyed> Queues<T> {
         self.settle(index_of_queue);
     }
 
-    fn wait_until(&mut self, index: u32, due_ms: i64) {
+    fn wait_until(&mut self, index: RecordIndex, due_ms: i64) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.history.since_ms = due_ms;
             self.parked.push(due_ms, index, entry.serial);
@@ -379,7 +386,13 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn take_from(&mut self, index_of_queue: u32, max: usize, run_max: usize, out: &mut Vec<u32>) -> usize {
+    fn take_from(
+        &mut self,
+        index_of_queue: QueueIndex,
+        max: usize,
+        run_max: usize,
+        out: &mut Vec<RecordIndex>,
+    ) -> usize {
         let Some(queue) = self.queues.get(index_of_queue) else {
             return 0;
         };
@@ -409,7 +422,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Puts a queue in line if it is ready, or forgets it if it is a key's and empty.
-    fn settle(&mut self, index: u32) {
+    fn settle(&mut self, index: QueueIndex) {
         let Some(queue) = self.queues.get(index).copied() else {
             return;
         };
@@ -424,9 +437,9 @@ impl<T: Keyed> Queues<T> {
             return self.push_ready(index);
         }
         if let Kind::Keyed { hash } = queue.kind
-            && queue.head == NONE
+            && queue.head == Index::NONE
             && queue.out == 0
-            && queue.sent == NONE
+            && queue.sent == Index::NONE
         {
             self.keys.remove(hash, index);
             self.queues.give_back(index);
@@ -434,7 +447,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// A record is gone from its queue.
-    fn leave(&mut self, queue: u32, index: u32, state: State) {
+    fn leave(&mut self, queue: QueueIndex, index: RecordIndex, state: State) {
         let Some(entry) = self.queues.get_mut(queue) else {
             return;
         };
@@ -455,10 +468,10 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// The queue that a record belongs in. It counts as one on its own from now on.
-    fn queue_for(&mut self, index: u32) -> Option<u32> {
+    fn queue_for(&mut self, index: RecordIndex) -> Option<QueueIndex> {
         let entry = self.entries.get(index)?;
         let partition = entry.partition;
-        let queues_of = self.partitions.get_mut(partition as usize)?;
+        let queues_of = self.partitions.get_mut(partition)?;
         queues_of.singles += 1;
         let queues_of = *queues_of;
         let key = entry.payload.as_ref().and_then(Keyed::key);
@@ -470,11 +483,11 @@ impl<T: Keyed> Queues<T> {
 
     /// Keys are told apart by this alone: two that meet, of 2^64, would only wait for each other. `None` if the key does not
     /// matter.
-    fn key_hash(&self, partition: u32, queues_of: &PartitionQueues, key: Option<&[u8]>) -> Option<u64> {
+    fn key_hash(&self, partition: PartitionIndex, queues_of: &PartitionQueues, key: Option<&[u8]>) -> Option<u64> {
         if queues_of.order != Order::Key {
             return None;
         }
-        let seed = self.seed ^ u64::from(partition) << 32;
+        let seed = self.seed ^ (partition.position() as u64) << 32;
         match (key, queues_of.null_key) {
             (Some(key), _) => Some(hash(seed, key)),
             (None, NullKey::Serial) => Some(!hash(seed, &[])),
@@ -482,9 +495,9 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn queue_of_hash(&mut self, partition: u32, hash: u64) -> u32 {
+    fn queue_of_hash(&mut self, partition: PartitionIndex, hash: u64) -> QueueIndex {
         let queues = &self.queues;
-        let is_it = |queue: u32| queues.get(queue).is_some_and(|queue| queue.partition == partition);
+        let is_it = |queue: QueueIndex| queues.get(queue).is_some_and(|queue| queue.partition == partition);
         self.keys.find(hash, is_it).unwrap_or_else(|| {
             let queue = self.new_queue(partition, Kind::Keyed { hash });
             self.keys.insert(hash, queue);
@@ -492,17 +505,17 @@ impl<T: Keyed> Queues<T> {
         })
     }
 
-    fn new_queue(&mut self, partition: u32, kind: Kind) -> u32 {
+    fn new_queue(&mut self, partition: PartitionIndex, kind: Kind) -> QueueIndex {
         let queue = Queue {
             partition,
             kind,
-            head: NONE,
-            tail: NONE,
+            head: Index::NONE,
+            tail: Index::NONE,
             out: 0,
-            sent: NONE,
+            sent: Index::NONE,
             ready: false,
-            prev_ready: NONE,
-            next_ready: NONE,
+            prev_ready: Index::NONE,
+            next_ready: Index::NONE,
         };
         let index = self.queues.take(|| queue);
         if let Some(place) = self.queues.get_mut(index) {
@@ -511,44 +524,44 @@ impl<T: Keyed> Queues<T> {
         index
     }
 
-    fn push_back(&mut self, index_of_queue: u32, index: u32) {
+    fn push_back(&mut self, index_of_queue: QueueIndex, index: RecordIndex) {
         let Some(queue) = self.queues.get_mut(index_of_queue) else {
             return;
         };
         let before = std::mem::replace(&mut queue.tail, index);
-        if before == NONE {
+        if before == Index::NONE {
             queue.head = index;
         }
         if let Some(entry) = self.entries.get_mut(before) {
             entry.next = index;
         }
         if let Some(entry) = self.entries.get_mut(index) {
-            (entry.prev, entry.next) = (before, NONE);
+            (entry.prev, entry.next) = (before, Index::NONE);
         }
     }
 
-    fn push_front(&mut self, index_of_queue: u32, index: u32) {
+    fn push_front(&mut self, index_of_queue: QueueIndex, index: RecordIndex) {
         let Some(queue) = self.queues.get_mut(index_of_queue) else {
             return;
         };
         let after = std::mem::replace(&mut queue.head, index);
-        if after == NONE {
+        if after == Index::NONE {
             queue.tail = index;
         }
         if let Some(entry) = self.entries.get_mut(after) {
             entry.prev = index;
         }
         if let Some(entry) = self.entries.get_mut(index) {
-            (entry.prev, entry.next) = (NONE, after);
+            (entry.prev, entry.next) = (Index::NONE, after);
         }
     }
 
-    fn unlink(&mut self, index_of_queue: u32, index: u32) {
+    fn unlink(&mut self, index_of_queue: QueueIndex, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
         let (prev, next) = (entry.prev, entry.next);
-        (entry.prev, entry.next) = (NONE, NONE);
+        (entry.prev, entry.next) = (Index::NONE, Index::NONE);
         if let Some(entry) = self.entries.get_mut(prev) {
             entry.next = next;
         }
@@ -565,35 +578,35 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn push_ready(&mut self, index: u32) {
+    fn push_ready(&mut self, index: QueueIndex) {
         let Some(queue) = self.queues.get_mut(index) else {
             return;
         };
         let partition = queue.partition;
-        let Some(queues_of) = self.partitions.get_mut(partition as usize) else {
+        let Some(queues_of) = self.partitions.get_mut(partition) else {
             return;
         };
         let before = std::mem::replace(&mut queues_of.ready_tail, index);
-        if before == NONE {
+        if before == Index::NONE {
             queues_of.ready_head = index;
         }
         queue.ready = true;
-        (queue.prev_ready, queue.next_ready) = (before, NONE);
+        (queue.prev_ready, queue.next_ready) = (before, Index::NONE);
         if let Some(queue) = self.queues.get_mut(before) {
             queue.next_ready = index;
         }
         self.give_turn(partition);
     }
 
-    fn pop_ready(&mut self, partition: u32) -> Option<u32> {
-        let index = self.partitions.get(partition as usize)?.ready_head;
+    fn pop_ready(&mut self, partition: PartitionIndex) -> Option<QueueIndex> {
+        let index = self.partitions.get(partition)?.ready_head;
         self.queues.get(index)?;
         self.unready(index);
         Some(index)
     }
 
     /// Takes a queue out of line.
-    fn unready(&mut self, index: u32) {
+    fn unready(&mut self, index: QueueIndex) {
         let Some(queue) = self.queues.get_mut(index).filter(|queue| queue.ready) else {
             return;
         };
@@ -605,25 +618,25 @@ impl<T: Keyed> Queues<T> {
         if let Some(queue) = self.queues.get_mut(next) {
             queue.prev_ready = prev;
         }
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
-            if prev == NONE {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
+            if prev == Index::NONE {
                 queues_of.ready_head = next;
             }
-            if next == NONE {
+            if next == Index::NONE {
                 queues_of.ready_tail = prev;
             }
         }
     }
 
-    fn give_turn(&mut self, partition: u32) {
-        let Some(queues_of) = self.partitions.get(partition as usize) else {
+    fn give_turn(&mut self, partition: PartitionIndex) {
+        let Some(queues_of) = self.partitions.get(partition) else {
             return;
         };
         let (handler, is_out) = (queues_of.handler, queues_of.in_turn || queues_of.blocked);
-        if is_out || (queues_of.ready_head == NONE && !self.is_run_ready(partition)) {
+        if is_out || (queues_of.ready_head == Index::NONE && !self.is_run_ready(partition)) {
             return;
         }
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
             queues_of.in_turn = true;
         }
         if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {

@@ -1,36 +1,38 @@
 //! A record that is kept until it is done.
 
 use super::{
-    super::{Keyed, Publish, PublishResult},
+    super::{
+        Keyed, Publish, PublishResult,
+        ids::{Index, PartitionIndex, QueueIndex, RecordIndex},
+    },
     gauge::Size,
-    slab::NONE,
 };
 
 #[derive(Debug)]
-pub struct Entry<T> {
-    pub payload: Option<T>,
-    pub offset: i64,
-    pub partition: u32,
+pub(crate) struct Entry<T> {
+    pub(crate) payload: Option<T>,
+    pub(crate) offset: i64,
+    pub(crate) partition: PartitionIndex,
     /// Changes when the place is given to another record.
-    pub serial: u32,
-    pub bytes: u32,
+    pub(crate) serial: u32,
+    pub(crate) bytes: u32,
     /// How many records it stands for: more than one is a run.
-    pub count: u32,
+    pub(crate) count: u32,
     /// It is handed out as it is, without a look at its keys.
     pub(crate) whole: bool,
     /// It is out as a whole, and its keys are held so that nothing with one of them is.
     pub(super) holds: bool,
-    pub state: State,
-    pub passing: Passing,
-    pub history: History,
-    pub(super) queue: u32,
-    pub(super) prev: u32,
-    pub(super) next: u32,
+    pub(crate) state: State,
+    pub(crate) passing: Passing,
+    pub(crate) history: History,
+    pub(super) queue: QueueIndex,
+    pub(super) prev: RecordIndex,
+    pub(super) next: RecordIndex,
 }
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// There is no record.
     Free,
     /// Not in line yet.
@@ -46,7 +48,7 @@ pub enum State {
 
 /// Whether records behind one go on before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passing {
+pub(crate) enum Passing {
     /// They wait for it.
     No,
     /// They have passed it while it is published. With what became of that, if it is known and not told yet because others
@@ -58,23 +60,23 @@ pub enum Passing {
 
 /// What has happened to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct History {
+pub(crate) struct History {
     /// How often it was tried, in all topics.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// And in this one, as far as that counts.
-    pub in_place: u32,
-    pub first_failed_ms: Option<i64>,
+    pub(crate) in_place: u32,
+    pub(crate) first_failed_ms: Option<i64>,
     /// How many of the delays it has waited for: in the held topic, or before it came back to its own. In the held topic
     /// also what it must not be tried before.
-    pub rounds: u8,
-    pub due_ms: i64,
+    pub(crate) rounds: u8,
+    pub(crate) due_ms: i64,
     /// The number of its last call.
-    pub call: u64,
+    pub(crate) call: u64,
     /// Since when it is where it is; for what is parked or staged, until when.
-    pub since_ms: i64,
-    pub publish: Option<Publish>,
+    pub(crate) since_ms: i64,
+    pub(crate) publish: Option<Publish>,
     /// How often that failed.
-    pub publish_failures: u32,
+    pub(crate) publish_failures: u32,
 }
 
 impl<T> Entry<T> {
@@ -82,7 +84,7 @@ impl<T> Entry<T> {
         Self {
             payload: None,
             offset: 0,
-            partition: NONE,
+            partition: Index::NONE,
             serial: 0,
             bytes: 0,
             count: 0,
@@ -91,13 +93,13 @@ impl<T> Entry<T> {
             state: State::Free,
             passing: Passing::No,
             history: History::default(),
-            queue: NONE,
-            prev: NONE,
-            next: NONE,
+            queue: Index::NONE,
+            prev: Index::NONE,
+            next: Index::NONE,
         }
     }
 
-    pub(super) fn fill(&mut self, partition: u32, offset: i64, bytes: u32, payload: T)
+    pub(super) fn fill(&mut self, partition: PartitionIndex, offset: i64, bytes: u32, payload: T)
     where
         T: Keyed,
     {

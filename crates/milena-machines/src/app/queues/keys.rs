@@ -1,6 +1,6 @@
 //! Which queue a key has.
 
-use super::slab::NONE;
+use crate::app::ids::{Index, QueueIndex};
 
 /// A table with open addressing. It is asked for one key at a time and never listed, so that the order of its slots, which
 /// follows from the seed of the hash, reaches nothing that a machine says.
@@ -11,18 +11,21 @@ pub(super) struct KeyTable {
     taken: usize,
 }
 
-/// A hash and the queue that it leads to; `NONE` if the slot is free.
+/// A hash and the queue that it leads to; `Index::NONE` if the slot is free.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     hash: u64,
-    queue: u32,
+    queue: QueueIndex,
 }
 
-const FREE: Slot = Slot { hash: 0, queue: NONE };
+const FREE: Slot = Slot {
+    hash: 0,
+    queue: Index::NONE,
+};
 
 impl KeyTable {
     /// The queue with this hash that `is_it`.
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(QueueIndex) -> bool) -> Option<QueueIndex> {
         let mut at = self.home(hash);
         while let Some(slot) = self.taken_at(at) {
             if slot.hash == hash && is_it(slot.queue) {
@@ -34,7 +37,7 @@ impl KeyTable {
     }
 
     /// Adds a queue that is not there.
-    pub(super) fn insert(&mut self, hash: u64, queue: u32) {
+    pub(super) fn insert(&mut self, hash: u64, queue: QueueIndex) {
         if (self.taken + 1) * 2 > self.slots.len() {
             self.grow();
         }
@@ -42,7 +45,7 @@ impl KeyTable {
         self.taken += 1;
     }
 
-    pub(super) fn remove(&mut self, hash: u64, queue: u32) {
+    pub(super) fn remove(&mut self, hash: u64, queue: QueueIndex) {
         let mut hole = self.home(hash);
         loop {
             match self.taken_at(hole) {
@@ -72,7 +75,7 @@ impl KeyTable {
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(16);
         let old = std::mem::replace(&mut self.slots, vec![FREE; size]);
-        for slot in old.into_iter().filter(|slot| slot.queue != NONE) {
+        for slot in old.into_iter().filter(|slot| slot.queue != Index::NONE) {
             self.put(slot);
         }
     }
@@ -86,7 +89,7 @@ impl KeyTable {
     }
 
     fn taken_at(&self, at: usize) -> Option<Slot> {
-        self.slots.get(at).copied().filter(|slot| slot.queue != NONE)
+        self.slots.get(at).copied().filter(|slot| slot.queue != Index::NONE)
     }
 
     fn set(&mut self, at: usize, slot: Slot) {
@@ -122,7 +125,7 @@ mod tests {
             let mut random = Random::new(seed);
             let mut table = KeyTable::default();
             let mut known = BTreeMap::new();
-            for queue in 0..4_000 {
+            for queue in (0..4_000).map(QueueIndex::at) {
                 let hash = random.below(hashes) << 1;
                 table.insert(hash, queue);
                 known.insert(queue, hash);

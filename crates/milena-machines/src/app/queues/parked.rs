@@ -2,14 +2,16 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use crate::app::ids::RecordIndex;
+
 /// Records by the time when they are due. Those that are gone meanwhile are found out when they come.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    heap: BinaryHeap<Reverse<(i64, u32, u32)>>,
+    heap: BinaryHeap<Reverse<(i64, RecordIndex, u32)>>,
 }
 
 impl Parked {
-    pub(super) fn push(&mut self, due_ms: i64, index: u32, serial: u32) {
+    pub(super) fn push(&mut self, due_ms: i64, index: RecordIndex, serial: u32) {
         self.heap.push(Reverse((due_ms, index, serial)));
     }
 
@@ -18,7 +20,7 @@ impl Parked {
     }
 
     /// Index, serial and time of the first that is due.
-    pub(super) fn pop_due(&mut self, now_ms: i64) -> Option<(u32, u32, i64)> {
+    pub(super) fn pop_due(&mut self, now_ms: i64) -> Option<(RecordIndex, u32, i64)> {
         if self.next_due()? > now_ms {
             return None;
         }
@@ -26,7 +28,7 @@ impl Parked {
         Some((index, serial, due_ms))
     }
 
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(u32, u32) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(RecordIndex, u32) -> bool) {
         self.heap.retain(|Reverse((_, index, serial))| keep(*index, *serial));
     }
 }

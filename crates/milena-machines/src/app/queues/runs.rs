@@ -4,11 +4,12 @@
 //! can go without a look at its keys, and the order is kept. What cannot wait until that is so again is broken up into its
 //! records, each in the queue of its key, and the keys of what is out as a whole are held meanwhile.
 
-use super::{Keyed, Kind, NONE, Order, PartitionQueues, Queues, State};
+use super::{Keyed, Kind, Order, PartitionQueues, Queues, State};
+use crate::app::ids::{Index, PartitionIndex, QueueIndex, RecordIndex};
 
 impl<T: Keyed> Queues<T> {
     /// Lets a run come as a whole when it is its turn. `now_ms` is since when it waits.
-    pub fn enqueue_whole(&mut self, now_ms: i64, index: u32) {
+    pub(crate) fn enqueue_whole(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -16,68 +17,68 @@ impl<T: Keyed> Queues<T> {
         entry.state = State::Waiting;
         entry.history.since_ms = now_ms;
         let partition = entry.partition;
-        if let Some(runs) = self.partitions.get(partition as usize).map(|queues_of| queues_of.runs) {
+        if let Some(runs) = self.partitions.get(partition).map(|queues_of| queues_of.runs) {
             self.push_back(runs, index);
             self.give_turn(partition);
         }
     }
 
     /// Lets a record come when it is its turn, although its partition may have runs out.
-    pub fn enqueue_single(&mut self, index: u32) {
-        let partition = self.entries.get(index).map_or(NONE, |entry| entry.partition);
-        if let Some(queues_of) = self.partitions.get(partition as usize).copied() {
+    pub(crate) fn enqueue_single(&mut self, index: RecordIndex) {
+        let partition = self.entries.get(index).map_or(Index::NONE, |entry| entry.partition);
+        if let Some(queues_of) = self.partitions.get(partition).copied() {
             self.hold_all(&queues_of);
         }
         self.enqueue(index);
     }
 
     /// Whether runs of a partition wait as a whole.
-    pub fn has_runs(&self, partition: u32) -> bool {
+    pub(crate) fn has_runs(&self, partition: PartitionIndex) -> bool {
         self.first_run(partition).is_some()
     }
 
     /// Whether something of a partition is out, or waits on its own.
-    pub fn is_busy(&self, partition: u32) -> bool {
-        self.partitions.get(partition as usize).is_some_and(|queues_of| {
+    pub(crate) fn is_busy(&self, partition: PartitionIndex) -> bool {
+        self.partitions.get(partition).is_some_and(|queues_of| {
             let out = self.queues.get(queues_of.runs_out);
-            queues_of.singles > 0 || out.is_some_and(|out| out.head != NONE)
+            queues_of.singles > 0 || out.is_some_and(|out| out.head != Index::NONE)
         })
     }
 
     /// Since when the first run of a partition waits for others of it; `None` if none does.
-    pub fn waits_since(&self, partition: u32) -> Option<i64> {
+    pub(crate) fn waits_since(&self, partition: PartitionIndex) -> Option<i64> {
         let first = self.first_run(partition).filter(|_| !self.is_run_ready(partition))?;
         Some(self.entries.get(first)?.history.since_ms)
     }
 
     /// When a call with something of a partition ended last.
-    pub fn moved_ms(&self, partition: u32) -> i64 {
+    pub(crate) fn moved_ms(&self, partition: PartitionIndex) -> i64 {
         self.partitions
-            .get(partition as usize)
+            .get(partition)
             .map_or(i64::MIN, |queues_of| queues_of.moved_ms)
     }
 
-    pub fn set_moved(&mut self, now_ms: i64, partition: u32) {
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
+    pub(crate) fn set_moved(&mut self, now_ms: i64, partition: PartitionIndex) {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
             queues_of.moved_ms = now_ms;
         }
     }
 
     /// Whether the calls with something of a partition count as slow.
-    pub fn is_slow(&self, now_ms: i64, partition: u32) -> bool {
-        let queues_of = self.partitions.get(partition as usize);
+    pub(crate) fn is_slow(&self, now_ms: i64, partition: PartitionIndex) -> bool {
+        let queues_of = self.partitions.get(partition);
         queues_of.is_some_and(|queues_of| now_ms < queues_of.slow_until_ms)
     }
 
-    pub fn set_slow_until(&mut self, until_ms: i64, partition: u32) {
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
+    pub(crate) fn set_slow_until(&mut self, until_ms: i64, partition: PartitionIndex) {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
             queues_of.slow_until_ms = until_ms;
         }
     }
 
     /// Breaks up the runs of a partition that wait, so that no key waits for another.
-    pub fn break_waiting(&mut self, partition: u32) {
-        let Some(queues_of) = self.partitions.get(partition as usize).copied() else {
+    pub(crate) fn break_waiting(&mut self, partition: PartitionIndex) {
+        let Some(queues_of) = self.partitions.get(partition).copied() else {
             return;
         };
         self.hold_all(&queues_of);
@@ -90,12 +91,12 @@ impl<T: Keyed> Queues<T> {
 
     /// Breaks up a run that is out: from now on each of its records is out on its own, in the place that its offset has. One
     /// that is alone stays what it is.
-    pub fn break_up(&mut self, index: u32) -> Vec<u32> {
+    pub(crate) fn break_up(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get(index) else {
             return vec![];
         };
         let (history, holds, count) = (entry.history, entry.holds, entry.count);
-        let Some(queues_of) = self.partitions.get(entry.partition as usize).copied() else {
+        let Some(queues_of) = self.partitions.get(entry.partition).copied() else {
             return vec![];
         };
         let singles = if count > 1 {
@@ -127,14 +128,20 @@ impl<T: Keyed> Queues<T> {
         singles
     }
 
-    pub(super) fn is_run_ready(&self, partition: u32) -> bool {
-        let order = self.partitions.get(partition as usize).map(|queues_of| queues_of.order);
+    pub(super) fn is_run_ready(&self, partition: PartitionIndex) -> bool {
+        let order = self.partitions.get(partition).map(|queues_of| queues_of.order);
         self.has_runs(partition) && (order == Some(Order::Unordered) || !self.is_busy(partition))
     }
 
     /// Hands out up to `max` records in up to `runs_max` runs; says how many.
-    pub(super) fn take_whole(&mut self, partition: u32, max: usize, runs_max: usize, out: &mut Vec<u32>) -> usize {
-        let Some(queues_of) = self.partitions.get(partition as usize).copied() else {
+    pub(super) fn take_whole(
+        &mut self,
+        partition: PartitionIndex,
+        max: usize,
+        runs_max: usize,
+        out: &mut Vec<RecordIndex>,
+    ) -> usize {
+        let Some(queues_of) = self.partitions.get(partition).copied() else {
             return 0;
         };
         let mut taken = 0;
@@ -159,7 +166,7 @@ impl<T: Keyed> Queues<T> {
         taken
     }
 
-    pub(super) fn remove_whole(&mut self, index: u32) {
+    pub(super) fn remove_whole(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (partition, state, count) = (entry.partition, entry.state, entry.count);
         if entry.holds {
@@ -173,8 +180,8 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// One less that is on its own. With the last of them the runs behind may go.
-    pub(super) fn single_gone(&mut self, partition: u32) {
-        if let Some(queues_of) = self.partitions.get_mut(partition as usize) {
+    pub(super) fn single_gone(&mut self, partition: PartitionIndex) {
+        if let Some(queues_of) = self.partitions.get_mut(partition) {
             queues_of.singles = queues_of.singles.saturating_sub(1);
             if queues_of.singles == 0 {
                 self.give_turn(partition);
@@ -182,14 +189,14 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn first_run(&self, partition: u32) -> Option<u32> {
-        let queues_of = self.partitions.get(partition as usize)?;
+    fn first_run(&self, partition: PartitionIndex) -> Option<RecordIndex> {
+        let queues_of = self.partitions.get(partition)?;
         let head = self.queues.get(queues_of.runs)?.head;
-        (head != NONE).then_some(head)
+        (head != Index::NONE).then_some(head)
     }
 
     /// Leaves at most `most` records in a run; what is left over waits as a run of its own.
-    fn cut(&mut self, index: u32, most: u32) -> Option<u32> {
+    fn cut(&mut self, index: RecordIndex, most: u32) -> Option<RecordIndex> {
         let entry = self.entries.get_mut(index).filter(|entry| entry.count > most)?;
         let rest = entry.payload.as_mut()?.split(most)?;
         let (partition, offset, history) = (entry.partition, entry.offset + i64::from(most), entry.history);
@@ -205,7 +212,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// The records of a run, each on its own and nowhere in line yet. The run is gone.
-    fn take_apart(&mut self, index: u32) -> Vec<u32> {
+    fn take_apart(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get_mut(index) else {
             return vec![];
         };
@@ -225,10 +232,10 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Takes a run out of line and forgets it.
-    fn drop_whole(&mut self, index: u32) {
+    fn drop_whole(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (partition, state) = (entry.partition, entry.state);
-        if let Some(queues_of) = self.partitions.get(partition as usize).copied() {
+        if let Some(queues_of) = self.partitions.get(partition).copied() {
             let queue = if state == State::InHandler {
                 queues_of.runs_out
             } else {
@@ -244,7 +251,10 @@ impl<T: Keyed> Queues<T> {
 
     /// Nothing that must follow what is out as a whole goes out before that has come back.
     fn hold_all(&mut self, queues_of: &PartitionQueues) {
-        let mut out = self.queues.get(queues_of.runs_out).map_or(NONE, |queue| queue.head);
+        let mut out = self
+            .queues
+            .get(queues_of.runs_out)
+            .map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get_mut(out) {
             let (index, held) = (out, std::mem::replace(&mut entry.holds, true));
             out = entry.next;
@@ -259,7 +269,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn let_go(&mut self, index: u32) {
+    fn let_go(&mut self, index: RecordIndex) {
         for queue in self.queues_of(index) {
             if let Some(queue) = self.queues.get_mut(queue) {
                 queue.out = queue.out.saturating_sub(1);
@@ -269,12 +279,12 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// The queue of each record of a run that must be in order with others.
-    fn queues_of(&mut self, index: u32) -> Vec<u32> {
+    fn queues_of(&mut self, index: RecordIndex) -> Vec<QueueIndex> {
         let Some(entry) = self.entries.get(index) else {
             return vec![];
         };
         let (partition, count) = (entry.partition, entry.count);
-        let Some(queues_of) = self.partitions.get(partition as usize).copied() else {
+        let Some(queues_of) = self.partitions.get(partition).copied() else {
             return vec![];
         };
         match queues_of.order {
@@ -292,19 +302,19 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Puts a record before all in its queue that have higher offsets.
-    fn push_sorted(&mut self, index_of_queue: u32, index: u32) {
+    fn push_sorted(&mut self, index_of_queue: QueueIndex, index: RecordIndex) {
         let Some(offset) = self.entries.get(index).map(|entry| entry.offset) else {
             return;
         };
-        let mut before = NONE;
-        let mut after = self.queues.get(index_of_queue).map_or(NONE, |queue| queue.head);
+        let mut before = Index::NONE;
+        let mut after = self.queues.get(index_of_queue).map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get(after).filter(|entry| entry.offset < offset) {
             (before, after) = (after, entry.next);
         }
-        if before == NONE {
+        if before == Index::NONE {
             return self.push_front(index_of_queue, index);
         }
-        if after == NONE {
+        if after == Index::NONE {
             return self.push_back(index_of_queue, index);
         }
         for (at, prev, next) in [(before, None, Some(index)), (after, Some(index), None)] {

@@ -3,12 +3,15 @@
 //! A queue keeps them apart, in their order. They are done in that order too. If one is not published after all, those that
 //! passed it get back in line behind it.
 
-use super::{Keyed, Kind, NONE, Passing, Queues, State};
-use crate::app::{Publish, PublishResult, RecordId};
+use super::{Keyed, Kind, Passing, Queues, State};
+use crate::app::{
+    Publish, PublishResult, RecordId,
+    ids::{Index, QueueIndex, RecordIndex},
+};
 
 impl<T: Keyed> Queues<T> {
     /// Lets those behind a record go on that is being published, if they wait for it alone.
-    pub fn pass(&mut self, index: u32) {
+    pub(crate) fn pass(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (at, partition) = (entry.queue, entry.partition);
         let is_plain = entry.state == State::Publishing && !entry.whole && entry.passing == Passing::No;
@@ -19,7 +22,7 @@ impl<T: Keyed> Queues<T> {
             return;
         }
         let mut sent = queue.sent;
-        if sent == NONE {
+        if sent == Index::NONE {
             sent = self.new_queue(partition, Kind::Free);
         }
         self.unlink(at, index);
@@ -35,7 +38,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// The first that others of its queue have passed, if `index` is one of those, and what became of it.
-    pub fn first_sent(&self, index: u32) -> Option<(RecordId, PublishResult)> {
+    pub(crate) fn first_sent(&self, index: RecordIndex) -> Option<(RecordId, PublishResult)> {
         let queue = self.queues.get(self.entries.get(index)?.queue)?;
         let first = self.queues.get(queue.sent)?.head;
         let entry = self.entries.get(first)?;
@@ -47,7 +50,7 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// The one that passed another next.
-    pub fn next_sent(&self, index: u32) -> Option<RecordId> {
+    pub(crate) fn next_sent(&self, index: RecordIndex) -> Option<RecordId> {
         let entry = self.entries.get(index)?;
         let next = self.entries.get(entry.next)?;
         let serial = next.serial;
@@ -59,12 +62,12 @@ impl<T: Keyed> Queues<T> {
 
     /// The first that others have passed is not published. It is first in line again, still being published, and those
     /// behind it follow: what is under way is handled again when it has come back. Gives those that wait at once.
-    pub fn recall(&mut self, first: u32) -> Vec<u32> {
+    pub(crate) fn recall(&mut self, first: RecordIndex) -> Vec<RecordIndex> {
         let Some(at) = self.entries.get(first).map(|entry| entry.queue) else {
             return vec![];
         };
-        let sent = self.queues.get(at).map_or(NONE, |queue| queue.sent);
-        if sent == NONE {
+        let sent = self.queues.get(at).map_or(Index::NONE, |queue| queue.sent);
+        if sent == Index::NONE {
             return vec![];
         }
         self.unready(at);
@@ -74,7 +77,7 @@ impl<T: Keyed> Queues<T> {
             .queues
             .get(sent)
             .map(|queue| queue.tail)
-            .filter(|last| *last != NONE)
+            .filter(|last| *last != Index::NONE)
         {
             self.unlink(sent, last);
             self.push_front(at, last);
@@ -95,14 +98,14 @@ impl<T: Keyed> Queues<T> {
         }
         self.queues.give_back(sent);
         if let Some(queue) = self.queues.get_mut(at) {
-            queue.sent = NONE;
+            queue.sent = Index::NONE;
         }
         waiting
     }
 
     /// What is out of a queue is handled again, unless nothing is to be written for it.
-    fn recall_out(&mut self, at: u32) {
-        let mut index = self.queues.get(at).map_or(NONE, |queue| queue.head);
+    fn recall_out(&mut self, at: QueueIndex) {
+        let mut index = self.queues.get(at).map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get_mut(index) {
             let emits = entry.history.publish == Some(Publish::Output);
             let is_out = match entry.state {
@@ -118,13 +121,13 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// A record that others have passed is gone.
-    pub(super) fn leave_sent(&mut self, at: u32, index: u32) {
-        let sent = self.queues.get(at).map_or(NONE, |queue| queue.sent);
+    pub(super) fn leave_sent(&mut self, at: QueueIndex, index: RecordIndex) {
+        let sent = self.queues.get(at).map_or(Index::NONE, |queue| queue.sent);
         self.unlink(sent, index);
-        if self.queues.get(sent).is_some_and(|queue| queue.head == NONE) {
+        if self.queues.get(sent).is_some_and(|queue| queue.head == Index::NONE) {
             self.queues.give_back(sent);
             if let Some(queue) = self.queues.get_mut(at) {
-                queue.sent = NONE;
+                queue.sent = Index::NONE;
             }
         }
     }

@@ -7,17 +7,17 @@ type Key = Option<Bytes>;
 
 const HANDLER: HandlerId = HandlerId(0);
 
-fn queues(order: Order, null_key: NullKey, partitions: u32) -> Queues<Key> {
+fn queues(order: Order, null_key: NullKey, partitions: usize) -> Queues<Key> {
     let mut queues = Queues::new(1, 7);
-    for partition in 0..partitions {
+    for partition in (0..partitions).map(PartitionIndex::at) {
         queues.add_partition(partition, HANDLER, order, null_key);
     }
     queues
 }
 
-fn add(queues: &mut Queues<Key>, partition: u32, offset: i64, key: &'static str) -> u32 {
+fn add(queues: &mut Queues<Key>, partition: usize, offset: i64, key: &'static str) -> RecordIndex {
     let key = (key != "-").then(|| Bytes::from_static(key.as_bytes()));
-    let index = queues.insert(partition, offset, 1, key).index;
+    let index = queues.insert(PartitionIndex::at(partition), offset, 1, key).index;
     queues.enqueue(index);
     index
 }
@@ -29,8 +29,8 @@ fn take(queues: &mut Queues<Key>, max: usize, run_max: usize) -> Vec<i64> {
     out.iter().map(|index| queues.entry(*index).unwrap().offset).collect()
 }
 
-fn index_of(queues: &Queues<Key>, partition: u32, offset: i64) -> u32 {
-    let mut all = queues.of_partition(partition);
+fn index_of(queues: &Queues<Key>, partition: usize, offset: i64) -> RecordIndex {
+    let mut all = queues.of_partition(PartitionIndex::at(partition));
     all.find(|index| queues.entry(*index).unwrap().offset == offset)
         .unwrap()
 }
@@ -162,10 +162,10 @@ fn a_blocked_partition_waits() {
     let mut queues = queues(Order::Key, NullKey::Unordered, 2);
     add(&mut queues, 0, 0, "a");
     add(&mut queues, 1, 1, "a");
-    queues.block(0, true);
+    queues.block(PartitionIndex::at(0), true);
     assert_eq!(take(&mut queues, 10, 1), [1]);
     assert!(!queues.has_ready(HANDLER));
-    queues.block(0, false);
+    queues.block(PartitionIndex::at(0), false);
     assert!(queues.has_ready(HANDLER));
     assert_eq!(take(&mut queues, 10, 1), [0]);
 }
@@ -173,7 +173,7 @@ fn a_blocked_partition_waits() {
 #[test]
 fn a_removed_partition_leaves_nothing_behind() {
     let mut queues = queues(Order::Key, NullKey::Unordered, 1);
-    let staged = queues.insert(0, 9, 1, None);
+    let staged = queues.insert(PartitionIndex::at(0), 9, 1, None);
     let [parked, out] = [0, 1].map(|offset| add(&mut queues, 0, offset, if offset == 0 { "a" } else { "b" }));
     add(&mut queues, 0, 2, "a");
     add(&mut queues, 0, 3, "c");
@@ -186,17 +186,17 @@ fn a_removed_partition_leaves_nothing_behind() {
         index: out,
         serial: queues.entry(out).unwrap().serial,
     };
-    for index in queues.of_partition(0).collect::<Vec<_>>() {
+    for index in queues.of_partition(PartitionIndex::at(0)).collect::<Vec<_>>() {
         queues.remove(index);
     }
-    queues.remove_partition(0);
+    queues.remove_partition(PartitionIndex::at(0));
     assert_eq!(
         (queues.keys(), queues.counts(), queues.next_due()),
         (0, Counts::default(), None)
     );
     assert!(queues.find(old).is_none() && queues.find(staged).is_none());
     // A record that is read again is not taken for the one that was there: PC#875.
-    queues.add_partition(0, HANDLER, Order::Key, NullKey::Unordered);
+    queues.add_partition(PartitionIndex::at(0), HANDLER, Order::Key, NullKey::Unordered);
     add(&mut queues, 0, 1, "b");
     assert_eq!(take(&mut queues, 10, 1), [1]);
 }
@@ -209,14 +209,14 @@ fn order_holds_in_every_history() {
         let run_max = 1 + random.below(3) as usize;
         let mut queues = queues(Order::Key, NullKey::Serial, 2);
         let (mut now, mut offset) = (0, 0);
-        let mut out: Vec<u32> = vec![];
+        let mut out: Vec<RecordIndex> = vec![];
         let mut done = [const { vec![] }; 8];
         let keys = ["a", "b", "c", "-"];
         while offset < 300 || !out.is_empty() || queues.next_due().is_some() || queues.has_ready(HANDLER) {
             now += 1;
             if offset < 300 {
                 let key = keys[random.below(4) as usize];
-                add(&mut queues, random.below(2) as u32, offset, key);
+                add(&mut queues, random.below(2) as usize, offset, key);
                 offset += 1;
             }
             while queues.pop_due(now).is_some() {}
@@ -242,7 +242,7 @@ fn order_holds_in_every_history() {
                     .unwrap()
                     .as_ref()
                     .map_or(3, |key| usize::from(key[0] - b'a'));
-                done[key * 2 + entry.partition as usize].push(entry.offset);
+                done[key * 2 + entry.partition.position()].push(entry.offset);
                 queues.remove(index);
             }
         }

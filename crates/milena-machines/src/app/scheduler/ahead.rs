@@ -16,6 +16,7 @@ use super::{
     commit::Snapshot,
     partition::Partition,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 /// About so long a committed record waits for others.
 const WAIT_MS: i64 = 1_000;
@@ -71,10 +72,8 @@ impl<T: Keyed> Scheduler<T> {
             .collect();
         let shares = self.shares(source, &rooms);
         let (mut offsets, mut snapshots, mut is_left) = (vec![], vec![], false);
-        let count = self.partitions.len();
         self.commit_turn = self.commit_turn.wrapping_add(1);
-        for turn in 0..count {
-            let index = (self.commit_turn % count + turn) % count;
+        for index in self.partitions.indexes_from(self.commit_turn) {
             let Some(partition) = self.at(index).filter(|it| it.source == source && it.is_active()) else {
                 continue;
             };
@@ -175,7 +174,7 @@ impl<T: Keyed> Scheduler<T> {
             let available = rate.available(now_ms);
             bound(u64::from(available));
             if available == 0 {
-                self.timers.set_no_later(Timer::Handler(id.0), rate.next_ms());
+                self.timers.set_no_later(Timer::Handler(id), rate.next_ms());
             }
         }
         room
@@ -192,7 +191,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// How many staged records no commit covers, not even one that is under way.
     fn unclaimed(&self, partition: &Partition) -> u64 {
-        let is_claimed = |index: &u32| {
+        let is_claimed = |index: &RecordIndex| {
             let entry = self.queues.entry(*index);
             entry.is_some_and(|entry| entry.offset < partition.commit.claimed)
         };
@@ -201,8 +200,8 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Cancels what is left of a partition. What was committed before it was handled is lost then.
-    pub(super) fn cancel_all(&mut self, now_ms: i64, index: u32) {
-        let records: Vec<u32> = self.queues.of_partition(index).collect();
+    pub(super) fn cancel_all(&mut self, now_ms: i64, index: PartitionIndex) {
+        let records: Vec<RecordIndex> = self.queues.of_partition(index).collect();
         let before = self.config.delivery == Delivery::AtMostOnce;
         let cleared = self.at(index).map_or(i64::MIN, |partition| partition.commit.cleared);
         let (mut lost, mut first) = (0, i64::MAX);

@@ -10,6 +10,7 @@ use super::{
     },
     Scheduler, Timer,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 /// So long before they are due records of retry topics are read.
 const READ_AHEAD_MS: i64 = 2_000;
@@ -103,7 +104,7 @@ impl<T: Keyed> Scheduler<T> {
         self.note_done(now_ms, source, 1);
     }
 
-    fn stage_record(&mut self, now_ms: i64, partition: u32, index: u32, retry: Option<RetryInfo>) {
+    fn stage_record(&mut self, now_ms: i64, partition: PartitionIndex, index: RecordIndex, retry: Option<RetryInfo>) {
         let Some(found) = self.at_mut(partition) else { return };
         found.staged.push_back(index);
         let (role, source, is_first) = (found.role, found.source, found.staged.len() == 1);
@@ -127,7 +128,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// What is due soon is read in time: a fetch that would begin when it is due might have to wait for another. What is due
     /// later stays where it is.
-    pub(super) fn check_read_ahead(&mut self, now_ms: i64, partition: u32) {
+    pub(super) fn check_read_ahead(&mut self, now_ms: i64, partition: PartitionIndex) {
         let Some(found) = self.at(partition) else { return };
         if !matches!(found.role, Role::RetryTopic { .. }) {
             return;
@@ -141,7 +142,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Lets the staged records of a partition in line, up to the first that may not yet.
-    pub(super) fn admit(&mut self, now_ms: i64, partition: u32) {
+    pub(super) fn admit(&mut self, now_ms: i64, partition: PartitionIndex) {
         if self.at(partition).is_some_and(|found| found.guard.is_isolating()) {
             return self.step(now_ms, partition);
         }

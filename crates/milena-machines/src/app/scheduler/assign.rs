@@ -13,6 +13,7 @@ use super::{
     Scheduler, Source,
     partition::{CommitState, MapRestore, Partition, Phase, Progress},
 };
+use crate::app::ids::PartitionIndex;
 
 impl<T: Keyed> Scheduler<T> {
     /// A partition is ours. The consumer begins at `position` and has it not paused.
@@ -87,7 +88,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// The reasons to pause that hold already.
-    fn pause_new(&mut self, now_ms: i64, index: u32) {
+    fn pause_new(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(partition) = self.at(index) else { return };
         let handler = partition.handler;
         let is_shared = partition.is_held_by(PauseReason::Global);

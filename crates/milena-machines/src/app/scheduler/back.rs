@@ -4,10 +4,11 @@ use super::{
     super::{Keyed, Publish, RetryInfo, RetryOrdering, Role, retry_topic},
     Scheduler,
 };
+use crate::app::ids::RecordIndex;
 
 impl<T: Keyed> Scheduler<T> {
     /// Whether a record that was taken goes back to its own topic, and not to its handler.
-    pub(super) fn send_back(&mut self, now_ms: i64, index: u32) -> bool {
+    pub(super) fn send_back(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -35,7 +36,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// A record is in its own topic again. Whoever sent it back, it has had so many of the delays: else two groups that
     /// both fail with it could send it back for each other for ever.
-    pub(super) fn accept_returned(&mut self, now_ms: i64, index: u32, retry: Option<RetryInfo>) {
+    pub(super) fn accept_returned(&mut self, now_ms: i64, index: RecordIndex, retry: Option<RetryInfo>) {
         if let Some(entry) = self.queues.entry_mut(index) {
             (entry.history.attempts, entry.history.first_failed_ms) = retry_topic::history(now_ms, retry);
             entry.history.rounds = retry.map_or(0, |retry| retry.returns);

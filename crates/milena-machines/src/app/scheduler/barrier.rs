@@ -51,7 +51,7 @@ impl<T: Keyed> Scheduler<T> {
         let barrier = std::mem::replace(&mut self.barrier, Barrier::Open);
         self.spoiled = false;
         let mut touched = vec![];
-        for index in 0..self.partitions.len() {
+        for index in self.partitions.indexes() {
             if let Some(partition) = self.at_mut(index).filter(|partition| partition.commit.touched) {
                 partition.commit.touched = false;
                 touched.push(partition.id);

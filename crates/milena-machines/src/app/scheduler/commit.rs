@@ -81,20 +81,18 @@ impl<T: Keyed> Scheduler<T> {
         found.dirty_since_ms = still_dirty.then_some(now_ms);
         if !still_dirty {
             found.hurry = false;
-            return self.timers.cancel(&Timer::Commit(source.0));
+            return self.timers.cancel(&Timer::Commit(source));
         }
         if backoff_ms > 0 {
             return self
                 .timers
-                .set(Timer::Commit(source.0), now_ms.saturating_add(backoff_ms));
+                .set(Timer::Commit(source), now_ms.saturating_add(backoff_ms));
         }
         if found.hurry || self.config.delivery == Delivery::AtMostOnce {
             return self.commit_now(now_ms, source);
         }
-        self.timers.set(
-            Timer::Commit(source.0),
-            now_ms.saturating_add(self.config.commit.idle_ms),
-        );
+        self.timers
+            .set(Timer::Commit(source), now_ms.saturating_add(self.config.commit.idle_ms));
     }
 
     /// Something of a source is done.
@@ -115,7 +113,7 @@ impl<T: Keyed> Scheduler<T> {
             found.dirty_since_ms = Some(now_ms);
             let soon_ms = commit.interval_ms.min(commit.idle_ms);
             self.timers
-                .set_no_later(Timer::Commit(source.0), now_ms.saturating_add(soon_ms));
+                .set_no_later(Timer::Commit(source), now_ms.saturating_add(soon_ms));
         }
     }
 
@@ -127,7 +125,7 @@ impl<T: Keyed> Scheduler<T> {
         if found.dirty_since_ms.is_none() {
             found.dirty_since_ms = Some(now_ms);
             // At the next look, so that what arrives together is committed together.
-            self.timers.set_no_later(Timer::Commit(source.0), now_ms);
+            self.timers.set_no_later(Timer::Commit(source), now_ms);
         }
     }
 
@@ -142,13 +140,13 @@ impl<T: Keyed> Scheduler<T> {
         // tried again.
         let wait_ms = if found.failures > 0 { FIRST_MS } else { 0 };
         self.timers
-            .set_no_later(Timer::Commit(source.0), now_ms.saturating_add(wait_ms));
+            .set_no_later(Timer::Commit(source), now_ms.saturating_add(wait_ms));
     }
 
     /// Commits if the interval is over, or nothing has happened for a while.
-    pub(super) fn commit_if_due(&mut self, now_ms: i64, source: u16) {
+    pub(super) fn commit_if_due(&mut self, now_ms: i64, source: SourceId) {
         let commit = &self.config.commit;
-        let Some(found) = self.sources.get(usize::from(source)) else {
+        let Some(found) = self.sources.get(usize::from(source.0)) else {
             return;
         };
         let Some(since_ms) = found.dirty_since_ms else { return };
@@ -159,7 +157,7 @@ impl<T: Keyed> Scheduler<T> {
         if waits && due_ms > now_ms {
             return self.timers.set(Timer::Commit(source), due_ms);
         }
-        self.commit_now(now_ms, SourceId(source));
+        self.commit_now(now_ms, source);
     }
 
     /// Commits all that is new of a source, now or when what is under way has come back.
@@ -200,7 +198,7 @@ impl<T: Keyed> Scheduler<T> {
     pub(super) fn snapshot(&mut self, concerned: impl Fn(SourceId) -> bool) -> (Vec<CommitOffset>, Vec<Snapshot>) {
         let (mut offsets, mut snapshots) = (vec![], vec![]);
         let room = self.room;
-        for index in 0..self.partitions.len() {
+        for index in self.partitions.indexes() {
             let Some(partition) = self.at_mut(index) else { continue };
             if !concerned(partition.source) || !partition.is_dirty() {
                 continue;

@@ -7,6 +7,7 @@ use super::{
     },
     Scheduler, Timer,
 };
+use crate::app::ids::{Index, PartitionIndex, RecordIndex};
 
 impl<T: Keyed> Scheduler<T> {
     /// What a new owner has to mind, if what lies above `done` was not done by those before.
@@ -28,7 +29,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A partition has come: nothing of it is handed out before it is told that it was begun.
-    pub(super) fn guard_new(&mut self, index: u32) {
+    pub(super) fn guard_new(&mut self, index: PartitionIndex) {
         self.update_block(index);
         let Some(found) = self.at(index) else { return };
         if found.guard.is_isolating() {
@@ -44,7 +45,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// The first record of a partition is here.
-    pub(super) fn begin(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn begin(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(found) = self.at_mut(index) else { return };
         found.guard.begin(found.tracker.frontier());
         let source = found.source;
@@ -52,14 +53,14 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// The group knows something that had to be told before more is handed out.
-    pub(super) fn guard_moved(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn guard_moved(&mut self, now_ms: i64, index: PartitionIndex) {
         self.update_block(index);
         self.admit(now_ms, index);
         self.step(now_ms, index);
     }
 
     /// Whether a record may get in line. If it must be told before, it will be.
-    pub(super) fn guard_lets(&mut self, now_ms: i64, index: u32, offset: i64) -> bool {
+    pub(super) fn guard_lets(&mut self, now_ms: i64, index: PartitionIndex, offset: i64) -> bool {
         let Some(found) = self.at_mut(index).filter(|found| found.guard.stages()) else {
             return true;
         };
@@ -73,7 +74,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// A partition of which one record is handed out at a time goes on, if it can: it takes its turn, tells, lets the next in
     /// line, or makes way for another.
-    pub(super) fn step(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn step(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(found) = self.at(index).filter(|found| found.guard.is_isolating()) else {
             return self.leave_turn(now_ms, index);
         };
@@ -113,14 +114,13 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Another partition may hand out its record.
-    pub(super) fn leave_turn(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn leave_turn(&mut self, now_ms: i64, index: PartitionIndex) {
         if self.turn_of != Some(index) {
             return;
         }
         self.turn_of = None;
-        let count = self.partitions.len();
-        for other in (index + 1..count).chain(0..index) {
-            if self.at(other).is_some_and(|other| other.guard.is_isolating()) {
+        for other in self.partitions.indexes_from(index.position() + 1) {
+            if other != index && self.at(other).is_some_and(|other| other.guard.is_isolating()) {
                 self.step(now_ms, other);
             }
             if self.turn_of.is_some() {
@@ -130,7 +130,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether a record was taken that killed those who had it before. It is not handed out.
-    pub(super) fn condemn(&mut self, now_ms: i64, index: u32) -> bool {
+    pub(super) fn condemn(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -167,7 +167,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether the first of the records that are not in line could be, as far as its time goes.
-    fn is_head_due(&mut self, now_ms: i64, index: u32) -> bool {
+    fn is_head_due(&mut self, now_ms: i64, index: PartitionIndex) -> bool {
         let Some(found) = self.at(index) else { return false };
         let is_tier = matches!(found.role, Role::RetryTopic { .. });
         let head = found.staged.front().and_then(|head| self.queues.entry(*head));
@@ -180,7 +180,7 @@ impl<T: Keyed> Scheduler<T> {
         due_ms.is_some() && waits_until.is_none()
     }
 
-    fn enqueue_head(&mut self, now_ms: i64, index: u32) {
+    fn enqueue_head(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(found) = self.at_mut(index) else { return };
         let is_tier = matches!(found.role, Role::RetryTopic { .. });
         let Some(head) = found.staged.pop_front() else { return };

@@ -7,6 +7,7 @@ use super::{
     },
     Scheduler, Timer,
 };
+use crate::app::ids::RecordIndex;
 
 impl<T: Keyed> Scheduler<T> {
     /// Fills `out` with records for one handler: up to `max`, or as many as a batch of it has. Those of one key or
@@ -88,7 +89,7 @@ impl<T: Keyed> Scheduler<T> {
         {
             let available = rate.available(now_ms);
             if available == 0 {
-                self.timers.set(Timer::Handler(id.0), rate.next_ms());
+                self.timers.set(Timer::Handler(id), rate.next_ms());
             }
             most = most.min(available);
         }
@@ -103,7 +104,7 @@ impl<T: Keyed> Scheduler<T> {
         let since_ms = *handler.ready_since_ms.get_or_insert(now_ms);
         let full_ms = since_ms.saturating_add(batch.linger_ms);
         if most > 0 && waiting < batch.size as u64 && now_ms < full_ms {
-            self.timers.set(Timer::Handler(id.0), full_ms);
+            self.timers.set(Timer::Handler(id), full_ms);
             return (0, 0);
         }
         // What fails moves to the held topic alone: what follows it must not be in the same call.
@@ -112,7 +113,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether a record that was taken is not for its handler now.
-    fn divert(&mut self, now_ms: i64, index: u32) -> bool {
+    fn divert(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         // What must stay in order does so too when it is turned away.
         self.is_fencing && self.fence_off(now_ms, index)
             || self.is_returning && self.send_back(now_ms, index)
@@ -121,7 +122,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// While a breaker is open that makes dead letters, they are made of what its handlers would get.
-    fn turn_away(&mut self, now_ms: i64, index: u32) -> bool {
+    fn turn_away(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         let Some(place) = self.queues.entry(index).map(|entry| entry.partition) else {
             return false;
         };
@@ -145,7 +146,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// While a bulkhead is full, records that could be handled now become dead letters or are skipped, if the policy of their
     /// handler does not let them wait.
-    fn turn_away_full(&mut self, now_ms: i64, index: u32) -> bool {
+    fn turn_away_full(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -172,7 +173,7 @@ impl<T: Keyed> Scheduler<T> {
         true
     }
 
-    fn hand_out(&mut self, now_ms: i64, index: u32, out: &mut Vec<Dispatch>) {
+    fn hand_out(&mut self, now_ms: i64, index: RecordIndex, out: &mut Vec<Dispatch>) {
         self.last_call += 1;
         let Some(entry) = self.queues.entry_mut(index) else {
             return;

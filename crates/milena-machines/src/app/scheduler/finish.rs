@@ -12,6 +12,7 @@ use super::{
     },
     Scheduler,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 use crate::app::{DeadLetterReason, Delivery};
 
 /// The waits before something is published again.
@@ -98,7 +99,7 @@ impl<T: Keyed> Scheduler<T> {
         self.check_barrier();
     }
 
-    pub(super) fn settle_published(&mut self, now_ms: i64, index: u32, result: PublishResult) {
+    pub(super) fn settle_published(&mut self, now_ms: i64, index: RecordIndex, result: PublishResult) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (partition, history) = (entry.partition, entry.history);
         match result {
@@ -129,7 +130,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// The wait of a record that was parked is over.
-    pub(super) fn unparked(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn unparked(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let partition = entry.partition;
         let history = entry.history;
@@ -190,7 +191,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn failed(&mut self, now_ms: i64, index: u32, handler: HandlerId, failure: Failure) {
+    pub(super) fn failed(&mut self, now_ms: i64, index: RecordIndex, handler: HandlerId, failure: Failure) {
         if let Failure::Dependency(breaker) = failure
             && self.holds_back(handler, breaker)
         {
@@ -254,7 +255,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn dead_letter(&mut self, now_ms: i64, index: u32, why: DeadLetterReason) {
+    pub(super) fn dead_letter(&mut self, now_ms: i64, index: RecordIndex, why: DeadLetterReason) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (history, partition) = (entry.history, entry.partition);
         let dlq_limit = self
@@ -273,7 +274,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// The partition stands still, and its record stays first in line.
-    pub(super) fn stop(&mut self, now_ms: i64, index: u32, why: StopReason) {
+    pub(super) fn stop(&mut self, now_ms: i64, index: RecordIndex, why: StopReason) {
         let Some(entry) = self.queues.entry_mut(index) else {
             return;
         };
@@ -292,7 +293,7 @@ impl<T: Keyed> Scheduler<T> {
         self.step(now_ms, partition);
     }
 
-    pub(super) fn publish(&mut self, now_ms: i64, index: u32, what: Publish) {
+    pub(super) fn publish(&mut self, now_ms: i64, index: RecordIndex, what: Publish) {
         let Some(entry) = self.queues.entry_mut(index) else {
             return;
         };
@@ -306,7 +307,7 @@ impl<T: Keyed> Scheduler<T> {
         self.actions.push_back(Action::Publish { record, what });
     }
 
-    fn not_published(&mut self, now_ms: i64, index: u32, partition: u32, history: History) {
+    fn not_published(&mut self, now_ms: i64, index: RecordIndex, partition: PartitionIndex, history: History) {
         self.totals.publish_failures += 1;
         if self.gives_back(partition) {
             self.tell_cancelled(index);
@@ -331,7 +332,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// One less that could not be published.
-    pub(super) fn published_again(&mut self, now_ms: i64, partition: u32) {
+    pub(super) fn published_again(&mut self, now_ms: i64, partition: PartitionIndex) {
         let Some(found) = self.at_mut(partition) else { return };
         found.unpublished = found.unpublished.saturating_sub(1);
         if found.unpublished == 0 {
@@ -340,7 +341,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn park(&mut self, now_ms: i64, index: u32, due_ms: i64) {
+    pub(super) fn park(&mut self, now_ms: i64, index: RecordIndex, due_ms: i64) {
         let Some(partition) = self.queues.entry(index).map(|entry| entry.partition) else {
             return;
         };
@@ -355,7 +356,7 @@ impl<T: Keyed> Scheduler<T> {
         self.step(now_ms, partition);
     }
 
-    pub(super) fn put_back(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn put_back(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(partition) = self.queues.entry(index).map(|entry| entry.partition) else {
             return;
         };
@@ -366,19 +367,19 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether records that are not done at once are left to the next owner.
-    pub(super) fn gives_back(&self, partition: u32) -> bool {
+    pub(super) fn gives_back(&self, partition: PartitionIndex) -> bool {
         let is_active = self.at(partition).is_some_and(|partition| partition.is_active());
         !is_active && self.config.delivery != Delivery::AtMostOnce
     }
 
-    pub(super) fn forget_attempt(&mut self, index: u32) {
+    pub(super) fn forget_attempt(&mut self, index: RecordIndex) {
         if let Some(entry) = self.queues.entry_mut(index) {
             entry.history.attempts = entry.history.attempts.saturating_sub(1);
         }
     }
 
     /// In the order of the partition nothing comes before what is parked is done.
-    pub(super) fn check_retry_pause(&mut self, now_ms: i64, partition: u32) {
+    pub(super) fn check_retry_pause(&mut self, now_ms: i64, partition: PartitionIndex) {
         let Some(found) = self.at(partition) else { return };
         let order = self.handler(found.handler).map(|handler| handler.config.order);
         let holds = order == Some(Order::Partition) && found.parked > 0;
@@ -394,7 +395,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is done for good.
-    pub(super) fn complete(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn complete(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (partition, offset, count, bytes) = (entry.partition, entry.offset, entry.count, u64::from(entry.bytes));
         let died = matches!(entry.history.publish, Some(Publish::DeadLetter { .. }));
@@ -424,7 +425,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is left undone, for whoever reads it next.
-    pub(super) fn give_up(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn give_up(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(partition) = self.queues.entry(index).map(|entry| entry.partition) else {
             return;
         };
@@ -433,7 +434,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is not kept any longer.
-    pub(super) fn forget(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn forget(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (partition, size, was_due) = (entry.partition, entry.size(), entry.state != State::Staged);
         self.queues.remove(index);

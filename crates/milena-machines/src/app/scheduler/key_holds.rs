@@ -8,6 +8,7 @@ use super::{
     },
     Scheduler, Timer,
 };
+use crate::app::ids::RecordIndex;
 
 /// How often it is asked which keys are free; never more often than a key can be, and never less than a second late.
 const ASK_MIN_MS: i64 = 100;
@@ -51,7 +52,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether a record that was taken is not for its handler now: it goes to the held topic, or is there and not due.
-    pub(super) fn fence_off(&mut self, now_ms: i64, index: u32) -> bool {
+    pub(super) fn fence_off(&mut self, now_ms: i64, index: RecordIndex) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -87,7 +88,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Nothing is left to try in its place: the record moves to the held topic, if there is room for its key.
-    pub(super) fn hold(&mut self, now_ms: i64, index: u32, due_ms: i64) {
+    pub(super) fn hold(&mut self, now_ms: i64, index: RecordIndex, due_ms: i64) {
         let Some(entry) = self.queues.entry(index) else { return };
         let history = entry.history;
         if self.is_fence_full(index) {
@@ -102,7 +103,7 @@ impl<T: Keyed> Scheduler<T> {
         self.publish(now_ms, index, what);
     }
 
-    fn is_fence_full(&self, index: u32) -> bool {
+    fn is_fence_full(&self, index: RecordIndex) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -117,7 +118,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is in the held topic: whatever of its key follows goes there too.
-    pub(super) fn held_at(&mut self, now_ms: i64, index: u32, offset: i64) {
+    pub(super) fn held_at(&mut self, now_ms: i64, index: RecordIndex, offset: i64) {
         let Some(entry) = self.queues.entry(index) else { return };
         let Some(partition) = self.partitions.get(entry.partition).and_then(Option::as_ref) else {
             return;
@@ -157,7 +158,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record of the held topic gets in line with those of its key.
-    pub(super) fn accept_held(&mut self, index: u32, history: (u32, Option<i64>), due_ms: Option<i64>) {
+    pub(super) fn accept_held(&mut self, index: RecordIndex, history: (u32, Option<i64>), due_ms: Option<i64>) {
         if let Some(entry) = self.queues.entry_mut(index)
             && entry.state == State::Staged
         {

@@ -30,13 +30,14 @@ pub use watch::{PartitionStatus, SchedulerStatus, Totals};
 
 use super::{
     Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, RetryOrdering,
-    SchedulerConfig, WhenFull, WhenOpen,
+    SchedulerConfig, SourceId, WhenFull, WhenOpen,
     breaker::Breaker,
     bulkhead::Bulkhead,
     commit_map::Room,
     key_holds::HeldKeys,
     queues::{Gauge, Queues, Slab, State},
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 use crate::{Random, TopicPartition, timers::Timers};
 use barrier::Barrier;
 use commit::Source;
@@ -58,17 +59,17 @@ pub enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// The first record of a retry topic's partition is due.
-    Due(u32),
+    Due(PartitionIndex),
     /// A partition has waited long enough for its handlers, or for its last commit.
-    Deadline(u32),
+    Deadline(PartitionIndex),
     /// A source looks whether to commit.
-    Commit(u16),
+    Commit(SourceId),
     /// A breaker is tried again.
-    Breaker(u16),
+    Breaker(BreakerId),
     /// A handler's rate or the patience of its batch allows more.
-    Handler(u16),
+    Handler(HandlerId),
     /// Runs of a partition have waited for others of it.
-    Runs(u32),
+    Runs(PartitionIndex),
     /// It is asked which keys are free.
     CheckKeyHolds,
     /// Somebody looks for what does not move.
@@ -80,7 +81,7 @@ pub struct Scheduler<T> {
     config: SchedulerConfig,
     random: Random,
     queues: Queues<T>,
-    partitions: Slab<Option<Partition>>,
+    partitions: Slab<PartitionIndex, Option<Partition>>,
     last_epoch: u32,
     handlers: Vec<Handler>,
     breakers: Vec<Breaker>,
@@ -108,15 +109,15 @@ pub struct Scheduler<T> {
     spoiled: bool,
     last_call: u64,
     /// At most once: the partition whose turn it is to be committed.
-    commit_turn: u32,
+    commit_turn: usize,
     /// The handler whose turn it is.
     turn: usize,
     /// The partition whose record is handed out alone, of those that hand out one at a time.
-    turn_of: Option<u32>,
+    turn_of: Option<PartitionIndex>,
     /// Whether any partition has a record that is not handed out because of what it did.
     condemns: bool,
     totals: Totals,
-    taken: Vec<u32>,
+    taken: Vec<RecordIndex>,
 }
 
 impl<T: Keyed> Scheduler<T> {
@@ -198,7 +199,7 @@ impl<T: Keyed> Scheduler<T> {
                 Timer::Due(partition) => self.admit(now_ms, partition),
                 Timer::Deadline(partition) => self.deadline_passed(now_ms, partition),
                 Timer::Commit(source) => self.commit_if_due(now_ms, source),
-                Timer::Breaker(breaker) => self.try_breaker(now_ms, BreakerId(breaker)),
+                Timer::Breaker(breaker) => self.try_breaker(now_ms, breaker),
                 // That it is time is all there is to it.
                 Timer::Handler(_) => {}
                 Timer::Runs(partition) => self.break_waiting(now_ms, partition),
@@ -265,16 +266,16 @@ impl<T: Keyed> Scheduler<T> {
         self.at(id.index).filter(|partition| partition.id == id)
     }
 
-    fn at(&self, index: u32) -> Option<&Partition> {
+    fn at(&self, index: PartitionIndex) -> Option<&Partition> {
         self.partitions.get(index)?.as_ref()
     }
 
-    fn at_mut(&mut self, index: u32) -> Option<&mut Partition> {
+    fn at_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
         self.partitions.get_mut(index)?.as_mut()
     }
 
     fn all(&self) -> impl Iterator<Item = &Partition> {
-        (0..self.partitions.len()).filter_map(|index| self.at(index))
+        self.partitions.indexes().filter_map(|index| self.at(index))
     }
 
     fn handler(&self, id: HandlerId) -> Option<&Handler> {

@@ -11,6 +11,7 @@ use super::super::{
     tracker::Tracker,
 };
 use crate::TopicPartition;
+use crate::app::ids::RecordIndex;
 
 #[derive(Debug)]
 pub(super) struct Partition {
@@ -25,7 +26,7 @@ pub(super) struct Partition {
     pub(super) gauge: Gauge,
     pub(super) pauses: PauseSet,
     /// Records that may not be in line yet, in their order.
-    pub(super) staged: VecDeque<u32>,
+    pub(super) staged: VecDeque<RecordIndex>,
     pub(super) dlq_limit: Option<DlqLimit>,
     pub(super) phase: Phase,
     pub(super) stopped: Option<StopReason>,

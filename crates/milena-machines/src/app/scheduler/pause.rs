@@ -9,6 +9,7 @@ use super::{
     Scheduler, Timer,
     partition::{Partition, Phase},
 };
+use crate::app::ids::PartitionIndex;
 use crate::{TopicPartition, app::Delivery};
 
 impl<T: Keyed> Scheduler<T> {
@@ -53,7 +54,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn set_pause(&mut self, now_ms: i64, index: u32, reason: PauseReason, holds: bool) {
+    pub(super) fn set_pause(&mut self, now_ms: i64, index: PartitionIndex, reason: PauseReason, holds: bool) {
         let Some(partition) = self.at_mut(index) else { return };
         let id = partition.id;
         match partition.pauses.set(now_ms, reason, holds) {
@@ -64,7 +65,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Whether anything of a partition may be handed out.
-    pub(super) fn update_block(&mut self, index: u32) {
+    pub(super) fn update_block(&mut self, index: PartitionIndex) {
         let Some(partition) = self.at(index) else { return };
         // What is committed before it is handled is lost if it is not handled.
         let gives_back = partition.phase != Phase::Active && self.config.delivery != Delivery::AtMostOnce;
@@ -74,7 +75,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// A record is kept from now on. What is not due yet or held counts for its partition alone: it must not keep others
     /// waiting.
-    pub(super) fn count_in(&mut self, now_ms: i64, index: u32, handler: HandlerId, size: Size) {
+    pub(super) fn count_in(&mut self, now_ms: i64, index: PartitionIndex, handler: HandlerId, size: Size) {
         let Some(partition) = self.at_mut(index) else { return };
         partition.gauge.add(size);
         if matches!(partition.role, Role::Main) {
@@ -84,7 +85,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record of a retry topic is due.
-    pub(super) fn count_due(&mut self, now_ms: i64, index: u32, size: Size) {
+    pub(super) fn count_due(&mut self, now_ms: i64, index: PartitionIndex, size: Size) {
         let Some(handler) = self.at(index).map(|partition| partition.handler) else {
             return;
         };
@@ -93,7 +94,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is kept no longer.
-    pub(super) fn count_out(&mut self, now_ms: i64, index: u32, was_due: bool, size: Size) {
+    pub(super) fn count_out(&mut self, now_ms: i64, index: PartitionIndex, was_due: bool, size: Size) {
         let Some(partition) = self.at_mut(index) else { return };
         partition.gauge.remove(size);
         let handler = partition.handler;
@@ -116,7 +117,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    fn check_bounds(&mut self, now_ms: i64, index: u32, handler: HandlerId) {
+    fn check_bounds(&mut self, now_ms: i64, index: PartitionIndex, handler: HandlerId) {
         if let Some(over) = self.global.check(&self.config.limits) {
             self.set_pause_where(now_ms, PauseReason::Global, over, |_| true);
         }
@@ -140,7 +141,7 @@ impl<T: Keyed> Scheduler<T> {
         holds: bool,
         is_concerned: impl Fn(HandlerId) -> bool,
     ) {
-        for index in 0..self.partitions.len() {
+        for index in self.partitions.indexes() {
             let is_concerned = |partition: &Partition| is_concerned(partition.handler) && partition.is_held_by(reason);
             if self.at(index).is_some_and(is_concerned) {
                 self.set_pause(now_ms, index, reason, holds);
@@ -183,8 +184,8 @@ impl<T: Keyed> Scheduler<T> {
         let Some(breaker) = self.breaker(id) else { return };
         let state = breaker.state();
         match breaker.poll_timeout() {
-            Some(until_ms) => self.timers.set(Timer::Breaker(id.0), until_ms),
-            None => self.timers.cancel(&Timer::Breaker(id.0)),
+            Some(until_ms) => self.timers.set(Timer::Breaker(id), until_ms),
+            None => self.timers.cancel(&Timer::Breaker(id)),
         }
         if state == before {
             return;

@@ -6,6 +6,7 @@ use super::{
     finish::Call,
     partition::Phase,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 impl<T: Keyed> Scheduler<T> {
     /// The group wants partitions back. Their handlers may end what they have, up to a bound; then the last commit; then
@@ -35,7 +36,7 @@ impl<T: Keyed> Scheduler<T> {
             return;
         }
         self.shutting_down = true;
-        let active: Vec<u32> = self
+        let active: Vec<PartitionIndex> = self
             .all()
             .filter(|partition| partition.is_active())
             .map(|partition| partition.id.index)
@@ -46,7 +47,7 @@ impl<T: Keyed> Scheduler<T> {
         self.check_closed();
     }
 
-    fn give_back(&mut self, now_ms: i64, index: u32, reason: PauseReason) {
+    fn give_back(&mut self, now_ms: i64, index: PartitionIndex, reason: PauseReason) {
         let Some(partition) = self.at_mut(index) else { return };
         partition.phase = Phase::Draining;
         let source = partition.source;
@@ -56,7 +57,7 @@ impl<T: Keyed> Scheduler<T> {
         self.timers
             .set(Timer::Deadline(index), now_ms.saturating_add(self.config.drain_ms));
         let under_way = self.find_cleared_soon(index, source);
-        let records: Vec<u32> = self.queues.of_partition(index).collect();
+        let records: Vec<RecordIndex> = self.queues.of_partition(index).collect();
         for record in records {
             if self.is_left_behind(record, under_way) {
                 self.leave_behind(now_ms, record);
@@ -72,13 +73,13 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// At most once: a commit may be under way for records that no handler has seen. If it succeeds they are ours.
-    fn find_cleared_soon(&self, index: u32, source: SourceId) -> bool {
+    fn find_cleared_soon(&self, index: PartitionIndex, source: SourceId) -> bool {
         self.at(index)
             .is_some_and(|partition| self.is_under_way(partition.id, source))
     }
 
     /// Whether a record of a partition that is given back is left to the next owner.
-    fn is_left_behind(&self, index: u32, commit_under_way: bool) -> bool {
+    fn is_left_behind(&self, index: RecordIndex, commit_under_way: bool) -> bool {
         let Some(entry) = self.queues.entry(index) else {
             return false;
         };
@@ -90,7 +91,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    fn leave_behind(&mut self, now_ms: i64, index: u32) {
+    fn leave_behind(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (partition, state) = (entry.partition, entry.state);
         if let Some(found) = self.at_mut(partition) {
@@ -102,7 +103,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Tells that nobody waits for a record any longer, if somebody could still do something about it, or it is lost.
-    pub(super) fn tell_cancelled(&mut self, index: u32) {
+    pub(super) fn tell_cancelled(&mut self, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let is_told = match entry.state {
             State::InHandler | State::Publishing | State::Unpublished => true,
@@ -120,7 +121,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Goes on with giving a partition back when nothing of it is left.
-    pub(super) fn check_drained(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn check_drained(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(partition) = self.at_mut(index) else { return };
         if partition.phase != Phase::Draining || partition.gauge.records > 0 {
             return;
@@ -142,7 +143,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Releases a partition when the group knows all of it.
-    pub(super) fn check_released(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn check_released(&mut self, now_ms: i64, index: PartitionIndex) {
         let before = self.config.delivery == Delivery::AtMostOnce;
         let Some(partition) = self.at(index) else { return };
         let known = before || !partition.is_dirty();
@@ -154,12 +155,12 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// At most once: what a commit did not clear is left to the next owner.
-    fn check_drained_after_commit(&mut self, now_ms: i64, index: u32) {
+    fn check_drained_after_commit(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(partition) = self.at(index) else { return };
         if self.config.delivery != Delivery::AtMostOnce || self.is_under_way(partition.id, partition.source) {
             return;
         }
-        let staged: Vec<u32> = partition.staged.iter().copied().collect();
+        let staged: Vec<RecordIndex> = partition.staged.iter().copied().collect();
         for record in staged {
             self.forget(now_ms, record);
         }
@@ -171,7 +172,7 @@ impl<T: Keyed> Scheduler<T> {
 
     /// A commit has failed. If none can be made any more, who waited for it waits no longer.
     pub(super) fn not_committed(&mut self, now_ms: i64, source: SourceId, lost: bool) {
-        for index in 0..self.partitions.len() {
+        for index in self.partitions.indexes() {
             let Some(partition) = self.at(index).filter(|partition| partition.source == source) else {
                 continue;
             };
@@ -183,7 +184,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn deadline_passed(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn deadline_passed(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(phase) = self.at(index).map(|partition| partition.phase) else {
             return;
         };
@@ -201,7 +202,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    fn release(&mut self, now_ms: i64, index: u32) {
+    fn release(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(id) = self.at(index).map(|partition| partition.id) else {
             return;
         };
@@ -211,7 +212,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Forgets a partition and all its records.
-    fn remove(&mut self, now_ms: i64, index: u32) {
+    fn remove(&mut self, now_ms: i64, index: PartitionIndex) {
         self.cancel_all(now_ms, index);
         self.queues.remove_partition(index);
         for timer in [Timer::Due(index), Timer::Deadline(index), Timer::Runs(index)] {
@@ -229,7 +230,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    pub(super) fn cancel(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn cancel(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry(index) else { return };
         let (state, partition) = (entry.state, entry.partition);
         let call = Call::of(entry);

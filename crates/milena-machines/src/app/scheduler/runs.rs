@@ -11,6 +11,7 @@ use super::{
     finish::Call,
     partition::Partition,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 /// So many times as long as it may a run waits at most, and a partition counts as slow.
 const PATIENCE: i64 = 5;
@@ -28,7 +29,7 @@ impl<T: Keyed> Scheduler<T> {
             return vec![record];
         }
         let singles = self.queues.break_up(record.index);
-        let id_of = |index: &u32| {
+        let id_of = |index: &RecordIndex| {
             let serial = self.queues.entry(*index)?.serial;
             Some(RecordId { index: *index, serial })
         };
@@ -121,7 +122,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// Sees to it that runs of a partition do not wait longer for others of it than a batch would.
-    pub(super) fn watch_runs(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn watch_runs(&mut self, now_ms: i64, index: PartitionIndex) {
         let Some(handler) = self.at(index).and_then(|partition| self.handler(partition.handler)) else {
             return;
         };
@@ -138,7 +139,7 @@ impl<T: Keyed> Scheduler<T> {
     /// Runs that have waited long enough go on key by key: as long as they may if nothing of their partition came
     /// back meanwhile, and some times as long if something did. So handlers that are slow do not keep other keys waiting, and
     /// those that only had a bad moment get runs again as soon as it is over.
-    pub(super) fn break_waiting(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn break_waiting(&mut self, now_ms: i64, index: PartitionIndex) {
         let handler = self.at(index).and_then(|partition| self.handler(partition.handler));
         let Some(waits_ms) = handler.map(|handler| handler.run_waits_ms) else {
             return;
@@ -162,7 +163,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A call with something of a partition has ended.
-    pub(super) fn note_moved(&mut self, now_ms: i64, index: u32, handler: HandlerId) {
+    pub(super) fn note_moved(&mut self, now_ms: i64, index: PartitionIndex, handler: HandlerId) {
         if self.handler(handler).is_some_and(|handler| handler.takes_runs) {
             self.queues.set_moved(now_ms, index);
         }

@@ -11,6 +11,7 @@ use super::{
     },
     Scheduler,
 };
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 impl<T: Keyed> Scheduler<T> {
     /// A producer that keeps the order of what it takes has taken all that the handler of a record emitted. What became of
@@ -25,7 +26,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// At most once nothing is handled again, and with fences a key has an order that outlives the process.
-    fn may_pass(&self, partition: u32) -> bool {
+    fn may_pass(&self, partition: PartitionIndex) -> bool {
         let Some(partition) = self.at(partition) else {
             return false;
         };
@@ -60,7 +61,7 @@ impl<T: Keyed> Scheduler<T> {
         }
     }
 
-    fn recall(&mut self, now_ms: i64, first: u32) {
+    fn recall(&mut self, now_ms: i64, first: RecordIndex) {
         for index in self.queues.recall(first) {
             self.forget_attempt(index);
             let partition = self.queues.entry(index).map(|entry| entry.partition);
@@ -71,7 +72,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A record is handled again, behind one that it had passed.
-    pub(super) fn begin_anew(&mut self, now_ms: i64, index: u32) {
+    pub(super) fn begin_anew(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.queues.entry_mut(index) else {
             return;
         };

@@ -11,6 +11,7 @@ use super::{
     partition::{Partition, Phase},
 };
 use crate::app::Delivery;
+use crate::app::ids::{PartitionIndex, RecordIndex};
 
 /// What is not acknowledged for so long does not look as if it will be.
 const PUBLISH_SLOW_MS: i64 = 5_000;
@@ -177,13 +178,13 @@ impl<T: Keyed> Scheduler<T> {
 
     /// Cancels the calls of a partition that have taken so long that it stands still. Their records get other names, so
     /// that nothing that a call says later is taken for what the next one does.
-    fn call_off(&mut self, now_ms: i64, partition: u32) -> Vec<RecordId> {
+    fn call_off(&mut self, now_ms: i64, partition: PartitionIndex) -> Vec<RecordId> {
         let since_ms = now_ms.saturating_sub(self.config.stall_ms);
-        let is_hanging = |index: &u32| {
+        let is_hanging = |index: &RecordIndex| {
             let entry = self.queues.entry(*index);
             entry.is_some_and(|entry| entry.state == State::InHandler && entry.history.since_ms <= since_ms)
         };
-        let hanging: Vec<u32> = self.queues.of_partition(partition).filter(is_hanging).collect();
+        let hanging: Vec<RecordIndex> = self.queues.of_partition(partition).filter(is_hanging).collect();
         let handler = self.at(partition).map(|partition| partition.handler);
         let mut records = vec![];
         for index in hanging {
@@ -214,7 +215,7 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     /// A call was cancelled that did not return.
-    fn hung(&mut self, now_ms: i64, index: u32) {
+    fn hung(&mut self, now_ms: i64, index: RecordIndex) {
         let partition = self.queues.entry(index).map(|entry| entry.partition);
         let handler = partition.and_then(|partition| self.at(partition)).map(|it| it.handler);
         if let Some(handler) = handler {
@@ -225,7 +226,7 @@ impl<T: Keyed> Scheduler<T> {
     /// Reports every partition that has had work for long and not moved.
     pub(super) fn watch(&mut self, now_ms: i64) {
         let stall_ms = self.config.stall_ms;
-        for index in 0..self.partitions.len() {
+        for index in self.partitions.indexes() {
             let Some(partition) = self.at(index) else { continue };
             let progress = partition.progress;
             let stands = partition.gauge.records > 0 && now_ms.saturating_sub(progress.moved_ms) >= stall_ms;

@@ -3,6 +3,10 @@ use crate::app::{HandlerId, NullKey, RecordId};
 
 const HANDLER: HandlerId = HandlerId(0);
 
+fn partition() -> PartitionIndex {
+    PartitionIndex::at(0)
+}
+
 /// The keys of some records, one letter each; `-` is none.
 struct Letters(&'static str);
 
@@ -29,12 +33,12 @@ impl Keyed for Letters {
 
 fn queues(order: Order) -> Queues<Letters> {
     let mut queues = Queues::new(1, 7);
-    queues.add_partition(0, HANDLER, order, NullKey::Unordered);
+    queues.add_partition(partition(), HANDLER, order, NullKey::Unordered);
     queues
 }
 
 fn add(queues: &mut Queues<Letters>, offset: i64, keys: &'static str) -> RecordId {
-    let record = queues.insert(0, offset, keys.len() as u32, Letters(keys));
+    let record = queues.insert(partition(), offset, keys.len() as u32, Letters(keys));
     queues.enqueue_whole(0, record.index);
     record
 }
@@ -48,7 +52,7 @@ fn take(queues: &mut Queues<Letters>, max: usize) -> Vec<(i64, u32)> {
 }
 
 fn remove(queues: &mut Queues<Letters>, offset: i64) {
-    let mut all = queues.of_partition(0);
+    let mut all = queues.of_partition(partition());
     let index = all.find(|index| queues.entry(*index).unwrap().offset == offset);
     drop(all);
     queues.remove(index.unwrap());
@@ -72,7 +76,7 @@ fn runs_go_one_after_the_other_unless_there_is_no_order() {
         }
         remove(&mut queues, 3);
         assert_eq!(queues.counts().in_handler, 0);
-        assert!(!queues.is_busy(0));
+        assert!(!queues.is_busy(partition()));
     }
 }
 
@@ -82,7 +86,7 @@ fn a_call_takes_as_many_as_fit_and_no_more() {
     add(&mut queues, 0, "ab");
     add(&mut queues, 2, "cdefg");
     assert_eq!(take(&mut queues, 4), [(0, 2), (2, 2)]);
-    assert_eq!(queues.waits_since(0), Some(0));
+    assert_eq!(queues.waits_since(partition()), Some(0));
     remove(&mut queues, 0);
     assert_eq!(take(&mut queues, 4), [], "the other half of the call is still out");
     remove(&mut queues, 2);
@@ -95,7 +99,7 @@ fn when_runs_are_broken_up_only_the_keys_that_are_out_wait() {
     add(&mut queues, 0, "ab-");
     assert_eq!(take(&mut queues, 3), [(0, 3)]);
     add(&mut queues, 3, "bc-a");
-    queues.break_waiting(0);
+    queues.break_waiting(partition());
     let mut out = take(&mut queues, 10);
     out.sort_unstable();
     assert_eq!(out, [(4, 1), (5, 1)], "the other key, and the one without");
@@ -106,7 +110,7 @@ fn when_runs_are_broken_up_only_the_keys_that_are_out_wait() {
     for offset in 3..7 {
         remove(&mut queues, offset);
     }
-    assert_eq!((queues.keys(), queues.is_busy(0)), (0, false));
+    assert_eq!((queues.keys(), queues.is_busy(partition())), (0, false));
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn a_record_on_its_own_waits_for_a_run_with_its_key() {
     add(&mut queues, 0, "ab");
     assert_eq!(take(&mut queues, 2), [(0, 2)]);
     for (offset, key) in [(2, "b"), (3, "c")] {
-        let record = queues.insert(0, offset, 1, Letters(key));
+        let record = queues.insert(partition(), offset, 1, Letters(key));
         queues.enqueue_single(record.index);
     }
     assert_eq!(take(&mut queues, 2), [(3, 1)]);
@@ -131,7 +135,7 @@ fn what_fails_of_a_run_comes_again_before_what_waits_behind_it() {
         add(&mut queues, 2, "a");
         assert_eq!(take(&mut queues, 3), [(0, 2), (2, 1)]);
         let third = add(&mut queues, 3, "a");
-        queues.break_waiting(0);
+        queues.break_waiting(partition());
         let singles = queues.break_up(first.index);
         assert_eq!(take(&mut queues, 3), []);
         queues.put_back(singles[1]);
@@ -144,7 +148,7 @@ fn what_fails_of_a_run_comes_again_before_what_waits_behind_it() {
         assert!(queues.find(third).is_none(), "it is a record of its own");
         remove(&mut queues, 1);
         remove(&mut queues, 3);
-        assert_eq!((queues.keys(), queues.is_busy(0)), (0, false));
+        assert_eq!((queues.keys(), queues.is_busy(partition())), (0, false));
     }
 }
 
