@@ -329,7 +329,7 @@ impl App {
     }
 
     /// What is done about a partition that stands still because a handler does not return: by default it is only told of.
-    /// [`WhenStalled::TryAgain`] cancels the call, which is a failure that is tried again as the policy says; what it was
+    /// [`WhenStalled::Retry`] cancels the call, which is a failure that is tried again as the policy says; what it was
     /// doing may be half done, and code that blocks its thread cannot be cancelled. [`WhenStalled::Stop`] cancels it and
     /// leaves the partition alone until somebody looks. [`WhenStalled::End`] ends the application with an error that
     /// names the record. A partition that has records and delivers none, though nothing holds it back, is read anew from

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use milena_client::consumer::TopicPartition;
 
-use crate::status::StopWhy;
+use crate::status::StopReason;
 
 /// Where a replay begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub enum UnfinishedWhy {
     #[error("offset {offset} has stopped it ({why:?}){}{reason}", if reason.is_empty() { "" } else { ": " })]
     Stopped {
         offset: i64,
-        why: StopWhy,
+        why: StopReason,
         /// What the handler said, if it did.
         reason: String,
     },

@@ -3,7 +3,7 @@
 use std::{fmt, ops::AddAssign};
 
 use milena_client::consumer::TopicPartition;
-pub use milena_machines::app::{BreakerState, PauseReason, StallWhy, StopWhy};
+pub use milena_machines::app::{BreakerState, PauseReason, StallReason, StopReason};
 
 /// An application at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub struct PartitionStatus {
     /// Why nothing of it is fetched, and since when, in milliseconds since 1970.
     pub paused: Vec<(PauseReason, i64)>,
     /// Why its lowest record that is not done is not.
-    pub why: StallWhy,
+    pub why: StallReason,
     /// One record is handled at a time, because processes ended here: see [`App::crash_limit`](crate::App::crash_limit).
     pub is_careful: bool,
 }
@@ -75,7 +75,8 @@ impl Status {
 
     /// The partitions that have stopped, or whose output cannot be written.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = &PartitionStatus> {
-        let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
+        let is_stuck =
+            |why: &StallReason| matches!(why, StallReason::Stopped(_) | StallReason::Publishing { failing: true });
         self.partitions.iter().filter(move |partition| is_stuck(&partition.why))
     }
 
@@ -155,20 +156,22 @@ impl fmt::Display for PartitionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} @ {} of {}: ", self.partition, self.frontier, self.end)?;
         match self.why {
-            StallWhy::Idle => f.write_str("nothing to do")?,
-            StallWhy::InHandler { for_ms, attempt } => write!(f, "in its handler for {for_ms} ms, attempt {attempt}")?,
-            StallWhy::WaitsForRetry { attempt, .. } => write!(f, "failed, waits for attempt {}", attempt + 1)?,
-            StallWhy::NotDue { .. } => f.write_str("waits until it is due")?,
-            StallWhy::Breaker(_) => f.write_str("waits for a circuit breaker")?,
-            StallWhy::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
-            StallWhy::Publishing { failing: true } => f.write_str("what it needs is not written")?,
-            StallWhy::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
-            StallWhy::Careful => f.write_str("waits for its turn")?,
-            StallWhy::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
-            StallWhy::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,
-            StallWhy::Stopped(why) => write!(f, "stopped ({why:?}): somebody has to look")?,
-            StallWhy::Revoking => f.write_str("is being given back")?,
-            StallWhy::User => f.write_str("paused by hand")?,
+            StallReason::Idle => f.write_str("nothing to do")?,
+            StallReason::InHandler { for_ms, attempt } => {
+                write!(f, "in its handler for {for_ms} ms, attempt {attempt}")?
+            }
+            StallReason::WaitsForRetry { attempt, .. } => write!(f, "failed, waits for attempt {}", attempt + 1)?,
+            StallReason::NotDue { .. } => f.write_str("waits until it is due")?,
+            StallReason::Breaker(_) => f.write_str("waits for a circuit breaker")?,
+            StallReason::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
+            StallReason::Publishing { failing: true } => f.write_str("what it needs is not written")?,
+            StallReason::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
+            StallReason::Isolating => f.write_str("waits for its turn")?,
+            StallReason::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
+            StallReason::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,
+            StallReason::Stopped(why) => write!(f, "stopped ({why:?}): somebody has to look")?,
+            StallReason::Revoking => f.write_str("is being given back")?,
+            StallReason::User => f.write_str("paused by hand")?,
         }
         if self.is_careful {
             f.write_str("; careful, one record at a time, because processes ended here")?;

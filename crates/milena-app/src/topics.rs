@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use milena_machines::app::tier_suffix;
+use milena_machines::app::retry_topic_suffix;
 use regex::Regex;
 
 /// The end of the name of a topic with dead letters.
@@ -192,7 +192,7 @@ fn origin_of(topic: &str) -> Option<&str> {
 
 /// The topic of what is to be tried again after this delay.
 pub(crate) fn retry_topic(origin: &str, delay_ms: i64) -> String {
-    format!("{origin}.{}", tier_suffix(delay_ms))
+    format!("{origin}.{}", retry_topic_suffix(delay_ms))
 }
 
 /// The topic of what waits so that keys stay in order.

@@ -61,7 +61,7 @@ impl Emitter {
         let Some(Held::Emission(emission)) = &order.held else {
             return slow(order, vec![]);
         };
-        let is_plain = order.what == Publish::Emitted && order.beside == Beside::All;
+        let is_plain = order.what == Publish::Output && order.beside == Beside::All;
         if !is_plain || emission.is_shared || emission.written.initialized() {
             return slow(order, vec![]);
         }

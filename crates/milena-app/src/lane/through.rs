@@ -187,8 +187,8 @@ mod tests {
         testing::records_with_values,
     };
 
-    const RUN: RecordId = RecordId { index: 0, serial: 0 };
-    const NEXT: RecordId = RecordId { index: 1, serial: 0 };
+    const RUN: RecordId = RecordId::new(0, 0);
+    const NEXT: RecordId = RecordId::new(1, 0);
 
     /// Keeps what is reported, and lets the next record of a run go on if somebody waits for it.
     #[derive(Default)]

@@ -209,7 +209,7 @@ impl Policy {
     /// the order of keys, and records without one stay without order unless [`null_key`](Self::null_key) says so. Let
     /// retry topics run empty before an application with them changes to this: it does not read them any more.
     pub fn keep_key_order(mut self) -> Self {
-        self.retry.ordering = RetryOrdering::FenceKey;
+        self.retry.ordering = RetryOrdering::HoldKey;
         self
     }
 

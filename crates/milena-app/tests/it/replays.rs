@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use milena_app::{App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedWhy, prelude::*, status::StopWhy};
+use milena_app::{
+    App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedWhy, prelude::*, status::StopReason,
+};
 use milena_client::consumer::TopicPartition;
 use milena_test::{TestBroker, TestRecord};
 use milena_wire::messages::FetchRequest;
@@ -100,7 +102,7 @@ async fn a_partition_that_cannot_go_on_ends_for_itself_and_goes_on_in_the_next_r
         (1, &partition(1), 4, RECORDS)
     );
     assert!(
-        matches!(&why.why, UnfinishedWhy::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
+        matches!(&why.why, UnfinishedWhy::Stopped { offset: 4, why: StopReason::Fatal, reason } if reason.contains("closed")),
         "{why:?}"
     );
     assert_eq!(desk.take().len(), 24);
@@ -185,7 +187,7 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
                 why,
                 UnfinishedWhy::Stopped {
                     offset: 3,
-                    why: StopWhy::Stalled,
+                    why: StopReason::Stalled,
                     ..
                 }
             )

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, Starts, offset_map, tracker::Finished};
+use milena_machines::app::{
+    CommittedOffset, CrashCounters, Delivery, NullKey, Order, PartitionId, commit_map, tracker::FinishedRange,
+};
 
 mod deaths;
 mod output;
@@ -208,7 +210,7 @@ impl Checks {
     }
 
     /// The group accepts a commit.
-    pub(super) fn committed(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, commit: &Committed) {
+    pub(super) fn committed(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, commit: &CommittedOffset) {
         let place = name(plan, partition);
         let before = cluster.committed[partition]
             .as_ref()
@@ -223,18 +225,18 @@ impl Checks {
             return self.check_ahead(plan, cluster, partition, commit.offset);
         }
         self.note_suspect(partition, commit);
-        let undone = |range: Finished| {
+        let undone = |range: FinishedRange| {
             let mut records = cluster.logs[partition].range(range.start..range.end.max(range.start));
             records
                 .find(|(offset, _)| !self.is_settled(partition, **offset))
                 .map(|(offset, _)| *offset)
         };
         let start = before.min(commit.offset);
-        let below = undone(Finished {
+        let below = undone(FinishedRange {
             start,
             end: commit.offset,
         });
-        let map = offset_map::decode(&commit.metadata, commit.offset);
+        let map = commit_map::decode(&commit.metadata, commit.offset);
         let above = map.clone().unwrap_or_default().into_iter().find_map(undone);
         if let Some(offset) = below {
             self.fail(format!(
@@ -309,16 +311,16 @@ fn lane_of(plan: &Plan, run: &Run) -> Option<Lane> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Base {
     pub(super) offset: i64,
-    finished: Vec<Finished>,
-    pub(super) starts: Starts,
+    finished: Vec<FinishedRange>,
+    pub(super) starts: CrashCounters,
 }
 
 impl Base {
-    pub(super) fn new(committed: Option<&Committed>) -> Self {
+    pub(super) fn new(committed: Option<&CommittedOffset>) -> Self {
         let Some(committed) = committed else {
             return Self::default();
         };
-        let told = offset_map::read(&committed.metadata, committed.offset).unwrap_or_default();
+        let told = commit_map::read(&committed.metadata, committed.offset).unwrap_or_default();
         Self {
             offset: committed.offset,
             finished: told.finished,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatched, Failure,
-    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, SourceId, StallWhy, WhenStalled, Work,
+    Acceptance, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatch, Failure,
+    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, Scheduler, SourceId, StallReason,
+    WhenStalled,
 };
 
 use super::{
@@ -32,7 +33,7 @@ const NEVER_MS: i64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     pub(super) life: Option<Life>,
-    pub(super) work: Option<Work<Records>>,
+    pub(super) work: Option<Scheduler<Records>>,
     pub(super) held: BTreeMap<usize, Held>,
     /// What is in a handler.
     runs: BTreeMap<RecordId, Run>,
@@ -113,7 +114,7 @@ pub(super) struct Commit {
 impl Instance {
     pub(super) fn start(&mut self, world: &mut World, life: Life) {
         let seed = world.random.next_u64();
-        let work = match Work::new(world.plan.config.clone(), seed) {
+        let work = match Scheduler::new(world.plan.config.clone(), seed) {
             Ok(work) => work,
             Err(error) => return world.checks.fail(error.to_string()),
         };
@@ -155,8 +156,8 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
-            Some(_) if world.plan.is_fencing() => Role::Held,
-            Some(tier) => Role::Tier {
+            Some(_) if world.plan.is_fencing() => Role::HeldKeys,
+            Some(tier) => Role::RetryTopic {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],
             },
@@ -315,10 +316,10 @@ impl Instance {
                 payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(_) => {}
-                Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
-                Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
-                Accepted::Stale => return,
+                Acceptance::Taken(_) => {}
+                Acceptance::Finished if world.checks.is_settled(fetched.partition, last) => {}
+                Acceptance::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
+                Acceptance::Stale => return,
             }
         }
         work.handle_position(now, held.id, fetched.next);
@@ -391,7 +392,7 @@ impl Instance {
         let mut result = PublishResult::Failed;
         if publishing.acked {
             result = write(world, &run, publishing.what);
-            if publishing.what == Publish::Emitted {
+            if publishing.what == Publish::Output {
                 if !publishing.written {
                     world.checks.wrote(&world.plan, &run);
                 }
@@ -444,7 +445,7 @@ impl Instance {
         }
     }
 
-    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatched) {
+    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatch) {
         let Some(work) = &self.work else { return };
         let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
@@ -534,12 +535,12 @@ impl Instance {
             Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
-            Action::AskHeld(ids) => self.ask_held(world, life, ids),
+            Action::CheckKeyHolds(ids) => self.ask_held(world, life, ids),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
             Action::Cancel(record) => self.cancelled(world, record),
             Action::Released(id) => self.released(world, life, id),
             Action::Barrier => self.end_transaction(world, life),
-            Action::BarrierWanted => self.begin_barrier(world),
+            Action::BarrierNeeded => self.begin_barrier(world),
             Action::Stopped { partition, offset, .. } => {
                 world.checks.begins_anew(life, partition, offset);
                 world.queue.after(500, Event::Operator(life));
@@ -549,7 +550,7 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
-            Action::Careful { .. } | Action::Lost { .. } => {}
+            Action::Isolating { .. } | Action::Lost { .. } => {}
             Action::Skipped { offset, .. } => world
                 .checks
                 .fail(format!("offset {offset} is skipped, and no policy skips")),
@@ -568,7 +569,7 @@ impl Instance {
     }
 
     /// What does not move has a cause that is one.
-    fn check_stall(&self, world: &mut World, why: StallWhy) {
+    fn check_stall(&self, world: &mut World, why: StallReason) {
         let handler = world.plan.handler();
         let has_limit = handler.concurrency.is_some()
             || handler.bulkhead.is_some()
@@ -577,10 +578,10 @@ impl Instance {
         let is_busy = has_limit || self.in_flight >= world.plan.in_flight_max;
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
-            StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
+            StallReason::Idle => world.checks.fail("a stall has no cause".to_owned()),
             // Those that were busy may have been called off in the same moment.
-            StallWhy::WaitsForHandler
-                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Tell =>
+            StallReason::WaitsForHandler
+                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Report =>
             {
                 world
                     .checks
@@ -612,7 +613,7 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
-        if what != Publish::Emitted {
+        if what != Publish::Output {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
@@ -640,13 +641,13 @@ impl Instance {
         if twice_allowed && world.random.below(12) == 0 {
             // It is written, but nobody hears of it.
             write(world, &run, what);
-            if what == Publish::Emitted {
+            if what == Publish::Output {
                 world.checks.wrote(&world.plan, &run);
             }
             acked = false;
         }
         let takes_ms = 1 + world.random.below(40) as i64;
-        let is_taken = what == Publish::Emitted && world.random.below(2) == 0;
+        let is_taken = what == Publish::Output && world.random.below(2) == 0;
         let written = is_taken && acked && world.plan.mutation != Some(Mutation::TakenUnordered);
         let publishing = Publishing {
             record,
@@ -753,7 +754,7 @@ impl Instance {
             if status.is_some_and(|status| status.records > 0) {
                 return Err(at("still has work"));
             }
-            if work.fenced_keys(held.id) > 0 {
+            if work.held_keys(held.id) > 0 {
                 return Err(at("still has keys that are fenced"));
             }
         }

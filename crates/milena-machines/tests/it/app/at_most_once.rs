@@ -2,7 +2,7 @@
 
 use milena_machines::app::{
     Action, BreakerConfig, BreakerId, BreakerState, BulkheadId, CommitResult, Delivery, Failure, HandlerConfig, Order,
-    Outcome, PartitionId, RateConfig, RecordId, WhenFull, WorkConfig,
+    Outcome, PartitionId, RateConfig, RecordId, SchedulerConfig, WhenFull,
 };
 
 use super::rig::{Rig, config, handler, topic};
@@ -13,7 +13,7 @@ fn once(change: impl FnOnce(&mut HandlerConfig)) -> Rig {
     once.retry.attempts = 1;
     once.order = Order::Unordered;
     change(&mut once);
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(once)
     })
@@ -182,7 +182,7 @@ fn a_full_bulkhead_that_skips_does_not_keep_records_from_being_committed() {
     once.order = Order::Unordered;
     once.bulkhead = Some(BulkheadId(0));
     once.when_full = WhenFull::Skip;
-    let rig = Rig::new(WorkConfig {
+    let rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         bulkheads: vec![2],
         ..config(once)
@@ -200,7 +200,7 @@ fn a_partition_goes_on_after_a_failed_commit_of_one_that_was_lost() {
     once.retry.attempts = 1;
     once.order = Order::Unordered;
     once.breakers = vec![BreakerId(0)];
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         breakers: vec![BreakerConfig {
             failure_percent: 100,

@@ -5,7 +5,7 @@ mod barrier;
 mod breaker;
 mod commit;
 mod failures;
-mod fence;
+mod key_holds;
 mod quarantine;
 mod release;
 mod rig;

@@ -2,7 +2,7 @@
 
 use milena_machines::app::{
     Action, CommitResult, Delivery, Failure, HandlerConfig, Order, Outcome, Publish, PublishResult, RecordId,
-    RetryOrdering, RetryPolicy, WorkConfig,
+    RetryOrdering, RetryPolicy, SchedulerConfig,
 };
 
 use super::rig::{Rig, config, handler, rig};
@@ -13,7 +13,7 @@ impl Rig {
         let dispatched = self.one();
         assert_eq!(dispatched.offset, offset);
         self.finish(dispatched.record, Outcome::Emit);
-        assert_eq!(self.publish(), Publish::Emitted);
+        assert_eq!(self.publish(), Publish::Output);
         self.work.handle_taken(dispatched.record);
         dispatched.record
     }
@@ -63,7 +63,7 @@ fn what_has_passed_one_that_is_not_written_is_handled_again_behind_it() {
     rig.finish(fourth, Outcome::Emit);
     assert_eq!(rig.said(), [], "it would be written before the first");
     rig.advance(200);
-    assert_eq!(rig.publish(), Publish::Emitted);
+    assert_eq!(rig.publish(), Publish::Output);
     rig.published(first, PublishResult::Acked);
     assert_eq!(rig.offsets(), [], "the third is under way");
     rig.published(third, PublishResult::Acked);
@@ -89,7 +89,7 @@ fn what_failed_waits_for_those_before_it() {
     rig.published(first, PublishResult::Acked);
     rig.said();
     rig.advance(200);
-    assert_eq!(rig.publish(), Publish::Emitted);
+    assert_eq!(rig.publish(), Publish::Output);
     rig.published(second, PublishResult::Acked);
     rig.committed(CommitResult::Ok);
     rig.said();
@@ -127,7 +127,7 @@ fn a_call_that_fails_behind_what_is_taken_goes_its_own_way() {
     assert!(matches!(rig.publish(), Publish::DeadLetter { .. }));
     rig.published(second, PublishResult::Acked);
     rig.advance(200);
-    assert_eq!(rig.publish(), Publish::Emitted);
+    assert_eq!(rig.publish(), Publish::Output);
     rig.published(first, PublishResult::Acked);
     rig.committed(CommitResult::Ok);
     rig.said();
@@ -157,8 +157,8 @@ fn what_has_passed_is_left_behind_with_what_is_not_written() {
 fn where_keys_are_fenced_all_wait() {
     let fenced = HandlerConfig {
         retry: RetryPolicy {
-            ordering: RetryOrdering::FenceKey,
-            tiers: vec![60_000],
+            ordering: RetryOrdering::HoldKey,
+            delays_ms: vec![60_000],
             held_keys_max: 1,
             ..handler().retry
         },
@@ -175,7 +175,7 @@ fn where_keys_are_fenced_all_wait() {
 
 #[test]
 fn where_nothing_may_be_repeated_all_wait() {
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(HandlerConfig {
             retry: RetryPolicy {

@@ -1,6 +1,6 @@
 //! What handlers emit stays in the order of its records.
 
-use milena_machines::app::{Committed, Delivery, PartitionId};
+use milena_machines::app::{CommittedOffset, Delivery, PartitionId};
 
 use super::{Base, Checks, Run, lane_of};
 use crate::app::{Life, plan::Plan};
@@ -35,7 +35,7 @@ impl Checks {
 
     /// Of what an owner commits as done, the output that was written last is in the order of the offsets. What once came to a
     /// handler in one call has no order: each has an outcome of its own.
-    pub(in crate::app) fn committed_output(&mut self, life: Life, id: PartitionId, commit: &Committed) {
+    pub(in crate::app) fn committed_output(&mut self, life: Life, id: PartitionId, commit: &CommittedOffset) {
         let base = Base::new(Some(commit));
         let calls = |offset: i64| self.calls.get(&(life.number, id, offset)).into_iter().flatten();
         let are_one = |first: i64, next: i64| calls(first).any(|call| calls(next).any(|other| call == other));
