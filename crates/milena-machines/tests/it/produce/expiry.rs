@@ -1,4 +1,4 @@
-//! Batches that take too long.
+//! Batches over their delivery timeout.
 
 use milena_machines::{
     member::{CallCause, CallFailure},
@@ -70,7 +70,7 @@ fn a_batch_that_found_no_connection_is_not_written() {
     assert_eq!(rig.errors()[0].status, WriteStatus::NotWritten);
 }
 
-/// A sender with a batch of two records that expired in doubt, and another behind it that has left.
+/// A sender with a batch of two records that expired in doubt, and another behind it that was sent.
 fn unresolved() -> (
     Rig,
     milena_machines::produce::Slot,
@@ -122,7 +122,7 @@ fn if_the_next_batch_does_not_fit_the_lost_one_was_not_written() {
     rig.lose(&expiring);
     rig.refuse(&behind, ErrorCode::OutOfOrderSequenceNumber);
     rig.wait();
-    // It was judged while the other was under way. Now it is the first.
+    // It was checked while the other was in flight. Now it is the first.
     let again = rig.produce();
     assert_eq!(again.batches[0].stamp, stamp(0, 3));
     rig.refuse(&again, ErrorCode::OutOfOrderSequenceNumber);

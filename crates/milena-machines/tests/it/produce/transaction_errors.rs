@@ -1,4 +1,4 @@
-//! Errors of transactions, by what can be done about them.
+//! Errors of transactions, by the possible reactions.
 
 use milena_machines::produce::{BatchCause, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus};
 use milena_wire::{api::ApiKey, errors::ErrorCode};
@@ -8,7 +8,7 @@ use super::rig::{
     transactional,
 };
 
-/// What the application can do after a batch was refused so.
+/// The remedy after a batch was refused with this error.
 fn remedy_of_batch(version: i16, error: ErrorCode) -> Remedy {
     let mut rig = Rig::in_transaction(version);
     let slot = rig.slot(0);
@@ -107,14 +107,14 @@ fn an_expired_batch_can_be_aborted() {
     assert!(matches!(errors[0].cause, BatchCause::TimedOut { .. }));
     assert_eq!(rig.sender.commit(rig.now).unwrap_err().remedy(), Remedy::Abort);
     rig.sender.abort(rig.now).unwrap();
-    // The answer to what has left is waited for.
+    // The response to the batch in flight is awaited.
     rig.nothing_to_call();
     rig.lose(&call);
     rig.answer_end(false, None);
     rig.answer_init(PRODUCER_ID, 1);
 }
 
-/// What the application can do after a call was answered so.
+/// The remedy after a request was refused with this error.
 fn remedy_of_call(skip: usize, error: ErrorCode) -> Option<Remedy> {
     let mut rig = Rig::in_transaction(1);
     let slot = rig.slot(0);
@@ -214,7 +214,7 @@ fn a_commit_that_came_too_late_can_be_aborted_in_version_2() {
         let _sent = rig.events();
         let commit = rig.sender.commit(rig.now).unwrap();
         let (end, _) = rig.end_call();
-        // So says a coordinator that has aborted it meanwhile, because it took too long.
+        // The error of a coordinator that has aborted it meanwhile because of its timeout.
         rig.reply_error(&end, ErrorCode::InvalidTxnState);
         assert_eq!(failure_of(&rig.events(), commit).remedy(), remedy);
         if remedy == Remedy::Abort {
@@ -316,7 +316,7 @@ fn a_log_that_was_trimmed_does_not_cost_the_transaction() {
     rig.wait();
     let again = rig.produce_only(batch);
     assert_eq!(again.batches[0].stamp, super::rig::transactional_stamp(0, 0));
-    // Where it was not, what the broker forgot cannot be told: abort.
+    // Where it was not trimmed, the state that the broker lost cannot be known: abort.
     rig.answer(&again, ErrorCode::UnknownProducerId, -1, 5);
     assert_eq!(rig.sender.check_send().unwrap_err().remedy(), Remedy::Abort);
 }

@@ -1,4 +1,4 @@
-//! Transactions of version 2: writing adds, and each end gives the next epoch.
+//! Transactions of version 2: `Produce` adds partitions, and each end bumps the epoch.
 
 use milena_machines::{
     member::CallFailure,
@@ -130,13 +130,13 @@ fn who_stopped_waiting_calls_again_and_hears_how_it_ended() {
         (error.remedy(), &error),
         (Remedy::Retry, &TransactionError::InProgress(Operation::Commit))
     );
-    // Still under way: the same operation.
+    // Still in progress: the same operation.
     assert_eq!(rig.sender.commit(rig.now), Ok(commit));
     rig.sender.stop_waiting(commit);
     rig.answer_end(true, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), []);
     assert_eq!(rig.sender.begin(), Err(TransactionError::InProgress(Operation::Commit)));
-    // Over meanwhile.
+    // Done meanwhile.
     let again = rig.sender.commit(rig.now).unwrap();
     assert_eq!(rig.events(), [done(again)]);
     rig.sender.begin().unwrap();
@@ -187,7 +187,7 @@ fn a_producer_whose_transaction_timed_out_aborts_and_goes_on() {
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
-    // The coordinator has aborted, and taken the epoch away.
+    // The coordinator has aborted, and bumped the epoch.
     rig.refuse(&call, ErrorCode::InvalidProducerEpoch);
     let error = rig.sender.commit(rig.now).unwrap_err();
     assert_eq!(error.remedy(), Remedy::Abort);

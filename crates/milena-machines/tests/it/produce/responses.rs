@@ -1,4 +1,4 @@
-//! What is tried again, how often, and what is known of what failed.
+//! Retries of batches, and the write status of those that failed.
 
 use milena_machines::{
     member::CallFailure,
@@ -153,7 +153,7 @@ fn an_answer_that_lacks_a_partition_is_none() {
     rig.sender.handle_produce_response(rig.now, call.id, Ok(&[]));
     rig.wait();
     rig.produce_only(batch);
-    // An answer to nothing changes nothing.
+    // A response without a request changes nothing.
     rig.ack(&call, 3);
     assert_eq!(rig.outcomes(), []);
 }
