@@ -52,13 +52,13 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
     let mut events = 0;
-    let held = invariants::until_violated(|| {
+    let result = invariants::until_violated(|| {
         simulation.play(end, &mut events);
         if simulation.world.checks.failure().is_none() {
             simulation.check_settled();
         }
     });
-    simulation.world.checks.demand(held);
+    simulation.world.checks.demand(result);
     let at_ms = simulation.world.queue.now() - simulation::START_MS;
     let what = simulation.world.checks.failure().map(ToOwned::to_owned);
     Outcome {
@@ -91,7 +91,7 @@ pub fn report(scenario: Scenario, seed: u64, mutation: Option<Mutation>, lines: 
         Some(Failure { at_ms, what }) => {
             text += &format!("\n\nscenario {scenario}, seed {seed}, after {at_ms} ms: {what}\n");
         }
-        None => text += &format!("\n\nscenario {scenario}, seed {seed}: all held\n"),
+        None => text += &format!("\n\nscenario {scenario}, seed {seed}: no violation\n"),
     }
-    text + &format!("again: cargo xtask simulate --scenario {scenario} --start {seed} --seeds 1{mutation}\n")
+    text + &format!("repeat: cargo xtask simulate --scenario {scenario} --start {seed} --seeds 1{mutation}\n")
 }

@@ -25,7 +25,7 @@ pub enum Mutation {
     ForgetRevoked,
     /// A batch gets other sequence numbers with each attempt.
     NumberRetriesAnew,
-    /// A newer batch is written in the place of one that is retried.
+    /// A newer batch is written in the topic_partition of one that is retried.
     NewerOvertakesRepeated,
     /// A transaction is ended without waiting for batches in flight.
     EndBeforeWritten,
@@ -51,7 +51,7 @@ pub enum Mutation {
     CommitLatest,
     /// The offset moves before the dead letter is acknowledged.
     DeadLettersUnawaited,
-    /// Emitted records count as acknowledged before their place in the log is certain.
+    /// Emitted records count as acknowledged before their topic_partition in the log is certain.
     TakenUnordered,
     /// Of two records of a partition that fail, the first is lost (Spring Kafka, issue 4504).
     FirstFailureLost,

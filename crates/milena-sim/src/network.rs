@@ -48,7 +48,7 @@ impl Network {
     }
 
     /// The delays of the copies of a response.
-    pub(crate) fn answer_delays(&self, random: &mut Random) -> Vec<i64> {
+    pub(crate) fn reply_delays(&self, random: &mut Random) -> Vec<i64> {
         let doubled = self.doubled.max(self.answers_doubled);
         Self { doubled, ..*self }.delays(random)
     }

@@ -199,7 +199,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
             ));
         }
     }
-    // A process that takes the place of an older one gets that one's assignment without a rebalance. A partition that
+    // A process that takes the topic_partition of an older one gets that one's assignment without a rebalance. A partition that
     // should have moved meanwhile is read by no member until the next, as in Kafka: a member must request one.
     let is_static = |(_, member): &(i64, MemberSettings)| member.instance.is_some();
     let enforces_at = members.iter().any(is_static).then_some(faults_end + ENFORCED_AFTER_MS);

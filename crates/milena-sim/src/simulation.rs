@@ -25,13 +25,13 @@ pub(crate) enum Event {
         request: Request,
     },
     /// A response reaches its client.
-    Answer {
+    Reply {
         to: ClientId,
         call: CallId,
         reply: Reply,
     },
     /// A client's request timeout is over.
-    Unanswered {
+    NoReply {
         client: ClientId,
         call: CallId,
     },
@@ -185,28 +185,28 @@ impl Simulation {
         self.broker.check_logs(world);
         let offsets = self.broker.committed_offsets(world, PRODUCERS_GROUP);
         let partitions = self.broker.read_committed();
-        let held = if world.checks.writes.is_empty() {
+        let result = if world.checks.writes.is_empty() {
             world.checks.transactions.check(&partitions, &offsets)
         } else {
             world.checks.writes.check(&partitions, &offsets)
         };
-        world.checks.demand(held);
+        world.checks.demand(result);
     }
 
     fn happen(&mut self, event: Event) {
         let world = &mut self.world;
         match event {
             Event::Arrive { from, call, request } => self.broker.arrive(world, from, call, request),
-            Event::Answer { to, call, reply } => {
-                let again = Event::Answer {
+            Event::Reply { to, call, reply } => {
+                let again = Event::Reply {
                     to,
                     call,
                     reply: reply.clone(),
                 };
-                self.with_client(to, again, |client, io| client.answer(io, call, reply));
+                self.with_client(to, again, |client, io| client.handle_reply(io, call, reply));
             }
-            Event::Unanswered { client, call } => {
-                self.with_client(client, event, |client, io| client.unanswered(io, call));
+            Event::NoReply { client, call } => {
+                self.with_client(client, event, |client, io| client.handle_no_reply(io, call));
             }
             Event::Wake { client } => self.with_client(client, event, |client, io| client.wake(io)),
             Event::Alarm { incarnation } => self.broker.alarm(world, incarnation),

@@ -191,7 +191,7 @@ impl History {
 }
 
 #[test]
-fn whatever_clients_do_all_get_an_answer_and_the_group_becomes_empty() {
+fn all_requests_get_a_reply_and_the_group_becomes_empty() {
     let mut generations = 0;
     for seed in 0..20 {
         let mut history = History::new(seed);

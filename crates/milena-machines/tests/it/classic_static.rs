@@ -90,7 +90,7 @@ fn since_version_9_a_replaced_leader_learns_all_but_skips_the_assignment() {
 }
 
 #[test]
-fn before_version_9_a_replaced_leader_is_told_the_old_leader() {
+fn before_version_9_a_replaced_leader_gets_the_id_of_the_old_leader() {
     let mut world = World::new();
     let members = stable(&mut world, &["leader", "follower"]);
     let ticket = world.send(8, GroupRequest::Join(static_join("g", "", "leader")));

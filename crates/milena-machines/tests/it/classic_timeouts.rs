@@ -8,7 +8,7 @@ use milena_wire::{
 use crate::world::{REBALANCE_MS, SESSION_MS, World, assignment, code, join, protocol, subscription, sync};
 
 #[test]
-fn a_member_id_that_nobody_uses_is_forgotten() {
+fn an_unused_member_id_is_removed() {
     let mut world = World::new();
     let member = world.member_id("g");
     world.pass(SESSION_MS - 1);

@@ -81,7 +81,7 @@ fn without_a_policy_the_application_hears_of_it_until_it_seeks() {
 }
 
 #[test]
-fn without_a_group_nobody_asks_for_committed_offsets() {
+fn without_a_group_no_committed_offsets_are_fetched() {
     let mut positions = Positions::new(ResetPolicy::Earliest, false, BACKOFF_MS);
     positions.assign([place(0)]);
     assert!(positions.poll_committed(0).is_empty());
@@ -101,7 +101,7 @@ fn what_is_asked_is_not_asked_again_before_a_failure_and_a_pause() {
 }
 
 #[test]
-fn a_seek_makes_everything_stale_that_is_under_way() {
+fn a_seek_makes_requests_in_flight_stale() {
     let (mut positions, old) = reading(ResetPolicy::Latest);
     assert!(positions.seek_to(&place(0), ResetTo::Earliest));
     let reset = positions.poll_resets(0).remove(0);
@@ -115,7 +115,7 @@ fn a_seek_makes_everything_stale_that_is_under_way() {
 
 /// The old leader responds with the same records as the new one.
 #[test]
-fn only_the_first_of_two_answers_counts() {
+fn only_the_first_of_two_responses_counts() {
     let (mut positions, epoch) = reading(ResetPolicy::Latest);
     assert!(positions.handle_fetched(&place(0), epoch, 10, at(12, 3)));
     assert!(!positions.handle_fetched(&place(0), epoch, 10, at(13, 3)));
@@ -302,7 +302,7 @@ fn a_cut_off_log_is_read_again_from_where_it_parts() {
 }
 
 #[test]
-fn lag_and_lead_are_known_once_a_broker_has_told() {
+fn lag_and_lead_are_known_after_the_first_fetch() {
     let (mut positions, _) = reading(ResetPolicy::Latest);
     assert_eq!(positions.lag(&place(0), false), None);
     positions.handle_ends(&place(0), 100, 60, 4);
@@ -324,7 +324,7 @@ fn a_topic_made_anew_is_read_as_the_policy_says() {
 }
 
 #[test]
-fn what_is_held_is_looked_for_only_if_somebody_asks() {
+fn a_blocked_partition_is_looked_up_only_on_request() {
     let mut positions = Positions::new(ResetPolicy::Earliest, true, 100);
     positions.assign([place(0), place(1)]);
     positions.block([&place(0), &place(1)], true);

@@ -147,7 +147,7 @@ fn two_transactions_end_apart() {
 }
 
 #[test]
-fn a_marker_of_nobody_changes_nothing() {
+fn a_marker_of_an_unknown_producer_changes_nothing() {
     let mut world = World::new();
     commit(&mut world, "g", "orders", 0, 1);
     world.end_transaction(PRODUCER, true);

@@ -287,9 +287,9 @@ impl World {
         }
         self.markers.extend(effects.markers);
         for (ticket, reply) in effects.replies {
-            let message = self.tickets.remove(&ticket).expect("each request is answered once");
+            let message = self.tickets.remove(&ticket).expect("each request gets a reply once");
             if !is_faulty || self.random.below(10) > 0 {
-                self.answer(&message, reply);
+                self.respond(&message, reply);
             }
         }
     }
@@ -381,7 +381,7 @@ impl World {
         }
     }
 
-    fn answer(&mut self, message: &Message, reply: TransactionReply) {
+    fn respond(&mut self, message: &Message, reply: TransactionReply) {
         let client = &mut self.clients[message.client];
         if client.asked != message.asked {
             return;
@@ -427,7 +427,7 @@ impl World {
             self.write_markers();
             self.check_rebuilt();
         }
-        assert!(self.tickets.is_empty(), "each request is answered");
+        assert!(self.tickets.is_empty(), "each request gets a reply");
         let state = self
             .value()
             .and_then(|value| TransactionState::from_id(value.transaction_status));

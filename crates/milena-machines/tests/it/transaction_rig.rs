@@ -68,8 +68,8 @@ impl Rig {
         let effects = self.coordinator.handle_request(&context, request, &mut ids);
         let mut replies = self.apply(effects);
         assert!(replies.len() <= 1);
-        replies.pop().map(|(answered, reply)| {
-            assert_eq!(answered, ticket);
+        replies.pop().map(|(replied, reply)| {
+            assert_eq!(replied, ticket);
             reply
         })
     }
@@ -142,7 +142,7 @@ impl Rig {
         let Some(TransactionReply::InitProducerId(response)) =
             self.call(version, TransactionRequest::InitProducerId(request))
         else {
-            panic!("an InitProducerId is answered at once");
+            panic!("an InitProducerId gets an immediate reply");
         };
         let producer = ProducerEpoch {
             producer_id: response.producer_id,
@@ -188,7 +188,7 @@ impl Rig {
             verify_only,
         };
         let Some(TransactionReply::AddPartitions(error)) = self.call(version, request) else {
-            panic!("an AddPartitions is answered at once");
+            panic!("an AddPartitions gets an immediate reply");
         };
         error
     }
@@ -202,7 +202,7 @@ impl Rig {
     pub(crate) fn end_error(&mut self, version: i16, producer: ProducerEpoch, committed: bool) -> ErrorCode {
         let response = self
             .end_now(version, producer, committed)
-            .expect("an error is answered at once");
+            .expect("an error gets an immediate reply");
         assert_eq!((response.producer_id, response.producer_epoch), (-1, -1));
         let error = error(response.error_code);
         assert_ne!(error, NoError);
@@ -288,7 +288,7 @@ pub(crate) fn end_request(id: &str, producer: ProducerEpoch, committed: bool) ->
 pub(crate) fn end_response(reply: TransactionReply) -> EndTxnResponse {
     match reply {
         TransactionReply::End(response) => response,
-        other => panic!("not the answer to an end: {other:?}"),
+        other => panic!("not the reply to an end: {other:?}"),
     }
 }
 

@@ -114,7 +114,7 @@ impl World {
         }
         for (ticket, reply) in effects.replies {
             let twice = self.replies.insert(ticket, reply);
-            assert_eq!(twice, None, "{ticket:?} was answered twice");
+            assert_eq!(twice, None, "{ticket:?} got two replies");
         }
         self.check_log();
     }
@@ -216,20 +216,20 @@ impl World {
     pub(crate) fn reply(&mut self, ticket: Ticket) -> GroupReply {
         self.replies
             .remove(&ticket)
-            .unwrap_or_else(|| panic!("{ticket:?} has no answer"))
+            .unwrap_or_else(|| panic!("{ticket:?} has no reply"))
     }
 
     pub(crate) fn joined(&mut self, ticket: Ticket) -> JoinGroupResponse {
         match self.reply(ticket) {
             GroupReply::Join(response) => response,
-            other => panic!("not an answer to JoinGroup: {other:?}"),
+            other => panic!("not a reply to JoinGroup: {other:?}"),
         }
     }
 
     pub(crate) fn synced(&mut self, ticket: Ticket) -> SyncGroupResponse {
         match self.reply(ticket) {
             GroupReply::Sync(response) => response,
-            other => panic!("not an answer to SyncGroup: {other:?}"),
+            other => panic!("not a reply to SyncGroup: {other:?}"),
         }
     }
 
@@ -279,7 +279,7 @@ impl World {
         };
         match self.ask(4, GroupRequest::Heartbeat(request)) {
             GroupReply::Heartbeat(response) => code(response.error_code),
-            other => panic!("not an answer to Heartbeat: {other:?}"),
+            other => panic!("not a reply to Heartbeat: {other:?}"),
         }
     }
 
@@ -306,7 +306,7 @@ impl World {
         };
         match self.ask(version, GroupRequest::Leave(request)) {
             GroupReply::Leave(response) => response,
-            other => panic!("not an answer to LeaveGroup: {other:?}"),
+            other => panic!("not a reply to LeaveGroup: {other:?}"),
         }
     }
 
@@ -345,7 +345,7 @@ impl World {
         };
         match self.ask(8, GroupRequest::OffsetFetch { group, require_stable }) {
             GroupReply::OffsetFetch(mut response) => response.topics.remove(0).partitions.remove(0),
-            other => panic!("not an answer to OffsetFetch: {other:?}"),
+            other => panic!("not a reply to OffsetFetch: {other:?}"),
         }
     }
 
@@ -483,7 +483,7 @@ fn list(machine: &mut GroupCoordinator, now_ms: i64) -> Vec<ListedGroup> {
     };
     match look(machine, now_ms, request) {
         GroupReply::List(groups) => groups,
-        other => panic!("not an answer to ListGroups: {other:?}"),
+        other => panic!("not a reply to ListGroups: {other:?}"),
     }
 }
 
@@ -491,7 +491,7 @@ fn describe(machine: &mut GroupCoordinator, now_ms: i64, group_id: &str) -> Desc
     let group_id = group_id.into();
     match look(machine, now_ms, GroupRequest::Describe { group_id }) {
         GroupReply::Describe(group) => group,
-        other => panic!("not an answer to DescribeGroups: {other:?}"),
+        other => panic!("not a reply to DescribeGroups: {other:?}"),
     }
 }
 
@@ -508,7 +508,7 @@ fn fetch_all(
     };
     match look(machine, now_ms, GroupRequest::OffsetFetch { group, require_stable }) {
         GroupReply::OffsetFetch(response) => response,
-        other => panic!("not an answer to OffsetFetch: {other:?}"),
+        other => panic!("not a reply to OffsetFetch: {other:?}"),
     }
 }
 
@@ -523,5 +523,5 @@ fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> G
     };
     let mut effects = machine.handle_request(&context, request);
     assert!(effects.records.is_empty());
-    effects.replies.pop().expect("an answer").1
+    effects.replies.pop().expect("a reply").1
 }

@@ -17,7 +17,7 @@ use milena_wire::{
     },
 };
 
-use super::{Broker, BrokerSettings, Held, LogId};
+use super::{Broker, BrokerSettings, Deferred, LogId};
 use crate::{
     Mutation,
     clients::{ClientId, Reply},
@@ -118,7 +118,7 @@ impl Groups {
                     .get(&heartbeat.member_id)
                     .filter(|_| heartbeat.member_epoch > 0)
                 {
-                    heartbeat.topic_partitions = Some(owned_as_told(told));
+                    heartbeat.topic_partitions = Some(owned_as_assigned(told));
                 }
             }
             _ => {}
@@ -127,7 +127,7 @@ impl Groups {
         match self.settings.mutation {
             Some(Mutation::AcceptStaleCommits) => self.accept_commit(context, &request, &mut effects),
             Some(Mutation::OldStaticMembersSucceed) => forgive_static_members(&mut effects),
-            Some(Mutation::ReleaseBeforeRevoked) => self.remember_told(&request, &effects),
+            Some(Mutation::ReleaseBeforeRevoked) => self.note_assignment(&request, &effects),
             Some(Mutation::LoseLastRecord) if effects.records.len() > 1 => {
                 effects.records.pop();
             }
@@ -136,7 +136,7 @@ impl Groups {
         effects
     }
 
-    fn remember_told(&mut self, request: &GroupRequest, effects: &GroupEffects) {
+    fn note_assignment(&mut self, request: &GroupRequest, effects: &GroupEffects) {
         let GroupRequest::ConsumerHeartbeat(request) = request else {
             return;
         };
@@ -234,19 +234,19 @@ impl Broker {
             {
                 world.checks.owners.begun(world.queue.now(), response.generation_id);
             }
-            self.hold(&LogId::Groups, Held::Reply(ticket, Reply::Group(reply)));
+            self.defer(&LogId::Groups, Deferred::Reply(ticket, Reply::Group(reply)));
         }
     }
 
     /// The machine is ahead of its log: only the log counts. Waiting requests get no response.
     fn rebuild_groups(&mut self, world: &mut World) {
-        let held = self.held.iter().filter_map(|(_, _, held)| match held {
-            Held::Reply(ticket, _) | Held::Write(ticket, _) => Some(*ticket),
-            Held::Markers(_) | Held::MarkerDurable(_) => None,
+        let waiting = self.deferred.iter().filter_map(|(_, _, effect)| match effect {
+            Deferred::Reply(ticket, _) | Deferred::Write(ticket, _) => Some(*ticket),
+            Deferred::Markers(_) | Deferred::MarkerDurable(_) => None,
         });
-        let held: BTreeSet<Ticket> = held.collect();
+        let waiting: BTreeSet<Ticket> = waiting.collect();
         self.tickets
-            .retain(|ticket, (_, _, is_group)| !*is_group || held.contains(ticket));
+            .retain(|ticket, (_, _, is_group)| !*is_group || waiting.contains(ticket));
         self.groups.forget_picture();
         self.load_groups(world);
     }
@@ -271,11 +271,11 @@ impl Broker {
             };
             for topic in group.topics {
                 offsets.extend(topic.partitions.into_iter().map(|partition| {
-                    let place = TopicPartition {
+                    let topic_partition = TopicPartition {
                         topic: topic.name.clone(),
                         partition: partition.partition_index,
                     };
-                    (place, partition.committed_offset)
+                    (topic_partition, partition.committed_offset)
                 }));
             }
         }
@@ -294,11 +294,11 @@ impl Broker {
             for member in &group.members {
                 for topic in &member.assignment.topic_partitions {
                     for partition in &topic.partitions {
-                        let place = (topic.topic_name.clone(), *partition);
-                        if let Some(other) = owners.insert(place, &member.member_id) {
+                        let topic_partition = (topic.topic_name.clone(), *partition);
+                        if let Some(other) = owners.insert(topic_partition, &member.member_id) {
                             let (name, other, member) = (&topic.topic_name, other.clone(), &member.member_id);
                             world.checks.fail(format!(
-                                "the coordinator says that {name}-{partition} belongs to {other} and to {member}"
+                                "the coordinator assigns {name}-{partition} to {other} and to {member}"
                             ));
                         }
                     }
@@ -372,7 +372,7 @@ fn compare(world: &mut World, before: &Picture, after: &Picture) {
         let about = group_of(reply);
         let instead: Vec<&GroupReply> = after.iter().filter(|other| group_of(other) == about).collect();
         world.checks.fail(format!(
-            "before the end the coordinator said {reply:?}, its log says {instead:?}"
+            "before the end the coordinator replied {reply:?}, its log says {instead:?}"
         ));
     }
 }
@@ -386,7 +386,7 @@ fn group_of(reply: &GroupReply) -> (u8, Option<&ByteString>) {
     }
 }
 
-fn owned_as_told(told: &Assignment) -> Vec<TopicPartitions> {
+fn owned_as_assigned(told: &Assignment) -> Vec<TopicPartitions> {
     let topics = told.topic_partitions.iter().map(|topic| TopicPartitions {
         topic_id: topic.topic_id,
         partitions: topic.partitions.clone(),

@@ -21,7 +21,7 @@ use milena_wire::{
     records::{Attributes, BatchHeader, ControlRecord},
 };
 
-use super::{Broker, Held, LogId};
+use super::{Broker, Deferred, LogId};
 use crate::{
     Mutation,
     checks::PartitionRead,
@@ -266,10 +266,10 @@ impl Broker {
             }
         }
         for markers in markers {
-            self.hold(&LogId::Transactions, Held::Markers(markers));
+            self.defer(&LogId::Transactions, Deferred::Markers(markers));
         }
         for (ticket, reply) in replies {
-            self.hold(&LogId::Transactions, Held::Reply(ticket, Reply::Transaction(reply)));
+            self.defer(&LogId::Transactions, Deferred::Reply(ticket, Reply::Transaction(reply)));
         }
     }
 
@@ -299,7 +299,7 @@ impl Broker {
                     self.groups.replay_marker(markers.producer, markers.committed);
                 }
             }
-            self.hold(&log, Held::MarkerDurable(key.clone()));
+            self.defer(&log, Deferred::MarkerDurable(key.clone()));
         }
     }
 
@@ -349,18 +349,18 @@ impl Broker {
         }
         match answer {
             Some((_, TransactionReply::AddPartitions(ErrorCode::None))) => {
-                self.hold(&LogId::Transactions, Held::Write(ticket, write));
+                self.defer(&LogId::Transactions, Deferred::Write(ticket, write));
             }
             Some((_, TransactionReply::AddPartitions(error))) => {
                 if self.settings.mutation == Some(Mutation::OldProducersSucceed) {
-                    return self.hold(&LogId::Transactions, Held::Write(ticket, write));
+                    return self.defer(&LogId::Transactions, Deferred::Write(ticket, write));
                 }
                 let reply = refusal(&write, error);
-                self.hold(&LogId::Transactions, Held::Reply(ticket, reply));
+                self.defer(&LogId::Transactions, Deferred::Reply(ticket, reply));
             }
             other => world
                 .checks
-                .fail(format!("the coordinator answered {other:?} to AddPartitionsToTxn")),
+                .fail(format!("the coordinator replied {other:?} to AddPartitionsToTxn")),
         }
     }
 
@@ -377,7 +377,7 @@ impl Broker {
                 let known = known.and_then(|producers| producers.get(producer.producer_id));
                 if known.is_some_and(|known| known.epoch > producer.epoch) {
                     let reply = refusal(&Write::Offsets(request), ErrorCode::InvalidProducerEpoch);
-                    return self.hold(&LogId::Groups, Held::Reply(ticket, reply));
+                    return self.defer(&LogId::Groups, Deferred::Reply(ticket, reply));
                 }
                 let request = GroupRequest::TxnOffsetCommit(request);
                 self.group_request(world, 0, (ticket, ADD_VERSION), request);
@@ -419,7 +419,7 @@ impl Broker {
                 refused(error)
             }
         };
-        self.hold(&log, Held::Reply(ticket, Reply::Produced(error)));
+        self.defer(&log, Deferred::Reply(ticket, Reply::Produced(error)));
     }
 
     /// Notes records of a transaction in the groups' log.
@@ -447,18 +447,18 @@ impl Broker {
 fn committed_values(journal: &Journal) -> Vec<u64> {
     let mut open: BTreeMap<i64, Vec<(usize, u64)>> = BTreeMap::new();
     let mut committed = BTreeMap::new();
-    for (place, entry) in journal.entries().iter().enumerate() {
+    for (topic_partition, entry) in journal.entries().iter().enumerate() {
         match entry {
             Entry::Data {
                 is_transactional: false,
                 values,
                 ..
             } => {
-                committed.insert(place, values.clone());
+                committed.insert(topic_partition, values.clone());
             }
             Entry::Data { producer, values, .. } => {
                 let open = open.entry(producer.producer_id).or_default();
-                open.extend(values.iter().map(|value| (place, *value)));
+                open.extend(values.iter().map(|value| (topic_partition, *value)));
             }
             Entry::Marker {
                 producer,
@@ -466,8 +466,8 @@ fn committed_values(journal: &Journal) -> Vec<u64> {
                 ..
             } => {
                 let ended = open.remove(&producer.producer_id).unwrap_or_default();
-                for (place, value) in ended.into_iter().filter(|_| *is_committed) {
-                    committed.entry(place).or_insert_with(Vec::new).push(value);
+                for (topic_partition, value) in ended.into_iter().filter(|_| *is_committed) {
+                    committed.entry(topic_partition).or_insert_with(Vec::new).push(value);
                 }
             }
             Entry::Records { .. } => {}

@@ -18,7 +18,7 @@ type Instance = BTreeMap<ClientId, Process>;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
-    /// It requested to take the place of the member.
+    /// It requested to take the topic_partition of the member.
     takes_over: bool,
     /// The times when it requested to join, and when it got the response.
     joined: Option<Joined>,
@@ -95,7 +95,7 @@ impl Fencing {
         let mut others = others.filter_map(|(other, process)| Some((other, process.joined?)));
         match others.find(|(_, other)| other.sent_at > ours.known_at && other.known_at < sent_at) {
             Some((other, joined)) => Err(format!(
-                "client {client} had success with what it sent at {} as {instance} of {group}, \
+                "client {client} had success with a request sent at {} as {instance} of {group}, \
                  which is client {other} since {}",
                 sent_at - START_MS,
                 joined.known_at - START_MS

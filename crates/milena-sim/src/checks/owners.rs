@@ -30,24 +30,24 @@ struct Claim {
 }
 
 impl Owners {
-    /// Notes that a member was assigned `place` in `generation`. A static member counts by its instance.
+    /// Notes that a member was assigned `topic_partition` in `generation`. A static member counts by its instance.
     pub(crate) fn given(
         &mut self,
         group: &ByteString,
         generation: i32,
         member: &ByteString,
-        place: &TopicPartition,
+        topic_partition: &TopicPartition,
     ) -> Result<(), String> {
         if self.generations_repeat {
             return Ok(());
         }
         let given = self.generations.entry((group.clone(), generation)).or_default();
-        let first = given.entry(place.clone()).or_insert_with(|| member.clone());
+        let first = given.entry(topic_partition.clone()).or_insert_with(|| member.clone());
         if first == member {
             return Ok(());
         }
         Err(format!(
-            "{place} was given to {first} and to {member}, both in generation {generation} of {group}"
+            "{first} and {member} were both assigned {topic_partition} in generation {generation} of {group}"
         ))
     }
 
@@ -63,13 +63,13 @@ impl Owners {
         self.began.get(&generation).copied().unwrap_or(i64::MIN)
     }
 
-    /// A client begins or continues to read `place`. As its session began anew at `proven_at`, it may believe in it
+    /// A client begins or continues to read `topic_partition`. As its session began anew at `proven_at`, it may believe in it
     /// until `until`.
-    pub(crate) fn hold(
+    pub(crate) fn claim(
         &mut self,
         now: i64,
         client: ClientId,
-        (group, place): (&ByteString, &TopicPartition),
+        (group, topic_partition): (&ByteString, &TopicPartition),
         (proven_at, until): (i64, i64),
     ) -> Result<(), String> {
         let until = if proven_at > self.doubted_at {
@@ -77,7 +77,7 @@ impl Owners {
         } else {
             until.min(self.doubted_at)
         };
-        let claims = self.claims.entry((group.clone(), place.clone())).or_default();
+        let claims = self.claims.entry((group.clone(), topic_partition.clone())).or_default();
         let claim = claims.entry(client).or_insert(Claim { since: now, until });
         claim.until = claim.until.max(until);
         let mine = claim.until;
@@ -89,14 +89,14 @@ impl Owners {
             .find(|(other, claim)| **other != client && claim.until > now);
         other.map_or(Ok(()), |(other, claim)| {
             Err(format!(
-                "{place} of {group} belongs to client {client} (until {mine}) and to client {other} (since {}, until {})",
+                "{topic_partition} of {group} belongs to client {client} (until {mine}) and to client {other} (since {}, until {})",
                 claim.since, claim.until
             ))
         })
     }
 
-    pub(crate) fn release(&mut self, client: ClientId, group: &ByteString, place: &TopicPartition) {
-        if let Some(claims) = self.claims.get_mut(&(group.clone(), place.clone())) {
+    pub(crate) fn release(&mut self, client: ClientId, group: &ByteString, topic_partition: &TopicPartition) {
+        if let Some(claims) = self.claims.get_mut(&(group.clone(), topic_partition.clone())) {
             claims.remove(&client);
         }
     }
@@ -128,15 +128,15 @@ impl Owners {
         &self,
         now: i64,
         client: ClientId,
-        (group, place): (&ByteString, &TopicPartition),
+        (group, topic_partition): (&ByteString, &TopicPartition),
         sent_at: i64,
     ) -> Result<(), String> {
-        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let claims = self.claims.get(&(group.clone(), topic_partition.clone()));
         let other = claims.into_iter().flatten();
         let mut other = other.filter(|(other, claim)| **other != client && claim.since < sent_at && claim.until > now);
         match other.next().filter(|_| !self.only_generations) {
             Some((other, claim)) => Err(format!(
-                "a commit of client {client} for {place} of {group} succeeded although it belongs to client {other} since {}",
+                "a commit of client {client} for {topic_partition} of {group} succeeded although it belongs to client {other} since {}",
                 claim.since
             )),
             None => Ok(()),
@@ -147,19 +147,19 @@ impl Owners {
         &self,
         now: i64,
         group: &ByteString,
-        place: &TopicPartition,
+        topic_partition: &TopicPartition,
         wanting: &[ClientId],
     ) -> Result<(), String> {
-        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let claims = self.claims.get(&(group.clone(), topic_partition.clone()));
         let claims = claims.into_iter().flatten().filter(|(_, claim)| claim.until > now);
-        let holders: Vec<ClientId> = claims.map(|(client, _)| *client).collect();
-        match holders.as_slice() {
-            [holder] if wanting.contains(holder) => Ok(()),
+        let owners: Vec<ClientId> = claims.map(|(client, _)| *client).collect();
+        match owners.as_slice() {
+            [owner] if wanting.contains(owner) => Ok(()),
             [] => Err(format!(
-                "nobody reads {place} of {group}, although clients {wanting:?} want it"
+                "no member reads {topic_partition} of {group}, although clients {wanting:?} subscribe to it"
             )),
-            holders => Err(format!(
-                "{place} of {group} is read by clients {holders:?}; those that want it are {wanting:?}"
+            owners => Err(format!(
+                "{topic_partition} of {group} is read by clients {owners:?}; its subscribers are {wanting:?}"
             )),
         }
     }

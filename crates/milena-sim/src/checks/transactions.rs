@@ -122,9 +122,9 @@ impl Transactions {
             }
         }
         for (client, offset) in last_offsets {
-            let place = offset_place(client);
-            if offsets.get(&place) != Some(&offset) {
-                let found = offsets.get(&place);
+            let topic_partition = offset_partition(client);
+            if offsets.get(&topic_partition) != Some(&offset) {
+                let found = offsets.get(&topic_partition);
                 return Err(format!(
                     "client {client} committed offset {offset} in a transaction, but {found:?} is there"
                 ));
@@ -153,7 +153,7 @@ impl Transactions {
 }
 
 /// The partition in which a producer commits offsets: each has one of its own.
-pub(crate) fn offset_place(client: ClientId) -> TopicPartition {
+pub(crate) fn offset_partition(client: ClientId) -> TopicPartition {
     TopicPartition {
         topic: "input".into(),
         partition: client as i32,

@@ -25,12 +25,12 @@ struct Write {
     process: u64,
     /// The input that it is a copy of, and the number of the record there.
     copied: Option<(i32, i64)>,
-    told: Told,
+    reported: ReportedResult,
 }
 
 /// The result that the application got for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ReportedResult {
     /// None, or that it may be written.
     Nothing,
     Acked,
@@ -59,15 +59,22 @@ impl Writes {
     /// A record for a sender: its value is greater than all before.
     pub(crate) fn next_value(&mut self, process: u64, copied: Option<(i32, i64)>) -> u64 {
         let value = self.all.len() as u64;
-        let told = Told::Nothing;
-        self.all.insert(value, Write { process, copied, told });
+        let reported = ReportedResult::Nothing;
+        self.all.insert(
+            value,
+            Write {
+                process,
+                copied,
+                reported,
+            },
+        );
         value
     }
 
-    pub(crate) fn tell(&mut self, values: &[u64], told: Told) {
+    pub(crate) fn report(&mut self, values: &[u64], reported: ReportedResult) {
         for value in values {
             if let Some(write) = self.all.get_mut(value) {
-                write.told = told;
+                write.reported = reported;
             }
         }
     }
@@ -116,7 +123,10 @@ impl Writes {
         for partition in partitions {
             for value in &partition.committed {
                 let Some(write) = self.all.get(value) else {
-                    return Err(format!("value {value} in {} was written by nobody", partition.log));
+                    return Err(format!(
+                        "value {value} in {} was not written by any client",
+                        partition.log
+                    ));
                 };
                 let is_new = match write.copied {
                     Some((input, record)) => copies.entry(input).or_default().insert(record),
@@ -131,7 +141,7 @@ impl Writes {
             self.check_partition(partition)?;
         }
         let is_lost = |(value, write): &(&u64, &Write)| {
-            write.told == Told::Acked && write.copied.is_none() && !seen.contains(value)
+            write.reported == ReportedResult::Acked && write.copied.is_none() && !seen.contains(value)
         };
         if let Some((value, write)) = self.all.iter().find(is_lost) {
             return Err(format!("value {value} was acknowledged and is not there: {write:?}"));
@@ -146,9 +156,13 @@ impl Writes {
                 "readers of {log} are stuck at {offset}: a transaction there never ended"
             ));
         }
-        let was_denied = |value: &&u64| self.all.get(value).is_some_and(|write| write.told == Told::NotWritten);
+        let was_denied = |value: &&u64| {
+            self.all
+                .get(value)
+                .is_some_and(|write| write.reported == ReportedResult::NotWritten)
+        };
         if let Some(value) = partition.written.iter().find(was_denied) {
-            return Err(format!("value {value} is in {log}, and was said not to be written"));
+            return Err(format!("value {value} is in {log}, and was reported as not written"));
         }
         // The records of one process and of one input are in the order in which the sender got them.
         let (mut by_process, mut by_input) = (BTreeMap::new(), BTreeMap::new());
@@ -174,17 +188,17 @@ impl Writes {
         offsets: &BTreeMap<TopicPartition, i64>,
     ) -> Result<(), String> {
         for (number, input) in &self.inputs {
-            let offset = offsets.get(&input_place(*number)).copied().unwrap_or(0).max(0);
+            let offset = offsets.get(&input_partition(*number)).copied().unwrap_or(0).max(0);
             let copied = copies.get(number).cloned().unwrap_or_default();
             if !copied.iter().copied().eq(0..offset) {
                 return Err(format!(
-                    "input {number} is read up to {offset}, but these of it are copied: {copied:?}"
+                    "input {number} is read up to {offset}, but these of its records are copied: {copied:?}"
                 ));
             }
             if input.copied_to > offset {
-                let told = input.copied_to;
+                let reported = input.copied_to;
                 return Err(format!(
-                    "input {number} was copied up to {told}, but its offset is {offset}"
+                    "input {number} was copied up to {reported}, but its offset is {offset}"
                 ));
             }
             if input.has_process && !input.copied_calmly {
@@ -196,6 +210,6 @@ impl Writes {
 }
 
 /// The partition in which the offset of an input is committed.
-pub(crate) fn input_place(input: i32) -> TopicPartition {
+pub(crate) fn input_partition(input: i32) -> TopicPartition {
     TopicPartition::new("input", input)
 }

@@ -65,10 +65,10 @@ pub(crate) trait Client: std::fmt::Debug {
     /// A wake-up that it requested.
     fn wake(&mut self, io: &mut Io<'_>);
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply);
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply);
 
     /// There will be no response: the connection broke, or the timeout is over.
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId);
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId);
 
     /// The process dies, and starts again after a while.
     fn crash(&mut self, io: &mut Io<'_>);
@@ -131,8 +131,7 @@ impl Io<'_> {
             let (from, request) = (self.id, request.clone());
             self.queue.at(arrival, Event::Arrive { from, call, request });
         }
-        self.queue
-            .after(timeout_ms, Event::Unanswered { client: self.id, call });
+        self.queue.after(timeout_ms, Event::NoReply { client: self.id, call });
         Call {
             id: call,
             sent_at: now,

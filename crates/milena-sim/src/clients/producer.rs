@@ -18,7 +18,7 @@ use milena_wire::{
 use super::{Call, CallId, Client, Io, Produce, Reply, Request};
 use crate::{
     broker::{data_partition, offsets_partition},
-    checks::{Outcome, offset_place},
+    checks::{Outcome, offset_partition},
 };
 
 const TIMEOUT_MS: i64 = 3_000;
@@ -220,8 +220,8 @@ impl Producer {
             }
             _ => {}
         }
-        let held = io.checks.fencing.check(io.id, &TRANSACTIONS, Some(id), call.sent_at);
-        io.checks.demand(held);
+        let result = io.checks.fencing.check(io.id, &TRANSACTIONS, Some(id), call.sent_at);
+        io.checks.demand(result);
     }
 
     fn failed(&mut self, io: &mut Io<'_>, error: ErrorCode) {
@@ -246,9 +246,7 @@ impl Producer {
                 let due = io.soon(2_000);
                 self.wake_at(io, due);
             }
-            error => io
-                .checks
-                .fail(format!("client {} was answered {}", io.id, error.name())),
+            error => io.checks.fail(format!("client {} got {}", io.id, error.name())),
         }
     }
 
@@ -277,7 +275,7 @@ impl Client for Producer {
         }
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         let Some(ours) = self.call.take_if(|ours| ours.id == call) else {
             return;
         };
@@ -292,7 +290,7 @@ impl Client for Producer {
     }
 
     /// Repeats the same request: every step may be done twice.
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         if self.call.take_if(|ours| ours.id == call).is_some() {
             let due = io.soon(200);
             self.wake_at(io, due);
@@ -328,9 +326,9 @@ fn offsets_request(
     producer: ProducerEpoch,
     offset: i64,
 ) -> TxnOffsetCommitRequest {
-    let place = offset_place(client);
+    let topic_partition = offset_partition(client);
     let partition = TxnOffsetCommitRequestPartition {
-        partition_index: place.partition,
+        partition_index: topic_partition.partition,
         committed_offset: offset,
         ..Default::default()
     };
@@ -341,7 +339,7 @@ fn offsets_request(
         producer_epoch: producer.epoch,
         generation_id: -1,
         topics: vec![TxnOffsetCommitRequestTopic {
-            name: place.topic,
+            name: topic_partition.topic,
             partitions: vec![partition],
             ..Default::default()
         }],

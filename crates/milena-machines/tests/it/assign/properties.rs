@@ -133,7 +133,7 @@ fn nothing_moves_without_a_reason() {
 }
 
 #[test]
-fn the_order_in_which_members_are_told_does_not_matter() {
+fn the_order_of_members_does_not_matter() {
     let assignors: [fn(&Group) -> GroupAssignment; 4] = [
         |group| RangeAssignor.assign(&group.cluster, &group.members),
         |group| RoundRobinAssignor.assign(&group.cluster, &group.members),

@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn heartbeat(&mut self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse {
         match self.ask(GroupRequest::ConsumerHeartbeat(request)).pop() {
             Some(GroupReply::ConsumerHeartbeat(response)) => response,
-            reply => panic!("no answer to a heartbeat: {reply:?}"),
+            reply => panic!("no reply to a heartbeat: {reply:?}"),
         }
     }
 

@@ -115,7 +115,7 @@ fn an_assignment_is_sent_only_when_it_is_new_or_all_is_said() {
 }
 
 #[test]
-fn a_join_is_answered_with_the_assignment_also_the_second_time() {
+fn a_join_returns_the_assignment_also_the_second_time() {
     let mut world = World::with_topics(&[("t", 2)]);
     let first = world.granted(joining("a", &["t"]));
     let second = world.granted(joining("a", &["t"]));
@@ -123,7 +123,7 @@ fn a_join_is_answered_with_the_assignment_also_the_second_time() {
 }
 
 #[test]
-fn a_group_that_nobody_joined_is_not_found() {
+fn a_group_without_a_join_is_not_found() {
     let mut world = World::with_topics(&[("t", 1)]);
     assert_eq!(world.refused(beating("a", 1)), ErrorCode::GroupIdNotFound);
     assert_eq!(world.refused(beating("a", -1)), ErrorCode::GroupIdNotFound);
@@ -165,7 +165,7 @@ fn the_epoch_before_is_granted_only_to_who_owns_no_more_than_it_has() {
 }
 
 #[test]
-fn a_full_group_takes_nobody_in() {
+fn a_full_group_refuses_new_members() {
     let config = GroupConfig {
         consumer_size_max: 2,
         ..GroupConfig::default()

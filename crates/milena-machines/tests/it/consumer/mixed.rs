@@ -116,7 +116,7 @@ impl Classic {
 
     /// The reaction of a client that must rejoin: it revokes nothing that it need not.
     pub(super) fn rejoin(&mut self, world: &mut World) {
-        let response = self.join(world).expect("an answer at once");
+        let response = self.join(world).expect("an immediate reply");
         assert_eq!(response.error_code, 0, "{response:?}");
         assert_eq!(self.sync(world, &[]), ErrorCode::None);
     }
@@ -278,13 +278,13 @@ fn a_classic_member_is_refused_for_what_it_is() {
     let mut request = old.join_request();
     request.protocol_type = "connect".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
     let mut request = old.join_request();
     request.protocols[0].name = "sticky".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
 
@@ -459,7 +459,7 @@ fn members_of_a_group_that_became_classic_know_all_their_protocols() {
     assert_eq!(reply, None, "it waits for the old member, which knows its protocol too");
     request.protocols[0].name = "roundrobin".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 3, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
 }
@@ -472,9 +472,9 @@ fn a_classic_group_whose_members_share_a_partition_is_not_upgraded() {
         let mut second = Classic::default();
         assert!(second.join(&mut world).is_none(), "it waits for the first");
         world.version = 5;
-        let answers = world.ask(GroupRequest::Join(first.join_request()));
+        let responses = world.ask(GroupRequest::Join(first.join_request()));
         world.version = 1;
-        assert_eq!(answers.len(), 2, "both are answered");
+        assert_eq!(responses.len(), 2, "both get a reply");
         (first.generation_id, second.generation_id) = (2, 2);
         let (first_id, second_id) = (first.member_id.clone(), second.member_id.clone());
         first.sync(&mut world, &[(&first_id, &[0, 1]), (&second_id, second_reads)]);

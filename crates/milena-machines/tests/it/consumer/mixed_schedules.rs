@@ -61,7 +61,7 @@ impl Play {
                     // It was fenced: the partitions that it reads until it learns of that are no longer its own.
                     member.owned.clear();
                 }
-                let response = member.join(&mut self.world).expect("an answer at once");
+                let response = member.join(&mut self.world).expect("an immediate reply");
                 assert_eq!(response.error_code, 0, "{response:?}");
             }
             _ => sync_or_lose(member, &mut self.world),

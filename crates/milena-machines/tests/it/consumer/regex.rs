@@ -81,7 +81,7 @@ fn topics_are_looked_for_again_in_every_interval() {
 }
 
 #[test]
-fn a_pattern_that_nobody_uses_any_more_is_forgotten() {
+fn an_unused_pattern_is_removed() {
     let mut world = World::with_topics(&[("foo-1", 1), ("bar", 1)]);
     let mut a = joining_by("a", "foo.*");
     let mut b = joining_by("b", "bar");

@@ -147,7 +147,7 @@ impl Rig {
         })
     }
 
-    pub(super) fn modern() -> Self {
+    pub(super) fn consumer() -> Self {
         Self::new(config(GroupProtocol::Consumer { remote_assignor: None }))
     }
 
@@ -244,7 +244,7 @@ impl Rig {
         }
     }
 
-    pub(super) fn answer(&mut self, call: CallId, response: MemberResponse) {
+    pub(super) fn respond(&mut self, call: CallId, response: MemberResponse) {
         self.member.handle_response(self.now, call, Ok(response));
     }
 
@@ -257,7 +257,7 @@ impl Rig {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Join(response));
+        self.respond(call, MemberResponse::Join(response));
     }
 
     pub(super) fn refuse_sync(&mut self, call: CallId, error: ErrorCode) {
@@ -265,18 +265,18 @@ impl Rig {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Sync(response));
+        self.respond(call, MemberResponse::Sync(response));
     }
 
-    pub(super) fn answer_heartbeat(&mut self, call: CallId, error: ErrorCode) {
+    pub(super) fn respond_heartbeat(&mut self, call: CallId, error: ErrorCode) {
         let response = HeartbeatResponse {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Heartbeat(response));
+        self.respond(call, MemberResponse::Heartbeat(response));
     }
 
-    pub(super) fn answer_join(&mut self, call: CallId, generation: i32, leader: &str) {
+    pub(super) fn respond_join(&mut self, call: CallId, generation: i32, leader: &str) {
         let response = JoinGroupResponse {
             generation_id: generation,
             protocol_type: Some("consumer".into()),
@@ -285,10 +285,10 @@ impl Rig {
             member_id: "me".into(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Join(response));
+        self.respond(call, MemberResponse::Join(response));
     }
 
-    pub(super) fn answer_sync(&mut self, call: CallId, partitions: &[(&str, i32)]) {
+    pub(super) fn respond_sync(&mut self, call: CallId, partitions: &[(&str, i32)]) {
         let assignment = MemberAssignment {
             partitions: places(partitions),
             user_data: None,
@@ -299,16 +299,16 @@ impl Rig {
             assignment: encode_assignment(&assignment).unwrap(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Sync(response));
+        self.respond(call, MemberResponse::Sync(response));
     }
 
     /// Goes through a rebalance as a follower. There are no events before it.
     #[track_caller]
     pub(super) fn rebalance(&mut self, generation: i32, partitions: &[(&str, i32)]) -> JoinGroupRequest {
         let (call, request) = self.expect_join();
-        self.answer_join(call, generation, "other");
+        self.respond_join(call, generation, "other");
         let (call, _) = self.expect_sync();
-        self.answer_sync(call, partitions);
+        self.respond_sync(call, partitions);
         request
     }
 
@@ -341,7 +341,7 @@ impl Rig {
     pub(super) fn heartbeat(&mut self, error: ErrorCode) {
         self.pass(HEARTBEAT_MS);
         let (call, _) = self.expect_heartbeat();
-        self.answer_heartbeat(call, error);
+        self.respond_heartbeat(call, error);
     }
 
     pub(super) fn set_topic(&mut self, name: &str, partitions: usize) {
@@ -362,15 +362,15 @@ impl Rig {
         self.member.handle_metadata(self.now, metadata);
     }
 
-    pub(super) fn answer_modern(&mut self, call: CallId, epoch: i32, target: Option<&[(&str, i32)]>) {
+    pub(super) fn respond_consumer(&mut self, call: CallId, epoch: i32, target: Option<&[(&str, i32)]>) {
         let target = target.map(|target| {
             let topics = target.iter().map(|(topic, partition)| (topic_id(topic), *partition));
             topics.collect::<Vec<_>>()
         });
-        self.answer_modern_by_id(call, epoch, target);
+        self.respond_consumer_by_id(call, epoch, target);
     }
 
-    pub(super) fn answer_modern_by_id(&mut self, call: CallId, epoch: i32, target: Option<Vec<(Uuid, i32)>>) {
+    pub(super) fn respond_consumer_by_id(&mut self, call: CallId, epoch: i32, target: Option<Vec<(Uuid, i32)>>) {
         let assignment = target.map(|target| Assignment {
             topic_partitions: target
                 .into_iter()
@@ -388,7 +388,7 @@ impl Rig {
             assignment,
             ..Default::default()
         };
-        self.answer(call, MemberResponse::ConsumerHeartbeat(response));
+        self.respond(call, MemberResponse::ConsumerHeartbeat(response));
     }
 
     pub(super) fn refuse_modern(&mut self, call: CallId, error: ErrorCode) {
@@ -397,7 +397,7 @@ impl Rig {
             error_message: Some("because".into()),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::ConsumerHeartbeat(response));
+        self.respond(call, MemberResponse::ConsumerHeartbeat(response));
     }
 
     /// A member of the consumer protocol in epoch 1 with `partitions`, all acknowledged.
@@ -409,10 +409,10 @@ impl Rig {
         self.subscribe(topics);
         self.poll();
         let (call, _) = self.expect_modern();
-        self.answer_modern(call, 1, Some(partitions));
+        self.respond_consumer(call, 1, Some(partitions));
         assert_eq!(self.tell(), Some(assigned(partitions, partitions)));
         let (call, _) = self.expect_modern();
-        self.answer_modern(call, 1, None);
+        self.respond_consumer(call, 1, None);
         self.expect_no_call();
     }
 }

@@ -49,7 +49,7 @@ fn a_batch_that_was_surely_refused_is_not_written() {
 }
 
 #[test]
-fn a_batch_without_an_answer_may_be_written() {
+fn a_batch_without_a_response_may_be_written() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     rig.push(slot, 1);
@@ -107,7 +107,7 @@ fn while_the_fate_of_a_batch_is_unknown_no_other_gets_numbers() {
 }
 
 #[test]
-fn a_late_answer_tells_the_fate_too() {
+fn a_late_response_settles_the_gap_too() {
     let (mut rig, slot, [expiring, _behind]) = unresolved();
     let next = rig.push(slot, 1);
     rig.nothing_to_produce();
@@ -135,7 +135,7 @@ fn if_the_next_batch_does_not_fit_the_lost_one_was_not_written() {
 }
 
 #[test]
-fn if_nothing_is_behind_the_next_epoch_comes_once_nothing_is_under_way() {
+fn if_nothing_is_behind_the_next_epoch_comes_once_nothing_is_in_flight() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     rig.push(slot, 2);

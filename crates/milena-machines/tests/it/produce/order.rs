@@ -137,7 +137,7 @@ fn a_repeated_batch_goes_before_newer_ones() {
 }
 
 #[test]
-fn a_batch_waits_until_what_is_under_way_to_the_old_leader_is_back() {
+fn a_batch_waits_for_requests_in_flight_to_the_old_leader() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let first = rig.push(slot, 1);
@@ -269,7 +269,7 @@ fn an_open_batch_is_wanted_only_if_it_would_leave_at_once() {
     let mut rig = Rig::with(config());
     let slot = rig.slot(0);
     assert!(!rig.sender.wants_batch(slot), "who writes is not known yet");
-    rig.answer_init(super::rig::PRODUCER_ID, 0);
+    rig.respond_init(super::rig::PRODUCER_ID, 0);
     assert!(rig.sender.wants_batch(slot));
     let first = rig.push(slot, 1);
     assert!(!rig.sender.wants_batch(slot), "another is before it");

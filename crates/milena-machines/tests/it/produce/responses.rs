@@ -13,7 +13,7 @@ fn status_after(error: ErrorCode) -> WriteStatus {
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
-    rig.answer(&call, error, -1, 0);
+    rig.respond(&call, error, -1, 0);
     rig.pass(super::rig::DELIVERY_MS);
     let errors = rig.errors();
     assert_eq!(errors.len(), 1);
@@ -145,7 +145,7 @@ fn a_broker_that_is_too_old_gets_nothing() {
 }
 
 #[test]
-fn an_answer_that_lacks_a_partition_is_none() {
+fn a_response_without_a_partition_is_none_for_it() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);
@@ -159,7 +159,7 @@ fn an_answer_that_lacks_a_partition_is_none() {
 }
 
 #[test]
-fn offsets_and_times_are_told_if_there_are_any() {
+fn offsets_and_times_are_returned_if_there_are_any() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);

@@ -74,7 +74,7 @@ impl Rig {
 
     pub(super) fn with_epoch(config: SenderConfig, epoch: i16) -> Self {
         let mut rig = Self::with(config);
-        rig.answer_init(PRODUCER_ID, epoch);
+        rig.respond_init(PRODUCER_ID, epoch);
         rig
     }
 
@@ -89,7 +89,7 @@ impl Rig {
         let mut rig = Self::with(transactional());
         rig.sender.handle_features(version);
         let init = rig.sender.init_transactions(rig.now).unwrap();
-        rig.answer_init(PRODUCER_ID, 0);
+        rig.respond_init(PRODUCER_ID, 0);
         assert_eq!(rig.events(), [done(init)]);
         rig
     }
@@ -137,14 +137,14 @@ impl Rig {
     }
 
     pub(super) fn ack(&mut self, call: &ProduceCall, base_offset: i64) {
-        self.answer(call, ErrorCode::None, base_offset, -1);
+        self.respond(call, ErrorCode::None, base_offset, -1);
     }
 
     pub(super) fn refuse(&mut self, call: &ProduceCall, error: ErrorCode) {
-        self.answer(call, error, -1, -1);
+        self.respond(call, error, -1, -1);
     }
 
-    pub(super) fn answer(&mut self, call: &ProduceCall, error: ErrorCode, base_offset: i64, log_start_offset: i64) {
+    pub(super) fn respond(&mut self, call: &ProduceCall, error: ErrorCode, base_offset: i64, log_start_offset: i64) {
         let produced = call.batches.iter().map(|sent| ProducePartitionResponse {
             slot: sent.slot,
             error,
@@ -216,7 +216,7 @@ impl Rig {
     }
 
     #[track_caller]
-    pub(super) fn answer_init(&mut self, producer_id: i64, producer_epoch: i16) -> InitProducerIdRequest {
+    pub(super) fn respond_init(&mut self, producer_id: i64, producer_epoch: i16) -> InitProducerIdRequest {
         let (call, request) = self.init_call();
         let response = InitProducerIdResponse {
             producer_id,
@@ -237,7 +237,7 @@ impl Rig {
     }
 
     #[track_caller]
-    pub(super) fn answer_end(&mut self, committed: bool, producer: Option<(i64, i16)>) {
+    pub(super) fn respond_end(&mut self, committed: bool, producer: Option<(i64, i16)>) {
         let (call, request) = self.end_call();
         assert_eq!(request.committed, committed);
         assert_eq!(call.target, Target::TransactionCoordinator);

@@ -66,7 +66,7 @@ fn a_duplicate_is_a_success_whose_offset_is_not_known() {
     rig.lose(&call);
     rig.wait();
     let call = rig.produce();
-    rig.answer(&call, ErrorCode::DuplicateSequenceNumber, 5, -1);
+    rig.respond(&call, ErrorCode::DuplicateSequenceNumber, 5, -1);
     assert_eq!(rig.outcomes(), [(batch, Ok(None))]);
     rig.push(slot, 1);
     assert_eq!(rig.produce().batches[0].stamp, stamp(0, 2));
@@ -119,7 +119,7 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
     let call = rig.produce();
     let behind = rig.produce_only(second);
     // The log lost acknowledged records: the batches were certainly refused, so they get new numbers.
-    let answers = call.batches.iter().map(|sent| ProducePartitionResponse {
+    let responses = call.batches.iter().map(|sent| ProducePartitionResponse {
         slot: sent.slot,
         error: if sent.slot == slot {
             ErrorCode::OutOfOrderSequenceNumber
@@ -130,8 +130,8 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
         log_append_time_ms: -1,
         log_start_offset: -1,
     });
-    let answers: Vec<ProducePartitionResponse> = answers.collect();
-    rig.sender.handle_produce_response(rig.now, call.id, Ok(&answers));
+    let responses: Vec<ProducePartitionResponse> = responses.collect();
+    rig.sender.handle_produce_response(rig.now, call.id, Ok(&responses));
     rig.wait();
     assert!(!rig.sender.wants_batch(slot), "numbers are being renewed");
     rig.assert_producer(PRODUCER_ID, 0);
@@ -177,11 +177,11 @@ fn a_producer_that_the_broker_has_forgotten_begins_anew() {
     let batch = rig.push(slot, 2);
     let call = rig.produce();
     // The log start offset is not known: nothing follows from that.
-    rig.answer(&call, ErrorCode::UnknownProducerId, -1, -1);
+    rig.respond(&call, ErrorCode::UnknownProducerId, -1, -1);
     rig.wait();
     let call = rig.produce_only(batch);
     assert_eq!(call.batches[0].stamp, stamp(0, 0));
-    rig.answer(&call, ErrorCode::UnknownProducerId, -1, 100);
+    rig.respond(&call, ErrorCode::UnknownProducerId, -1, 100);
     rig.wait();
     assert_eq!(rig.produce_only(batch).batches[0].stamp, stamp(1, 0));
 }
@@ -215,7 +215,7 @@ fn after_the_last_epoch_comes_another_producer_id() {
     let call = rig.produce_only(bad);
     rig.refuse(&call, ErrorCode::InvalidRecord);
     rig.nothing_to_produce();
-    let request = rig.answer_init(8, 0);
+    let request = rig.respond_init(8, 0);
     assert_eq!((request.producer_id, request.producer_epoch), (-1, -1));
     let call = rig.produce_only(good);
     assert_eq!(
@@ -259,7 +259,7 @@ fn a_producer_that_may_not_have_an_id_asks_again() {
     let call = rig.call();
     rig.lose_call(&call);
     rig.wait();
-    rig.answer_init(PRODUCER_ID, 0);
+    rig.respond_init(PRODUCER_ID, 0);
     rig.push(slot, 1);
     assert_eq!(rig.produce().batches[0].stamp, stamp(0, 0));
 }

@@ -142,7 +142,7 @@ fn offsets_are_added_then_committed_by_the_member() {
     rig.nothing_to_call();
     rig.reply_error(&call, ErrorCode::None);
     assert_eq!(rig.events(), [done(sent)]);
-    rig.answer_end(true, None);
+    rig.respond_end(true, None);
     assert_eq!(rig.events(), [done(commit)]);
 }
 
@@ -179,7 +179,7 @@ fn an_abort_drops_what_has_not_left_and_waits_for_the_rest() {
     rig.nothing_to_call();
     rig.nothing_to_produce();
     rig.ack(&call, 0);
-    rig.answer_end(false, None);
+    rig.respond_end(false, None);
     assert_eq!(rig.outcomes().first(), Some(&(first, Ok(Some(0)))));
     assert!(rig.sender.begin().is_ok(), "{abort:?} is done");
 }
@@ -194,13 +194,13 @@ fn after_an_abort_with_missing_numbers_the_next_epoch_is_asked_for() {
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.lose(&call);
     assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
-    rig.answer_end(false, None);
+    rig.respond_end(false, None);
     assert_eq!(rig.events(), []);
     let call = rig.init_call().0;
     assert_eq!(call.version_min, 3);
     rig.lose_call(&call);
     rig.wait();
-    let request = rig.answer_init(PRODUCER_ID, 1);
+    let request = rig.respond_init(PRODUCER_ID, 1);
     assert_eq!((request.producer_id, request.producer_epoch), (PRODUCER_ID, 0));
     assert!(rig.events().contains(&done(abort)));
     rig.sender.begin().unwrap();
@@ -225,7 +225,7 @@ fn whether_there_is_anything_to_abort_is_found_out_first() {
     rig.reply_error(&again, ErrorCode::CoordinatorLoadInProgress);
     rig.wait();
     rig.agree(is_add_partitions);
-    rig.answer_end(false, None);
+    rig.respond_end(false, None);
 
     // One that was never sent did not begin anything.
     rig.sender.begin().unwrap();
@@ -313,12 +313,12 @@ fn from_version_1_to_2_the_epoch_changes_before_anything_is_written() {
     assert_eq!(call.version_max, Some(11));
     rig.ack(&call, 0);
     rig.sender.commit(rig.now).unwrap();
-    rig.answer_end(true, None);
+    rig.respond_end(true, None);
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     assert!(!rig.sender.wants_batch(slot));
     rig.nothing_to_produce();
-    let request = rig.answer_init(PRODUCER_ID, 1);
+    let request = rig.respond_init(PRODUCER_ID, 1);
     assert_eq!((request.producer_id, request.producer_epoch), (PRODUCER_ID, 0));
     let call = rig.produce();
     assert_eq!((call.version_min, call.version_max), (12, None));

@@ -25,7 +25,7 @@ use super::{CallId, Client, Io, Reply};
 use crate::checks;
 
 use application::Callback;
-use calls::UnderWay;
+use calls::InFlight;
 use proof::Proof;
 
 const REQUEST_TIMEOUT_MS: i64 = 3_000;
@@ -39,7 +39,7 @@ pub(crate) struct MemberSettings {
     pub(crate) group: ByteString,
     pub(crate) instance: Option<ByteString>,
     pub(crate) topics: BTreeSet<ByteString>,
-    /// In place of topics.
+    /// In topic_partition of topics.
     pub(crate) pattern: Option<ByteString>,
     pub(crate) rebalance_ms: i32,
     pub(crate) protocol: ProtocolSettings,
@@ -82,7 +82,7 @@ pub(crate) struct GroupMember {
 struct Process {
     member: Member,
     offsets: OffsetCalls,
-    calls: BTreeMap<CallId, UnderWay>,
+    calls: BTreeMap<CallId, InFlight>,
     proof: Proof,
     /// The topics as this process last saw them, and the time of the next refresh.
     topics: Arc<TopicsImage>,
@@ -203,16 +203,16 @@ impl Client for GroupMember {
         self.go_on(io);
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         if let Some(process) = &mut self.process {
-            process.answer(&self.settings, io, call, reply);
+            process.handle_reply(&self.settings, io, call, reply);
         }
         self.go_on(io);
     }
 
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         if let Some(process) = &mut self.process {
-            process.unanswered(io, call);
+            process.handle_no_reply(io, call);
         }
         self.go_on(io);
     }

@@ -18,7 +18,7 @@ pub(super) struct Proof {
     /// The last assignment from the broker. In the classic protocol, only this is proven by later responses.
     pub(super) target: Option<BTreeSet<TopicPartition>>,
     /// In the consumer protocol: the owned partitions that were last reported to the broker.
-    pub(super) told: BTreeSet<TopicPartition>,
+    pub(super) reported: BTreeSet<TopicPartition>,
     /// In the classic protocol: when a new member requested to join, until it knows its assignment.
     pub(super) let_in_at: Option<i64>,
 }
@@ -29,7 +29,7 @@ impl Default for Proof {
             proven_at: i64::MIN,
             clean_at: i64::MIN,
             target: None,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             let_in_at: None,
         }
     }
@@ -38,11 +38,13 @@ impl Default for Proof {
 impl Proof {
     /// Whether the broker waits for the application to revoke a partition.
     pub(super) fn must_revoke(&self) -> bool {
-        self.target.as_ref().is_some_and(|target| !self.told.is_subset(target))
+        self.target
+            .as_ref()
+            .is_some_and(|target| !self.reported.is_subset(target))
     }
 
     /// The member believes in its partitions until the broker could have expired it.
-    pub(super) fn hold(&self, settings: &MemberSettings, io: &mut Io<'_>, reads: &BTreeSet<TopicPartition>) {
+    pub(super) fn extend_claims(&self, settings: &MemberSettings, io: &mut Io<'_>, reads: &BTreeSet<TopicPartition>) {
         let group: &ByteString = &settings.group;
         if io
             .checks
@@ -65,11 +67,19 @@ impl Proof {
         };
         let now = io.now();
         let is_classic = matches!(settings.protocol, ProtocolSettings::Classic { .. });
-        let is_proven =
-            |place: &&TopicPartition| !is_classic || self.target.as_ref().is_some_and(|target| target.contains(*place));
-        for place in reads.iter().filter(is_proven) {
-            let held = io.checks.owners.hold(now, io.id, (group, place), (proven_at, until));
-            io.checks.demand(held);
+        let is_proven = |topic_partition: &&TopicPartition| {
+            !is_classic
+                || self
+                    .target
+                    .as_ref()
+                    .is_some_and(|target| target.contains(*topic_partition))
+        };
+        for topic_partition in reads.iter().filter(is_proven) {
+            let result = io
+                .checks
+                .owners
+                .claim(now, io.id, (group, topic_partition), (proven_at, until));
+            io.checks.demand(result);
         }
     }
 }

@@ -9,7 +9,7 @@ use milena_machines::{
 use super::{Copying, Process, WriterSettings};
 use crate::{
     Mutation,
-    checks::input_place,
+    checks::input_partition,
     clients::{Io, PRODUCERS_GROUP},
 };
 
@@ -170,7 +170,7 @@ impl Copier {
             leader_epoch: None,
             metadata: "".into(),
         };
-        let offsets = vec![(input_place(self.copying.input), offset)];
+        let offsets = vec![(input_partition(self.copying.input), offset)];
         let started = process.sender.send_offsets(io.now(), group, offsets);
         self.started(io, Operation::SendOffsets, started);
     }

@@ -54,7 +54,7 @@ impl Mistakes {
         self.lost.insert(batch);
     }
 
-    /// A newer batch takes the place of one that is retried.
+    /// A newer batch takes the topic_partition of one that is retried.
     pub(super) fn overtake(&mut self, sent: &SentBatch, batches: &mut BTreeMap<BatchId, Batch>) {
         let was_lost = self.lost.remove(&sent.id);
         if self.mutation != Some(Mutation::NewerOvertakesRepeated) || !was_lost {

@@ -13,7 +13,7 @@ use milena_machines::{
 };
 
 use super::{CallId, Client, Io, Reply};
-use crate::{Mutation, broker::DATA_TOPIC, checks::Told};
+use crate::{Mutation, broker::DATA_TOPIC, checks::ReportedResult};
 
 use calls::Calls;
 use copier::Copier;
@@ -57,7 +57,7 @@ const BATCHES_MAX: usize = 8;
 pub(crate) struct Writer {
     settings: WriterSettings,
     process: Option<Process>,
-    /// Another has taken its place for good.
+    /// Another has taken its topic_partition for good.
     gone: bool,
     was_fenced: bool,
     starts_at: i64,
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// The application starts the producer anew, unless another has its place.
+    /// The application starts the producer anew, unless another has its topic_partition.
     fn failed(&mut self, io: &mut Io<'_>) {
         self.stop(io);
         if let Some(copying) = &self.settings.copying {
@@ -161,15 +161,15 @@ impl Client for Writer {
         self.go_on(io);
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         let Some(process) = &mut self.process else { return };
-        process.answered(&self.settings, io, call, reply);
+        process.handle_reply(&self.settings, io, call, reply);
         self.go_on(io);
     }
 
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         let Some(process) = &mut self.process else { return };
-        process.unanswered(io, call);
+        process.handle_no_reply(io, call);
         self.go_on(io);
     }
 
@@ -283,11 +283,11 @@ impl Process {
 
     fn take_events(&mut self, io: &mut Io<'_>) {
         while let Some(event) = self.sender.poll_event() {
-            io.note(|| format!("hears {event:?}"));
+            io.note(|| format!("gets {event:?}"));
             match event {
                 SenderEvent::Acked { batch, .. } => {
                     if let Some(batch) = self.batches.remove(&batch) {
-                        io.checks.writes.tell(&batch.values, Told::Acked);
+                        io.checks.writes.report(&batch.values, ReportedResult::Acked);
                     }
                 }
                 SenderEvent::Failed { batch, error, .. } => {
@@ -297,7 +297,7 @@ impl Process {
                         .remove(&batch)
                         .filter(|_| status == WriteStatus::NotWritten)
                     {
-                        io.checks.writes.tell(&batch.values, Told::NotWritten);
+                        io.checks.writes.report(&batch.values, ReportedResult::NotWritten);
                     }
                 }
                 SenderEvent::Split { batch, slot } => self.split(io, batch, slot),
@@ -369,8 +369,8 @@ impl Process {
     }
 
     fn some_slot(&self, io: &mut Io<'_>) -> Option<Slot> {
-        let place = io.random.below(self.slots.len() as u64);
-        self.slots.get(place as usize).copied()
+        let topic_partition = io.random.below(self.slots.len() as u64);
+        self.slots.get(topic_partition as usize).copied()
     }
 }
 
