@@ -110,20 +110,20 @@ pub struct ExactlyOnce {
     window: Duration,
     records_max: usize,
     is_initialized: bool,
-    gone: Gone,
+    gone: RevokedPartitions,
 }
 
 /// Partitions that were taken from us since the last look.
 #[derive(Debug, Clone, Default)]
-struct Gone(Arc<Mutex<Vec<TopicPartition>>>);
+struct RevokedPartitions(Arc<Mutex<Vec<TopicPartition>>>);
 
-impl Gone {
+impl RevokedPartitions {
     fn take(&self) -> Vec<TopicPartition> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl RebalanceListener for Gone {
+impl RebalanceListener for RevokedPartitions {
     async fn revoked(
         &mut self,
         _consumer: &mut RebalanceConsumer,
@@ -137,7 +137,7 @@ impl RebalanceListener for Gone {
 
 /// What one transaction has read so far.
 #[derive(Debug, Default)]
-struct Read {
+struct ReadProgress {
     /// Where it began in each partition: there it begins again if this does not count.
     starts: BTreeMap<TopicPartition, i64>,
     /// Where it goes on if this counts.
@@ -145,7 +145,7 @@ struct Read {
     count: usize,
 }
 
-impl Read {
+impl ReadProgress {
     fn add(&mut self, records: &ConsumerRecords) {
         for (partition, position) in records.next_offsets() {
             if let Some(first) = records.partition(partition).next() {
@@ -162,12 +162,12 @@ impl Read {
 }
 
 /// How a transaction ended.
-enum End<E> {
+enum TransactionEnd<E> {
     Committed,
     /// It did not count; what it had read is to be read again.
-    Aborted(Read),
+    Aborted(ReadProgress),
     /// The same, and it makes no sense to go on.
-    Failed(Read, ExactlyOnceError<E>),
+    Failed(ReadProgress, ExactlyOnceError<E>),
 }
 
 impl ExactlyOnce {
@@ -190,7 +190,7 @@ impl ExactlyOnce {
         if producer.config().transactional_id.is_none() {
             return Err(PairError::NotTransactional);
         }
-        let gone = Gone::default();
+        let gone = RevokedPartitions::default();
         consumer.subscribe_with(topics, gone.clone())?;
         Ok(Self {
             consumer,
@@ -269,9 +269,9 @@ impl ExactlyOnce {
                 continue;
             }
             match self.transact(&records, transform).await? {
-                End::Committed => {}
-                End::Aborted(read) => self.read_again(&read)?,
-                End::Failed(read, error) => {
+                TransactionEnd::Committed => {}
+                TransactionEnd::Aborted(read) => self.read_again(&read)?,
+                TransactionEnd::Failed(read, error) => {
                     self.read_again(&read)?;
                     return Err(error);
                 }
@@ -289,8 +289,8 @@ impl ExactlyOnce {
         &mut self,
         first: &ConsumerRecords,
         transform: &mut impl Apply<E>,
-    ) -> Result<End<E>, ExactlyOnceError<E>> {
-        let mut read = Read::default();
+    ) -> Result<TransactionEnd<E>, ExactlyOnceError<E>> {
+        let mut read = ReadProgress::default();
         read.add(first);
         // As who we are now: if that changes, somebody else may have our partitions, and the commit is refused.
         let Some(group) = self
@@ -298,7 +298,7 @@ impl ExactlyOnce {
             .group_metadata()
             .filter(|group| !group.member_id.is_empty())
         else {
-            return Ok(End::Aborted(read));
+            return Ok(TransactionEnd::Aborted(read));
         };
         let mut transaction = self.producer.begin().await?;
         let deadline = Instant::now() + self.window;
@@ -330,7 +330,7 @@ impl ExactlyOnce {
         Ok(commit(&mut transaction, &group, read).await)
     }
 
-    fn read_again<E>(&mut self, read: &Read) -> Result<(), ExactlyOnceError<E>> {
+    fn read_again<E>(&mut self, read: &ReadProgress) -> Result<(), ExactlyOnceError<E>> {
         for (partition, offset) in &read.starts {
             match self.consumer.seek(partition, *offset) {
                 // It went to somebody else, who begins there.
@@ -342,7 +342,7 @@ impl ExactlyOnce {
     }
 }
 
-async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, read: Read) -> End<E> {
+async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, read: ReadProgress) -> TransactionEnd<E> {
     let sent = transaction.send_offsets(group, read.next.clone()).await;
     let committed = match sent {
         Ok(()) => loop {
@@ -354,8 +354,8 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
         sent => sent,
     };
     match committed {
-        Ok(()) => End::Committed,
-        Err(error) if error.remedy() == Remedy::GiveUp => End::Failed(read, error.into()),
+        Ok(()) => TransactionEnd::Committed,
+        Err(error) if error.remedy() == Remedy::GiveUp => TransactionEnd::Failed(read, error.into()),
         Err(error) if would_fail_again(&error) => abort(transaction, read, Some(error.into())).await,
         Err(error) => {
             tracing::debug!(%error, "a transaction does not count and is made again");
@@ -372,7 +372,7 @@ fn would_fail_again(error: &TransactionCallError) -> bool {
 }
 
 /// The function failed. If that is because the transaction did before, such as one that took too long, it is made again.
-async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E) -> End<E> {
+async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: ReadProgress, error: E) -> TransactionEnd<E> {
     match transaction.error() {
         Some(TransactionError::Abortable(cause)) if !cause.is_lasting() => {
             tracing::debug!(%cause, "a transaction has failed and is made again");
@@ -383,7 +383,11 @@ async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E
 }
 
 /// Aborts for good; `error` is why there is no next one.
-async fn abort<E>(transaction: &mut Transaction<'_>, read: Read, error: Option<ExactlyOnceError<E>>) -> End<E> {
+async fn abort<E>(
+    transaction: &mut Transaction<'_>,
+    read: ReadProgress,
+    error: Option<ExactlyOnceError<E>>,
+) -> TransactionEnd<E> {
     let aborted = loop {
         match transaction.abort().await {
             Err(error) if error.remedy() == Remedy::Retry => {}
@@ -391,8 +395,8 @@ async fn abort<E>(transaction: &mut Transaction<'_>, read: Read, error: Option<E
         }
     };
     match (error, aborted) {
-        (Some(error), _) => End::Failed(read, error),
-        (None, Err(error)) => End::Failed(read, error.into()),
-        (None, Ok(())) => End::Aborted(read),
+        (Some(error), _) => TransactionEnd::Failed(read, error),
+        (None, Err(error)) => TransactionEnd::Failed(read, error.into()),
+        (None, Ok(())) => TransactionEnd::Aborted(read),
     }
 }

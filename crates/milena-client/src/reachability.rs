@@ -89,14 +89,14 @@ impl fmt::Display for UnreachableBroker {
 /// No bootstrap server answered in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ConnectError {
+pub struct BootstrapError {
     /// The limit that was given.
     pub within: Duration,
     /// Every bootstrap server, in the order of `bootstrap.servers`, with the reason why it did not answer.
     pub brokers: Vec<UnreachableBroker>,
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for BootstrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no bootstrap server answered within {:?}", self.within)?;
         for (place, broker) in self.brokers.iter().enumerate() {
@@ -107,10 +107,10 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl std::error::Error for ConnectError {}
+impl std::error::Error for BootstrapError {}
 
 /// Waits until one bootstrap server has answered. All of them are asked at once, so that each has a reason if none does.
-pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(), ConnectError> {
+pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(), BootstrapError> {
     if metadata.cache().brokers().len() > 0 {
         return Ok(());
     }
@@ -139,7 +139,7 @@ pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(),
         return Ok(());
     }
     let brokers = servers.iter().map(|server| reason(metadata, server, within)).collect();
-    Err(ConnectError { within, brokers })
+    Err(BootstrapError { within, brokers })
 }
 
 /// Requests of a first contact. They end with it.

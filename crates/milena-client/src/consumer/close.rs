@@ -9,7 +9,7 @@ use super::{
     Consumer,
     error::{CommitError, PollError},
     group::{Group, committable},
-    shared::Shared,
+    shared::ConsumerShared,
 };
 use crate::io;
 
@@ -62,17 +62,17 @@ impl Consumer {
         let deadline = Instant::now().checked_add(options.timeout);
         let committed = self.commit_before_close(options.timeout).await;
         let left = self.leave_group(options.leave).await;
-        self.parts.shared.wait_until_gone(deadline).await;
-        self.tell_commits();
-        self.parts.shared.close_sessions();
-        self.parts.shared.shut_down();
+        self.inner.shared.wait_until_gone(deadline).await;
+        self.report_commits();
+        self.inner.shared.close_sessions();
+        self.inner.shared.shut_down();
         committed?;
         left?;
         Ok(())
     }
 
     async fn commit_before_close(&mut self, timeout: Duration) -> Result<(), CommitError> {
-        let shared = Arc::clone(&self.parts.shared);
+        let shared = Arc::clone(&self.inner.shared);
         if !shared.config.enable_auto_commit {
             return Ok(());
         }
@@ -102,31 +102,31 @@ impl Consumer {
     pub(super) async fn leave_group(&mut self, how: Leave) -> Result<(), PollError> {
         let mut outcome = Ok(());
         {
-            let mut core = self.parts.shared.core();
+            let mut core = self.inner.shared.core();
             let Some(group) = &mut core.group else {
                 return Ok(());
             };
             group.member.leave(io::now_ms(), how);
-            group.trouble = None;
-            self.parts.shared.drive_locked(&mut core, io::now_ms());
+            group.coordinator_error = None;
+            self.inner.shared.drive_locked(&mut core, io::now_ms());
         }
         loop {
             let event = self
-                .parts
+                .inner
                 .shared
                 .core()
                 .group
                 .as_ref()
                 .and_then(|group| group.event.clone());
             let Some(event) = event else { break };
-            let told = self.run_event(event).await;
-            outcome = outcome.and(told);
+            let event_outcome = self.run_event(event).await;
+            outcome = outcome.and(event_outcome);
         }
         outcome
     }
 }
 
-impl Shared {
+impl ConsumerShared {
     /// Waits until the group has heard that we leave, and commits are answered.
     async fn wait_until_gone(&self, deadline: Option<Instant>) {
         self.wait_while(deadline, |group| !group.member.is_gone() || group.offsets.has_commits())
@@ -137,7 +137,7 @@ impl Shared {
     async fn wait_while(&self, deadline: Option<Instant>, holds: impl Fn(&Group) -> bool) {
         while self.core().group.as_ref().is_some_and(&holds) {
             let Some(deadline) = deadline else {
-                self.bell().rung().await;
+                self.signal().notified().await;
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
@@ -147,7 +147,7 @@ impl Shared {
             let deadline_ms = io::now_ms().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
             let sleep = self.io.sleep_until(deadline_ms);
             tokio::select! {
-                () = self.bell().rung() => {}
+                () = self.signal().notified() => {}
                 () = sleep => return,
             }
         }
@@ -200,7 +200,7 @@ fn is_rebalancing(group: &Group) -> bool {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let shared = Arc::clone(&self.parts.shared);
+        let shared = Arc::clone(&self.inner.shared);
         if !shared.core().closed {
             let io = shared.io.clone();
             io.spawn(shared.close_in_background());

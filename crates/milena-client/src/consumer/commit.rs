@@ -18,7 +18,7 @@ use super::{
     error::CommitError,
     group::{CommitResults, committable},
     notices::MemberNotices,
-    parts::RebalanceConsumer,
+    rebalance_consumer::RebalanceConsumer,
 };
 use crate::io;
 
@@ -47,13 +47,13 @@ impl RebalanceConsumer {
         let deadline_ms = io::now_ms().saturating_add(timeout_ms);
         let began = Instant::now();
         let commit = tracing::debug_span!("commit", client = %self.shared.config.client_id);
-        let outcome = self
+        let state = self
             .start_commit(offsets, CommitMode::Sync { deadline_ms })?
             .instrument(commit)
             .await;
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.core().metrics.commit_sync_ns += took_ns;
-        outcome
+        state
     }
 
     /// Commits the position of every partition without waiting. It is sent once, in the order of the calls, and never
@@ -83,12 +83,12 @@ impl RebalanceConsumer {
         let now_ms = io::now_ms();
         let deadline_ms = now_ms.saturating_add(i64::from(self.shared.config.default_api_timeout_ms));
         let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
-        let outcome = Outcome::UnderWay {
+        let state = CommitState::UnderWay {
             results: group.commit_retried(offsets, deadline_ms),
             notices: Arc::clone(&group.notices),
         };
         self.shared.drive_locked(&mut core, now_ms);
-        Ok(CommitFuture { outcome })
+        Ok(CommitFuture { state })
     }
 
     pub(super) fn start_commit(&mut self, offsets: Offsets, mode: CommitMode) -> Result<CommitFuture, CommitError> {
@@ -104,23 +104,23 @@ impl RebalanceConsumer {
             return Err(CommitError::Closed);
         }
         let group = core.group.as_mut().ok_or(CommitError::NoGroup)?;
-        let outcome = Outcome::UnderWay {
+        let state = CommitState::UnderWay {
             results: group.commit(offsets, mode),
             notices: Arc::clone(&group.notices),
         };
         self.shared.drive_locked(&mut core, io::now_ms());
-        Ok(CommitFuture { outcome })
+        Ok(CommitFuture { state })
     }
 }
 
 /// The result of a commit that is under way.
 #[derive(Debug)]
 pub struct CommitFuture {
-    outcome: Outcome,
+    state: CommitState,
 }
 
 #[derive(Debug)]
-enum Outcome {
+enum CommitState {
     UnderWay {
         results: oneshot::Receiver<CommitResults>,
         notices: Arc<MemberNotices>,
@@ -133,7 +133,7 @@ impl CommitFuture {
     /// A commit that is over, for consumers that stand in for the real one in tests.
     pub fn ready(result: Result<(), CommitError>) -> Self {
         Self {
-            outcome: Outcome::Known(Some(result)),
+            state: CommitState::Known(Some(result)),
         }
     }
 }
@@ -142,12 +142,12 @@ impl Future for CommitFuture {
     type Output = Result<(), CommitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let results = match &mut self.outcome {
-            Outcome::Known(result) => return Poll::Ready(result.take().unwrap_or(Err(CommitError::Closed))),
-            Outcome::UnderWay { results, .. } => results,
+        let results = match &mut self.state {
+            CommitState::Known(result) => return Poll::Ready(result.take().unwrap_or(Err(CommitError::Closed))),
+            CommitState::UnderWay { results, .. } => results,
         };
         let results = std::task::ready!(Pin::new(results).poll(context));
-        self.outcome = Outcome::Known(None);
+        self.state = CommitState::Known(None);
         let results = results.map_err(|_| CommitError::Closed)?;
         let failed: BTreeMap<_, _> = results
             .into_iter()
@@ -164,7 +164,7 @@ impl Future for CommitFuture {
 /// A result that came and was not looked at.
 impl Drop for CommitFuture {
     fn drop(&mut self) {
-        if let Outcome::UnderWay { results, notices } = &mut self.outcome {
+        if let CommitState::UnderWay { results, notices } = &mut self.state {
             // One that comes later finds this closed.
             results.close();
             if let Ok(results) = results.try_recv() {

@@ -12,7 +12,7 @@ use super::{api::Offsets, group::CommitResults, notices::first_error};
 #[derive(Debug, Default)]
 pub(super) struct CommitRetries {
     sequence: u64,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingRetry>,
 }
 
 /// A commit that may be tried again.
@@ -26,7 +26,7 @@ pub(super) struct RetriedCommit {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingRetry {
     due_ms: i64,
     commit: RetriedCommit,
     /// Of the last attempt.
@@ -62,7 +62,7 @@ impl CommitRetries {
         if first_error(&results).is_none() || !is_retriable || !is_newest || due_ms >= commit.deadline_ms {
             return Some((commit, results));
         }
-        self.waiting = Some(Waiting {
+        self.waiting = Some(PendingRetry {
             due_ms,
             commit,
             results,

@@ -18,14 +18,14 @@ use milena_wire::{
 use super::{
     aborted::AbortedTransactions,
     buffer::Buffer,
-    fetched::{End, Fetched, look_over},
-    shared::{Core, Shared},
+    completed_fetch::{CompletedFetch, FetchEnd, scan_headers},
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     config::IsolationLevel,
     io,
     metadata::{Broker, LeaderHint, MetadataCache, Refresh},
-    net::{Answer, CallError, SendOptions},
+    net::{ApiResponse, CallError, SendOptions},
 };
 
 /// What is under way to one broker.
@@ -50,10 +50,10 @@ const DIVERGENCE_SINCE: i16 = 12;
 /// The first version with topic ids.
 const TOPIC_IDS_SINCE: i16 = 13;
 
-impl Shared {
+impl ConsumerShared {
     /// Sends a fetch to each broker that has none to answer, as far as the budget goes. What is buffered does not keep the
     /// next from being asked for.
-    pub(super) fn send_fetches(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    pub(super) fn send_fetches(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let mut ready = vec![];
         for node in cluster.brokers().map(|broker| broker.id) {
@@ -61,7 +61,7 @@ impl Shared {
             if core.nodes.get(&node).is_some_and(busy) {
                 continue;
             }
-            let Core { positions, buffer, .. } = &mut *core;
+            let ConsumerCore { positions, buffer, .. } = &mut *core;
             let leader = |partition: &TopicPartition| fetch_from(&cluster, partition);
             let fetchable = positions.fetchable(now_ms, node, leader, |partition| self.wants_more(buffer, partition));
             if !fetchable.is_empty() {
@@ -86,7 +86,7 @@ impl Shared {
     /// How long a broker may wait for records. As long as it does it cannot be asked for partitions that are left out now,
     /// because they are paused or have enough in the buffer. So it waits no longer than they have been left out: when their
     /// time comes they wait twice as long at most, and one that is left out for long does not cost many requests.
-    fn wait_ms(&self, core: &Core, now_ms: i64, node: i32) -> i32 {
+    fn wait_ms(&self, core: &ConsumerCore, now_ms: i64, node: i32) -> i32 {
         let most_ms = self.config.fetch_max_wait_ms;
         let left_out_ms = core.positions.left_out_ms(now_ms, node);
         left_out_ms.map_or(most_ms, |left_out_ms| {
@@ -102,7 +102,7 @@ impl Shared {
     /// Says whether the budget had room for it.
     fn send_fetch(
         self: &Arc<Self>,
-        core: &mut Core,
+        core: &mut ConsumerCore,
         now_ms: i64,
         node: i32,
         fetchable: Vec<Fetchable>,
@@ -168,7 +168,12 @@ impl Shared {
         request
     }
 
-    fn handle_fetch(self: &Arc<Self>, node: i32, reserved: usize, result: Result<Answer<FetchResponse>, CallError>) {
+    fn handle_fetch(
+        self: &Arc<Self>,
+        node: i32,
+        reserved: usize,
+        result: Result<ApiResponse<FetchResponse>, CallError>,
+    ) {
         let now_ms = io::now_ms();
         let mut guard = self.core();
         let core = &mut *guard;
@@ -177,24 +182,30 @@ impl Shared {
             return;
         }
         let buffered = core.buffer.len();
-        self.take_answer(core, now_ms, node, result);
-        let rings = core.buffer.len() != buffered || core.positions.stuck().is_some();
+        self.take_response(core, now_ms, node, result);
+        let notifies = core.buffer.len() != buffered || core.positions.stuck().is_some();
         // The next fetch goes out before anybody looks into the records of this one.
         self.drive_locked(core, now_ms);
         drop(guard);
-        if rings {
-            self.bell().ring();
+        if notifies {
+            self.signal().notify();
         }
     }
 
-    fn take_answer(&self, core: &mut Core, now_ms: i64, node: i32, result: Result<Answer<FetchResponse>, CallError>) {
+    fn take_response(
+        &self,
+        core: &mut ConsumerCore,
+        now_ms: i64,
+        node: i32,
+        result: Result<ApiResponse<FetchResponse>, CallError>,
+    ) {
         let fetch = core.nodes.entry(node).or_default();
         fetch.in_flight = false;
         let response = match result {
-            Ok(answer) => {
-                let throttle_ms = answer.response.throttle_time_ms;
-                core.metrics.fetched(now_ms, answer.latency_us, throttle_ms);
-                answer.response
+            Ok(response) => {
+                let throttle_ms = response.body.throttle_time_ms;
+                core.metrics.fetched(now_ms, response.latency_us, throttle_ms);
+                response.body
             }
             Err(error) => {
                 tracing::debug!(node, %error, "a fetch was not answered");
@@ -211,15 +222,22 @@ impl Shared {
             self.refresh_metadata();
             return;
         }
-        self.learn_leaders(&response);
-        let mut held = Held::default();
+        self.update_leaders(&response);
+        let mut totals = FetchTotals::default();
         for topic in response.responses {
-            self.take_topic(core, now_ms, node, topic, &mut held);
+            self.take_topic(core, now_ms, node, topic, &mut totals);
         }
-        core.metrics.fetch_held(now_ms, held.bytes, held.records);
+        core.metrics.fetch_held(now_ms, totals.bytes, totals.records);
     }
 
-    fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse, held: &mut Held) {
+    fn take_topic(
+        &self,
+        core: &mut ConsumerCore,
+        now_ms: i64,
+        node: i32,
+        topic: FetchableTopicResponse,
+        totals: &mut FetchTotals,
+    ) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
             let asked = session.and_then(|session| session.asked(&topic.topic, topic.topic_id, data.partition_index));
@@ -235,7 +253,7 @@ impl Shared {
                 let aborted = self
                     .reads_committed()
                     .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
-                take_records(core, place, position, batches, aborted, held);
+                take_records(core, place, position, batches, aborted, totals);
             }
         }
     }
@@ -243,7 +261,7 @@ impl Shared {
     /// Takes note of what a broker says of a partition; gives the records, if there are any.
     fn take_partition(
         &self,
-        core: &mut Core,
+        core: &mut ConsumerCore,
         now_ms: i64,
         (place, position): ((TopicPartition, Turn), Position),
         data: &PartitionData,
@@ -254,8 +272,13 @@ impl Shared {
             match core.positions.handle_fetch_error(now_ms, partition, *turn, code) {
                 Verdict::Retry => {}
                 Verdict::RefreshMetadata => self.refresh_metadata(),
-                Verdict::WhenDrained => core.buffer.push(Fetched::ending(place, position, End::OutOfRange)),
-                Verdict::Tell(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
+                Verdict::WhenDrained => core
+                    .buffer
+                    .push(CompletedFetch::ending(place, position, FetchEnd::OutOfRange)),
+                Verdict::Tell(error) => {
+                    core.buffer
+                        .push(CompletedFetch::ending(place, position, FetchEnd::Error(error)))
+                }
             }
             return None;
         }
@@ -287,7 +310,7 @@ impl Shared {
     }
 
     /// When records of paused partitions alone fill the budget, those of one are let go, or nothing else could be read.
-    fn make_room(&self, core: &mut Core) {
+    fn make_room(&self, core: &mut ConsumerCore) {
         if !core.buffer.is_full_of_paused(&core.positions) {
             return;
         }
@@ -298,7 +321,7 @@ impl Shared {
     }
 
     /// What a broker that does not lead says of who does (KIP-951).
-    fn learn_leaders(&self, response: &FetchResponse) {
+    fn update_leaders(&self, response: &FetchResponse) {
         if response.node_endpoints.is_empty() {
             return;
         }
@@ -360,34 +383,34 @@ fn fetch_from(cluster: &MetadataCache, partition: &TopicPartition) -> Option<Fet
 
 /// What an answer brought, for the metrics.
 #[derive(Debug, Default)]
-struct Held {
+struct FetchTotals {
     bytes: usize,
     records: usize,
 }
 
 fn take_records(
-    core: &mut Core,
+    core: &mut ConsumerCore,
     place: (TopicPartition, Turn),
     position: Position,
     batches: Batches,
     aborted: Option<AbortedTransactions>,
-    held: &mut Held,
+    totals: &mut FetchTotals,
 ) {
-    held.bytes += batches.leftover();
+    totals.bytes += batches.leftover();
     // What cannot be cut into batches is told when the application comes to it.
-    let looked_over = look_over(batches.clone()).ok().flatten();
-    let wanted = match looked_over {
+    let scanned = scan_headers(batches.clone()).ok().flatten();
+    let wanted = match scanned {
         Some((next, records)) => {
-            held.records += records;
+            totals.records += records;
             core.positions.handle_fetched(&place.0, place.1, position.offset, next)
         }
         None => core.positions.deliverable(&place.0, place.1).is_some(),
     };
     if wanted {
-        let mut fetched = Fetched::new(place, position, batches, aborted);
-        if looked_over.is_none() {
-            fetched.set_end(End::Unreadable);
+        let mut completed = CompletedFetch::new(place, position, batches, aborted);
+        if scanned.is_none() {
+            completed.set_end(FetchEnd::Unreadable);
         }
-        core.buffer.push(fetched);
+        core.buffer.push(completed);
     }
 }

@@ -23,14 +23,14 @@ use super::{
     commit_retry::{CommitRetries, RetriedCommit},
     error::GroupError,
     notices::{MemberNotices, first_error},
-    shared::{Core, Shared},
+    shared::{ConsumerCore, ConsumerShared},
     subscription::Subscription,
 };
 use crate::{
     coordinator::{Coordinator, CoordinatorEvent},
     io,
     metrics::{ConsumerMetrics, GroupCall},
-    net::{Answer, CallError, Connection, SendOptions},
+    net::{ApiResponse, CallError, Connection, SendOptions},
 };
 
 pub(crate) type CommitResults = BTreeMap<TopicPartition, Result<(), OffsetError>>;
@@ -45,18 +45,18 @@ pub(crate) struct Group {
     /// What the application must hear, until it has heard it.
     pub(crate) event: Option<MemberEvent>,
     /// Why the coordinator cannot be found; told once.
-    pub(crate) trouble: Option<GroupError>,
+    pub(crate) coordinator_error: Option<GroupError>,
     /// The topics that a pattern matched last.
     pub(crate) matched: Option<BTreeSet<ByteString>>,
     pub(crate) auto_commit: Option<AutoCommit>,
     /// Whether somebody wants to hear of commits.
-    pub(crate) tells_commits: bool,
+    pub(crate) reports_commits: bool,
     /// What was committed and has not been told yet.
     pub(crate) committed: Vec<BTreeMap<TopicPartition, OffsetAndMetadata>>,
     pub(crate) notices: Arc<MemberNotices>,
-    committing: BTreeMap<CommitId, Committing>,
+    pending_commits: BTreeMap<CommitId, PendingCommit>,
     retries: CommitRetries,
-    fetching: BTreeMap<FetchId, Fetching>,
+    pending_fetches: BTreeMap<FetchId, OffsetFetchReceiver>,
 }
 
 /// When positions are committed without being asked to.
@@ -91,15 +91,15 @@ impl AutoCommit {
 
 /// A commit that is under way.
 #[derive(Debug)]
-struct Committing {
-    done: Done,
+struct PendingCommit {
+    done: CommitReceiver,
     /// Kept only if somebody wants to hear of it.
     offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
 }
 
 /// The receiver of the result of a commit.
 #[derive(Debug)]
-enum Done {
+enum CommitReceiver {
     /// An automatic commit, whose result has no receiver.
     Unwaited,
     Once(oneshot::Sender<CommitResults>),
@@ -109,7 +109,7 @@ enum Done {
 
 /// Who waits for committed offsets.
 #[derive(Debug)]
-enum Fetching {
+enum OffsetFetchReceiver {
     Positions(Vec<(TopicPartition, Turn)>),
     Application(oneshot::Sender<Committed>),
 }
@@ -127,15 +127,15 @@ impl Group {
             offsets,
             coordinator,
             event: None,
-            trouble: None,
+            coordinator_error: None,
             matched: None,
             auto_commit,
-            tells_commits: false,
+            reports_commits: false,
             committed: vec![],
             notices,
-            committing: BTreeMap::new(),
+            pending_commits: BTreeMap::new(),
             retries: CommitRetries::default(),
-            fetching: BTreeMap::new(),
+            pending_fetches: BTreeMap::new(),
         }
     }
 
@@ -155,7 +155,7 @@ impl Group {
     ) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
         self.retries.handle_new();
-        self.start_commit(offsets, mode, Done::Once(done));
+        self.start_commit(offsets, mode, CommitReceiver::Once(done));
         results
     }
 
@@ -168,13 +168,17 @@ impl Group {
             offsets: offsets.clone(),
             done,
         };
-        self.start_commit(offsets, CommitMode::Async, Done::Retried(commit));
+        self.start_commit(offsets, CommitMode::Async, CommitReceiver::Retried(commit));
         results
     }
 
     fn retry_commit(&mut self, now_ms: i64) {
         if let Some(commit) = self.retries.poll_commit(now_ms) {
-            self.start_commit(commit.offsets.clone(), CommitMode::Async, Done::Retried(commit));
+            self.start_commit(
+                commit.offsets.clone(),
+                CommitMode::Async,
+                CommitReceiver::Retried(commit),
+            );
         }
     }
 
@@ -182,11 +186,11 @@ impl Group {
         &mut self,
         offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
         mode: CommitMode,
-        done: Done,
+        done: CommitReceiver,
     ) -> CommitId {
-        let kept = self.tells_commits.then(|| offsets.clone());
+        let kept = self.reports_commits.then(|| offsets.clone());
         let id = self.offsets.commit(offsets, mode);
-        self.committing.insert(id, Committing { done, offsets: kept });
+        self.pending_commits.insert(id, PendingCommit { done, offsets: kept });
         id
     }
 
@@ -197,13 +201,13 @@ impl Group {
     ) -> oneshot::Receiver<Committed> {
         let (done, results) = oneshot::channel();
         let id = self.offsets.fetch(partitions, deadline_ms);
-        self.fetching.insert(id, Fetching::Application(done));
+        self.pending_fetches.insert(id, OffsetFetchReceiver::Application(done));
         results
     }
 }
 
-impl Shared {
-    pub(super) fn drive_group(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+impl ConsumerShared {
+    pub(super) fn drive_group(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
         if self.is_polling() && !matches!(core.subscription, Subscription::Manual | Subscription::None) {
             group.member.handle_poll(now_ms);
@@ -223,7 +227,7 @@ impl Shared {
                 if !matches!(event, MemberEvent::Error(_) | MemberEvent::Fatal(_)) {
                     core.metrics.rebalance_began(now_ms);
                 }
-                self.bell().ring();
+                self.signal().notify();
             }
         }
         if group.offsets.take_metadata_outdated() {
@@ -251,13 +255,13 @@ impl Shared {
 
     fn send_member_call(self: &Arc<Self>, connection: &Connection, call: MemberCall) {
         let options = SendOptions::timeout_ms(call.timeout_ms).version_min(call.min_version);
-        let carrier = Carrier::new(self, connection, call.id);
+        let pending = PendingCall::new(self, connection, call.id);
         match call.request {
-            MemberRequest::Join(request) => carrier.send(connection, request, options, MemberResponse::Join),
-            MemberRequest::Sync(request) => carrier.send(connection, request, options, MemberResponse::Sync),
-            MemberRequest::Heartbeat(request) => carrier.send(connection, request, options, MemberResponse::Heartbeat),
+            MemberRequest::Join(request) => pending.send(connection, request, options, MemberResponse::Join),
+            MemberRequest::Sync(request) => pending.send(connection, request, options, MemberResponse::Sync),
+            MemberRequest::Heartbeat(request) => pending.send(connection, request, options, MemberResponse::Heartbeat),
             MemberRequest::ConsumerHeartbeat(request) => {
-                carrier.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
+                pending.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
             }
             MemberRequest::Leave(request) => {
                 let build = move |version| match MemberRequest::Leave(request).for_version(version) {
@@ -265,7 +269,7 @@ impl Shared {
                     _ => Default::default(),
                 };
                 connection.send_built(build, options, move |result| {
-                    carrier.member_answered(result, MemberResponse::Leave);
+                    pending.handle_member_response(result, MemberResponse::Leave);
                 });
             }
         }
@@ -273,10 +277,10 @@ impl Shared {
 
     fn send_offset_call(self: &Arc<Self>, connection: &Connection, call: OffsetCall) {
         let options = SendOptions::timeout_ms(call.timeout_ms).version_max(call.max_version);
-        let carrier = Carrier::new(self, connection, call.id);
+        let pending = PendingCall::new(self, connection, call.id);
         match call.request {
             OffsetRequest::Commit(request) => connection.send(request, options, move |result| {
-                carrier.offsets_answered(result, OffsetResponse::Commit);
+                pending.handle_offset_response(result, OffsetResponse::Commit);
             }),
             OffsetRequest::Fetch(request) => {
                 let build = move |version| match OffsetRequest::Fetch(request).for_version(version) {
@@ -284,13 +288,13 @@ impl Shared {
                     OffsetRequest::Commit(_) => Default::default(),
                 };
                 connection.send_built(build, options, move |result| {
-                    carrier.offsets_answered(result, OffsetResponse::Fetch);
+                    pending.handle_offset_response(result, OffsetResponse::Fetch);
                 });
             }
         }
     }
 
-    fn take_offset_events(&self, core: &mut Core, now_ms: i64) {
+    fn take_offset_events(&self, core: &mut ConsumerCore, now_ms: i64) {
         while let Some(event) = core.group.as_mut().and_then(|group| group.offsets.poll_event()) {
             match event {
                 OffsetEvent::Committed { id, results } => self.take_commit(core, now_ms, id, results),
@@ -304,7 +308,7 @@ impl Shared {
         }
     }
 
-    fn take_commit(&self, core: &mut Core, now_ms: i64, id: CommitId, results: CommitResults) {
+    fn take_commit(&self, core: &mut ConsumerCore, now_ms: i64, id: CommitId, results: CommitResults) {
         let Some(group) = &mut core.group else { return };
         if let Some(auto_commit) = &mut group.auto_commit
             && auto_commit.under_way == Some(id)
@@ -318,7 +322,7 @@ impl Shared {
             Some(_) => core.metrics.commit_failed(),
             None => group.notices.handle_committed(now_ms),
         }
-        let Some(Committing { done, offsets }) = group.committing.remove(&id) else {
+        let Some(PendingCommit { done, offsets }) = group.pending_commits.remove(&id) else {
             return;
         };
         if let Some(mut offsets) = offsets {
@@ -328,9 +332,9 @@ impl Shared {
                 .extend(Some(offsets).filter(|offsets| !offsets.is_empty()));
         }
         let unobserved = match done {
-            Done::Unwaited => return group.notices.handle_auto_commit(now_ms, &results),
-            Done::Once(done) => done.send(results),
-            Done::Retried(commit) => {
+            CommitReceiver::Unwaited => return group.notices.handle_auto_commit(now_ms, &results),
+            CommitReceiver::Once(done) => done.send(results),
+            CommitReceiver::Retried(commit) => {
                 let backoff_ms = self.config.retry_backoff_ms;
                 let over = group.retries.handle_results(now_ms, backoff_ms, commit, results);
                 over.map_or(Ok(()), |(commit, results)| commit.done.send(results))
@@ -341,14 +345,14 @@ impl Shared {
         }
     }
 
-    fn take_committed(&self, core: &mut Core, now_ms: i64, id: FetchId, results: Committed) {
+    fn take_committed(&self, core: &mut ConsumerCore, now_ms: i64, id: FetchId, results: Committed) {
         let Some(group) = &mut core.group else { return };
-        match group.fetching.remove(&id) {
-            Some(Fetching::Application(done)) => {
+        match group.pending_fetches.remove(&id) {
+            Some(OffsetFetchReceiver::Application(done)) => {
                 let _ = done.send(results);
             }
-            Some(Fetching::Positions(asked)) => {
-                for (partition, turn) in asked {
+            Some(OffsetFetchReceiver::Positions(requested)) => {
+                for (partition, turn) in requested {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
                             // Whoever committed may know of a newer leader than we do.
@@ -374,21 +378,23 @@ impl Shared {
     }
 
     /// Asks the group where partitions begin that have no place yet.
-    pub(super) fn ask_committed(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    pub(super) fn request_committed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
-        let asked = core.positions.ask_committed(now_ms);
-        if asked.is_empty() {
+        let requested = core.positions.ask_committed(now_ms);
+        if requested.is_empty() {
             return;
         }
-        let partitions = asked.iter().map(|(partition, _)| partition.clone()).collect();
+        let partitions = requested.iter().map(|(partition, _)| partition.clone()).collect();
         let deadline_ms = now_ms + i64::from(self.config.default_api_timeout_ms);
         let id = group.offsets.fetch(partitions, deadline_ms);
-        group.fetching.insert(id, Fetching::Positions(asked));
+        group
+            .pending_fetches
+            .insert(id, OffsetFetchReceiver::Positions(requested));
         self.send_group_calls(group, &mut core.metrics, now_ms);
     }
 
     /// Commits what was handed out, if it is time.
-    pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let is_due = |auto: &AutoCommit| auto.due_ms <= now_ms && auto.under_way.is_none();
         let group = core.group.as_ref();
         if !group.and_then(|group| group.auto_commit.as_ref()).is_some_and(is_due) {
@@ -402,7 +408,7 @@ impl Shared {
         auto_commit.restart(now_ms);
         if !offsets.is_empty() {
             group.retries.handle_new();
-            let id = group.start_commit(offsets, CommitMode::Async, Done::Unwaited);
+            let id = group.start_commit(offsets, CommitMode::Async, CommitReceiver::Unwaited);
             if let Some(auto_commit) = &mut group.auto_commit {
                 auto_commit.under_way = Some(id);
             }
@@ -414,8 +420,8 @@ impl Shared {
     pub(super) fn handle_coordinator(self: &Arc<Self>, event: &CoordinatorEvent) {
         let mut core = self.core();
         if let (CoordinatorEvent::Failed(error), Some(group)) = (event, &mut core.group) {
-            group.trouble = Some(GroupError::Coordinator(error.to_string()));
-            self.bell().ring();
+            group.coordinator_error = Some(GroupError::Coordinator(error.to_string()));
+            self.signal().notify();
         }
         self.drive_locked(&mut core, io::now_ms());
     }
@@ -437,14 +443,14 @@ pub(super) fn committable(
 }
 
 /// Brings the answer of one call back to the machines.
-struct Carrier {
-    shared: Arc<Shared>,
+struct PendingCall {
+    shared: Arc<ConsumerShared>,
     node: i32,
     call: CallId,
 }
 
-impl Carrier {
-    fn new(shared: &Arc<Shared>, connection: &Connection, call: CallId) -> Self {
+impl PendingCall {
+    fn new(shared: &Arc<ConsumerShared>, connection: &Connection, call: CallId) -> Self {
         Self {
             shared: Arc::clone(shared),
             node: connection.node_id(),
@@ -457,62 +463,64 @@ impl Carrier {
         R: Request + Send + 'static,
         R::Response: crate::net::Throttled,
     {
-        connection.send(request, options, move |result| self.member_answered(result, wrap));
+        connection.send(request, options, move |result| {
+            self.handle_member_response(result, wrap)
+        });
     }
 
-    fn member_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> MemberResponse) {
-        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
-        let answer = result
-            .map(|answer| wrap(answer.response))
+    fn handle_member_response<T>(self, result: Result<ApiResponse<T>, CallError>, wrap: fn(T) -> MemberResponse) {
+        let latency_us = result.as_ref().map(|response| response.latency_us).ok();
+        let response = result
+            .map(|response| wrap(response.body))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
-        if let (Ok(answer), Some(latency_us)) = (&answer, latency_us) {
-            measure(&mut core.metrics, now_ms, answer, latency_us);
+        if let (Ok(response), Some(latency_us)) = (&response, latency_us) {
+            measure(&mut core.metrics, now_ms, response, latency_us);
         }
         if let Some(group) = &mut core.group {
-            group.member.handle_response(now_ms, self.call, answer);
+            group.member.handle_response(now_ms, self.call, response);
             if group.member.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }
             let member = &group.member;
             if member.metadata_needed().is_some() || member.group_topics().is_some() {
-                self.shared.want_topics(&core);
+                self.shared.select_topics(&core);
             }
         }
         self.shared.drive_locked(&mut core, now_ms);
         drop(core);
-        self.shared.bell().ring();
+        self.shared.signal().notify();
     }
 
-    fn offsets_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
-        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
-        let answer = result
-            .map(|answer| wrap(answer.response))
+    fn handle_offset_response<T>(self, result: Result<ApiResponse<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
+        let latency_us = result.as_ref().map(|response| response.latency_us).ok();
+        let response = result
+            .map(|response| wrap(response.body))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
-        if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&answer, latency_us) {
+        if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&response, latency_us) {
             core.metrics.called(now_ms, GroupCall::Commit, latency_us);
         }
         if let Some(group) = &mut core.group {
             let standing = group.member.standing();
-            group.offsets.handle_response(now_ms, self.call, answer, &standing);
+            group.offsets.handle_response(now_ms, self.call, response, &standing);
             if group.offsets.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }
         }
         self.shared.drive_locked(&mut core, now_ms);
         drop(core);
-        self.shared.bell().ring();
+        self.shared.signal().notify();
     }
 }
 
-fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, answer: &MemberResponse, latency_us: u64) {
+fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, response: &MemberResponse, latency_us: u64) {
     let failed = |code: i16| code != 0 && code != ErrorCode::MemberIdRequired.code();
-    let (call, has_failed) = match answer {
-        MemberResponse::Join(answer) => (GroupCall::Join, failed(answer.error_code)),
-        MemberResponse::Sync(answer) => (GroupCall::Sync, failed(answer.error_code)),
+    let (call, has_failed) = match response {
+        MemberResponse::Join(response) => (GroupCall::Join, failed(response.error_code)),
+        MemberResponse::Sync(response) => (GroupCall::Sync, failed(response.error_code)),
         MemberResponse::Heartbeat(_) | MemberResponse::ConsumerHeartbeat(_) => (GroupCall::Heartbeat, false),
         MemberResponse::Leave(_) => return,
     };

@@ -23,17 +23,17 @@ pub trait ConsumerInterceptor: Send {
 impl Consumer {
     pub fn add_interceptor(&mut self, interceptor: impl ConsumerInterceptor + 'static) {
         self.interceptors.push(Box::new(interceptor));
-        if let Some(group) = &mut self.parts.shared.core().group {
-            group.tells_commits = true;
+        if let Some(group) = &mut self.inner.shared.core().group {
+            group.reports_commits = true;
         }
     }
 
     /// Tells the interceptors what was committed since the last time.
-    pub(super) fn tell_commits(&mut self) {
+    pub(super) fn report_commits(&mut self) {
         if self.interceptors.is_empty() {
             return;
         }
-        let committed = match &mut self.parts.shared.core().group {
+        let committed = match &mut self.inner.shared.core().group {
             Some(group) => std::mem::take(&mut group.committed),
             None => return,
         };

@@ -50,25 +50,49 @@ pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
     }
 }
 
-type Ran<'a> = Pin<Box<dyn Future<Output = Result<(), ListenerError>> + Send + 'a>>;
+type ListenerFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ListenerError>> + Send + 'a>>;
 
 /// [`RebalanceListener`] behind a pointer.
 pub(crate) trait AnyListener: Send {
-    fn assigned<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
-    fn revoked<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
-    fn lost<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
+    fn assigned<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
+    fn revoked<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
+    fn lost<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
 }
 
 impl<L: RebalanceListener> AnyListener for L {
-    fn assigned<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn assigned<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::assigned(self, consumer, partitions))
     }
 
-    fn revoked<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn revoked<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::revoked(self, consumer, partitions))
     }
 
-    fn lost<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn lost<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::lost(self, consumer, partitions))
     }
 }

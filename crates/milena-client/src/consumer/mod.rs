@@ -10,9 +10,9 @@ mod buffer;
 mod close;
 mod commit;
 mod commit_retry;
+mod completed_fetch;
 pub mod deserialize;
 mod error;
-mod fetched;
 mod fetching;
 mod group;
 mod interceptor;
@@ -21,8 +21,8 @@ mod new;
 mod notices;
 mod offset_queries;
 mod offsets;
-mod parts;
 mod poll;
+mod rebalance_consumer;
 mod records;
 mod shared;
 mod stream;
@@ -52,7 +52,7 @@ pub use milena_wire::{
     records::{Header, Headers, TimestampType},
 };
 pub use offsets::OffsetAndTimestamp;
-pub use parts::{MetricsHandle, RebalanceConsumer};
+pub use rebalance_consumer::{MetricsHandle, RebalanceConsumer};
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
 pub use subscription::TopicPattern;
@@ -62,7 +62,7 @@ pub use wakeup::WakeupHandle;
 
 use std::ops::{Deref, DerefMut};
 
-use fetched::Reading;
+use completed_fetch::BatchReader;
 use listener::AnyListener;
 
 /// A consumer of Kafka.
@@ -95,8 +95,8 @@ use listener::AnyListener;
 /// A drop does not block: what [`Consumer::close`] does happens in the background then, but for the listener, which is
 /// not called. If the process ends at once, so does that; so prefer to close.
 pub struct Consumer {
-    parts: RebalanceConsumer,
-    reading: Reading,
+    inner: RebalanceConsumer,
+    reader: BatchReader,
     listener: Box<dyn AnyListener>,
     interceptors: Vec<Box<dyn ConsumerInterceptor>>,
 }
@@ -105,20 +105,20 @@ impl Deref for Consumer {
     type Target = RebalanceConsumer;
 
     fn deref(&self) -> &RebalanceConsumer {
-        &self.parts
+        &self.inner
     }
 }
 
 impl DerefMut for Consumer {
     fn deref_mut(&mut self) -> &mut RebalanceConsumer {
-        &mut self.parts
+        &mut self.inner
     }
 }
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Consumer")
-            .field("parts", &self.parts)
+            .field("parts", &self.inner)
             .finish_non_exhaustive()
     }
 }

@@ -16,13 +16,13 @@ use milena_wire::{pool::BufferPool, records::RecordDecoder};
 
 use super::{
     Consumer,
+    completed_fetch::BatchReader,
     error::NewConsumerError,
-    fetched::Reading,
     group::{AutoCommit, Group},
     listener::NoListener,
     notices::MemberNotices,
-    parts::RebalanceConsumer,
-    shared::{Core, Shared},
+    rebalance_consumer::RebalanceConsumer,
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     config::{self, AutoOffsetReset, ConfigErrors, ConsumerConfig, GroupProtocol},
@@ -82,12 +82,12 @@ impl Consumer {
         let group = new_group(&config, &metadata, assignors)?;
         let coordinator = group.as_ref().map(|group| group.coordinator.clone());
         let positions = Positions::new(reset_policy(&config), group.is_some(), config.retry_backoff_ms);
-        let reading = Reading {
+        let reader = BatchReader {
             decoder: RecordDecoder::new(BufferPool::new(IDLE_BUFFER_BYTES), DECOMPRESSED_BYTES_MAX),
             checks_crc: config.check_crcs,
         };
-        let core = Core::new(&config, positions, group);
-        let shared = Shared::new(config, io, connections, metadata, core);
+        let core = ConsumerCore::new(&config, positions, group);
+        let shared = ConsumerShared::new(config, io, connections, metadata, core);
         if let Some(coordinator) = coordinator {
             let weak = Arc::downgrade(&shared);
             coordinator.on_change(move |event| {
@@ -97,8 +97,8 @@ impl Consumer {
             });
         }
         Ok(Self {
-            parts: RebalanceConsumer { shared },
-            reading,
+            inner: RebalanceConsumer { shared },
+            reader,
             listener: Box::new(NoListener),
             interceptors: vec![],
         })

@@ -15,10 +15,10 @@ use milena_wire::{
 };
 use tokio::sync::mpsc;
 
-use super::{error::OffsetsError, shared::Shared};
+use super::{error::OffsetsError, shared::ConsumerShared};
 use crate::{
     io,
-    net::{Answer, CallError, Role, SendOptions},
+    net::{ApiResponse, CallError, Role, SendOptions},
 };
 
 const LATEST: i64 = -1;
@@ -37,11 +37,11 @@ pub(crate) struct FoundOffset {
 }
 
 /// Outcome for one partition; `Ok(None)` if there is no such record.
-type Outcome = Result<Option<FoundOffset>, OffsetsError>;
-type Questions = BTreeMap<TopicPartition, i64>;
-type Answers = BTreeMap<TopicPartition, Outcome>;
+type OffsetOutcome = Result<Option<FoundOffset>, OffsetsError>;
+type OffsetQueries = BTreeMap<TopicPartition, i64>;
+type OffsetOutcomes = BTreeMap<TopicPartition, OffsetOutcome>;
 
-impl Shared {
+impl ConsumerShared {
     /// Finds out where the partitions that need a reset begin, in the background.
     pub(super) fn start_resets(self: &Arc<Self>, needed: Vec<ResetNeeded>) {
         let shared = Arc::clone(self);
@@ -49,25 +49,25 @@ impl Shared {
     }
 
     async fn reset(self: Arc<Self>, needed: Vec<ResetNeeded>) {
-        let questions = needed
+        let queries = needed
             .iter()
             .map(|reset| (reset.partition.clone(), reset.to.timestamp()))
             .collect();
-        let mut answers = self.ask_leaders(questions, self.request_timeout_ms()).await;
+        let mut outcomes = self.query_leaders(queries, self.request_timeout_ms()).await;
         // Nothing is as young as asked for: then what comes next is.
-        let none_so_young = |answer: &Outcome| matches!(answer, Ok(None));
-        let again: Questions = answers
+        let none_so_young = |outcome: &OffsetOutcome| matches!(outcome, Ok(None));
+        let again: OffsetQueries = outcomes
             .iter()
-            .filter(|(_, answer)| none_so_young(answer))
+            .filter(|(_, outcome)| none_so_young(outcome))
             .map(|(partition, _)| (partition.clone(), LATEST))
             .collect();
         if !again.is_empty() {
-            answers.extend(self.ask_leaders(again, self.request_timeout_ms()).await);
+            outcomes.extend(self.query_leaders(again, self.request_timeout_ms()).await);
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
         for ResetNeeded { partition, turn, .. } in &needed {
-            match answers.remove(partition) {
+            match outcomes.remove(partition) {
                 Some(Ok(Some(found))) => {
                     let position = Position {
                         offset: found.offset,
@@ -85,36 +85,36 @@ impl Shared {
         }
         self.drive_locked(&mut core, now_ms);
         drop(core);
-        self.bell().ring();
+        self.signal().notify();
     }
 
     /// The ends of partitions or their records of a time, asked for until all leaders have answered or it is too late.
     pub(super) async fn list_offsets(
         self: &Arc<Self>,
-        mut questions: Questions,
+        mut queries: OffsetQueries,
         timeout: Duration,
     ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, OffsetsError> {
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
         let mut found = BTreeMap::new();
         let mut cause = None;
         loop {
-            self.want_topics_of(questions.keys());
+            self.select_topics_of(queries.keys());
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
-            if left_ms <= 0 && !questions.is_empty() {
-                let trouble = self.metadata.trouble().map(|trouble| trouble.to_string());
-                return Err(OffsetsError::timed_out(questions.keys(), trouble.or(cause)));
+            if left_ms <= 0 && !queries.is_empty() {
+                let cause_of_metadata = self.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(queries.keys(), cause_of_metadata.or(cause)));
             }
-            for (partition, outcome) in self.ask_leaders(questions.clone(), left_ms).await {
+            for (partition, outcome) in self.query_leaders(queries.clone(), left_ms).await {
                 match outcome {
-                    Ok(answer) => {
-                        questions.remove(&partition);
-                        found.insert(partition, answer);
+                    Ok(offset) => {
+                        queries.remove(&partition);
+                        found.insert(partition, offset);
                     }
                     Err(error) if error.is_retriable() => cause = Some(error.to_string()),
                     Err(error) => return Err(error),
                 }
             }
-            if questions.is_empty() {
+            if queries.is_empty() {
                 return Ok(found);
             }
             let retry_ms = io::now_ms().saturating_add(self.config.retry_backoff_ms);
@@ -123,29 +123,29 @@ impl Shared {
     }
 
     /// Asks each leader once.
-    async fn ask_leaders(self: &Arc<Self>, questions: Questions, timeout_ms: i64) -> Answers {
+    async fn query_leaders(self: &Arc<Self>, queries: OffsetQueries, timeout_ms: i64) -> OffsetOutcomes {
         let cluster = self.metadata.cache();
-        let mut answers = Answers::new();
+        let mut outcomes = OffsetOutcomes::new();
         let mut by_leader: BTreeMap<i32, Vec<(TopicPartition, i64, i32)>> = BTreeMap::new();
-        for (partition, timestamp) in questions {
+        for (partition, timestamp) in queries {
             match cluster.leader(&partition.topic, partition.partition) {
                 Some(leader) => {
                     let epoch = leader.epoch.unwrap_or(-1);
-                    let asked = by_leader.entry(leader.broker.id).or_default();
-                    asked.push((partition, timestamp, epoch));
+                    let sent = by_leader.entry(leader.broker.id).or_default();
+                    sent.push((partition, timestamp, epoch));
                 }
                 None => {
                     self.refresh_metadata();
                     let outcome = OffsetsError::no_leader(&cluster, &partition);
-                    answers.insert(partition, Err(outcome));
+                    outcomes.insert(partition, Err(outcome));
                 }
             }
         }
         let (done, mut results) = mpsc::unbounded_channel();
-        for (node, asked) in by_leader {
+        for (node, sent) in by_leader {
             let Some(broker) = cluster.broker(node) else { continue };
             let connection = self.connections.node(node, Role::Data, &broker.endpoint());
-            let request = self.list_request(&asked, timeout_ms);
+            let request = self.list_request(&sent, timeout_ms);
             let version_min = if self.reads_committed() {
                 ISOLATION_SINCE
             } else {
@@ -155,19 +155,19 @@ impl Shared {
             let done = done.clone();
             connection.send(request, options.version_min(version_min), move |result| {
                 // Whoever asked may have gone.
-                let _ = done.send((asked, result));
+                let _ = done.send((sent, result));
             });
         }
         drop(done);
-        while let Some((asked, result)) = results.recv().await {
-            self.read_answer(asked, result, &mut answers);
+        while let Some((sent, result)) = results.recv().await {
+            self.read_response(sent, result, &mut outcomes);
         }
-        answers
+        outcomes
     }
 
-    fn list_request(&self, asked: &[(TopicPartition, i64, i32)], timeout_ms: i64) -> ListOffsetsRequest {
+    fn list_request(&self, sent: &[(TopicPartition, i64, i32)], timeout_ms: i64) -> ListOffsetsRequest {
         let mut topics: Vec<ListOffsetsTopic> = vec![];
-        for (partition, timestamp, leader_epoch) in asked {
+        for (partition, timestamp, leader_epoch) in sent {
             let entry = ListOffsetsPartition {
                 partition_index: partition.partition,
                 current_leader_epoch: *leader_epoch,
@@ -192,18 +192,18 @@ impl Shared {
         }
     }
 
-    fn read_answer(
+    fn read_response(
         &self,
-        asked: Vec<(TopicPartition, i64, i32)>,
-        result: Result<Answer<ListOffsetsResponse>, CallError>,
-        answers: &mut Answers,
+        sent: Vec<(TopicPartition, i64, i32)>,
+        result: Result<ApiResponse<ListOffsetsResponse>, CallError>,
+        outcomes: &mut OffsetOutcomes,
     ) {
         let response = match result {
-            Ok(answer) => answer.response,
+            Ok(response) => response.body,
             Err(error) => {
                 self.refresh_metadata();
-                for (partition, ..) in asked {
-                    answers.insert(partition, Err(OffsetsError::from(error.clone())));
+                for (partition, ..) in sent {
+                    outcomes.insert(partition, Err(OffsetsError::from(error.clone())));
                 }
                 return;
             }
@@ -228,7 +228,7 @@ impl Shared {
                         })
                     }
                 };
-                answers.insert(partition, outcome);
+                outcomes.insert(partition, outcome);
             }
         }
     }
@@ -254,7 +254,7 @@ impl ResetTimestamp for ResetTo {
 }
 
 /// The questions for one end of each partition.
-pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> Questions {
+pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> OffsetQueries {
     let partitions = partitions.into_iter();
     partitions
         .map(|partition| (partition.clone(), to.timestamp()))

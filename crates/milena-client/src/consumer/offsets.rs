@@ -11,7 +11,7 @@ use milena_machines::{
     member::OffsetAndMetadata,
 };
 
-use super::{error::OffsetsError, offset_queries::ends, parts::RebalanceConsumer};
+use super::{error::OffsetsError, offset_queries::ends, rebalance_consumer::RebalanceConsumer};
 use crate::io;
 
 /// The first record that is not older than a time.
@@ -48,9 +48,9 @@ impl RebalanceConsumer {
                 core.positions.ask_place(partition);
                 self.shared.drive_locked(&mut core, io::now_ms());
             }
-            if !self.rung_before(Some(deadline)).await {
-                let trouble = self.shared.metadata.trouble().map(|trouble| trouble.to_string());
-                return Err(OffsetsError::timed_out(std::iter::once(partition), trouble));
+            if !self.notified_before(Some(deadline)).await {
+                let cause_of_metadata = self.shared.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(std::iter::once(partition), cause_of_metadata));
             }
         }
     }

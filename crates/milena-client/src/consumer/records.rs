@@ -55,8 +55,8 @@ impl ConsumerRecords {
     /// The partitions there are records of.
     pub fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
         let chunks = self.chunks.iter().enumerate();
-        chunks.filter_map(|(place, chunk)| {
-            let before = place.checked_sub(1).and_then(|before| self.chunks.get(before));
+        chunks.filter_map(|(index, chunk)| {
+            let before = index.checked_sub(1).and_then(|before| self.chunks.get(before));
             let partition = &chunk.batch.partition;
             (before.is_none_or(|before| before.batch.partition != *partition)).then_some(partition)
         })
@@ -175,14 +175,14 @@ impl<'a> Iterator for ChunkIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<RecordRef<'a>> {
-        let place = self.next;
-        if place >= self.end {
+        let index = self.next;
+        if index >= self.end {
             return None;
         }
-        let record = self.batch.records.get(place)?;
-        self.next = place + 1;
+        let record = self.batch.records.get(index)?;
+        self.next = index + 1;
         let batch = self.batch;
-        Some(RecordRef { batch, place, record })
+        Some(RecordRef { batch, index, record })
     }
 }
 
@@ -219,7 +219,7 @@ impl ExactSizeIterator for Iter<'_> {}
 #[derive(Clone, Copy)]
 pub struct RecordRef<'a> {
     batch: &'a Arc<DecodedBatch>,
-    place: usize,
+    index: usize,
     record: Record<'a>,
 }
 
@@ -273,8 +273,8 @@ impl<'a> RecordRef<'a> {
     pub fn to_run(&self) -> RecordRun {
         RecordRun(Chunk {
             batch: Arc::clone(self.batch),
-            first: self.place,
-            end: self.place + 1,
+            first: self.index,
+            end: self.index + 1,
         })
     }
 
@@ -283,7 +283,7 @@ impl<'a> RecordRef<'a> {
     pub fn to_owned(&self) -> ConsumerRecord {
         ConsumerRecord {
             batch: Arc::clone(self.batch),
-            place: self.place,
+            index: self.index,
         }
     }
 }
@@ -315,15 +315,15 @@ impl fmt::Debug for RecordRef<'_> {
 #[derive(Clone)]
 pub struct ConsumerRecord {
     batch: Arc<DecodedBatch>,
-    place: usize,
+    index: usize,
 }
 
 impl ConsumerRecord {
     /// The record, to look at.
     pub fn as_ref(&self) -> RecordRef<'_> {
-        let (batch, place) = (&self.batch, self.place);
-        let record = batch.records.known(place);
-        RecordRef { batch, place, record }
+        let (batch, index) = (&self.batch, self.index);
+        let record = batch.records.known(index);
+        RecordRef { batch, index, record }
     }
 
     /// Copies the record out of its batch, so that one that is kept for long does not keep a megabyte with it.
@@ -354,7 +354,7 @@ impl ConsumerRecord {
         };
         Self {
             batch: Arc::new(batch),
-            place: 0,
+            index: 0,
         }
     }
 
@@ -413,10 +413,10 @@ impl RecordRun {
         self.0.iter()
     }
 
-    pub fn get(&self, place: usize) -> Option<RecordRef<'_>> {
-        let place = self.0.first.checked_add(place).filter(|place| *place < self.0.end)?;
-        let (batch, record) = (&self.0.batch, self.0.batch.records.get(place)?);
-        Some(RecordRef { batch, place, record })
+    pub fn get(&self, index: usize) -> Option<RecordRef<'_>> {
+        let index = self.0.first.checked_add(index).filter(|index| *index < self.0.end)?;
+        let (batch, record) = (&self.0.batch, self.0.batch.records.get(index)?);
+        Some(RecordRef { batch, index, record })
     }
 
     /// Whether the offsets follow each other without a gap.
@@ -445,7 +445,7 @@ impl RecordRun {
     pub fn into_first(self) -> ConsumerRecord {
         ConsumerRecord {
             batch: self.0.batch,
-            place: self.0.first,
+            index: self.0.first,
         }
     }
 }

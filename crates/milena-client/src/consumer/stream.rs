@@ -11,18 +11,18 @@ use futures_core::Stream;
 
 use super::{
     Consumer, ConsumerRecord, ConsumerRecords, PollError,
-    poll::{Look, Step},
+    poll::{StepInput, StepOutcome},
 };
 
 /// The records of a consumer, one by one, without end. See [`Consumer::stream`].
 pub struct RecordStream<'a> {
-    state: State<'a>,
+    state: StreamState<'a>,
 }
 
-type Polled<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<ConsumerRecords, PollError>)> + Send + 'a>>;
+type PollFuture<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<ConsumerRecords, PollError>)> + Send + 'a>>;
 
-enum State<'a> {
-    Waiting(Polled<'a>),
+enum StreamState<'a> {
+    Waiting(PollFuture<'a>),
     Idle(&'a mut Consumer),
     /// Only while a state is being left.
     Between,
@@ -35,7 +35,7 @@ impl Consumer {
     /// come by the million, `poll` costs less.
     pub fn stream(&mut self) -> RecordStream<'_> {
         RecordStream {
-            state: State::Idle(self),
+            state: StreamState::Idle(self),
         }
     }
 }
@@ -44,7 +44,7 @@ fn first(records: &ConsumerRecords) -> Option<ConsumerRecord> {
     records.iter().next().map(|record| record.to_owned())
 }
 
-fn wait(consumer: &mut Consumer) -> Polled<'_> {
+fn wait(consumer: &mut Consumer) -> PollFuture<'_> {
     Box::pin(async move {
         let polled = consumer.poll_up_to(Duration::MAX, 1).await;
         (consumer, polled)
@@ -64,37 +64,37 @@ impl Stream for RecordStream<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Between) {
-                State::Idle(consumer) => match consumer.step(Look::once()) {
-                    Ok(Step::Records(records)) => {
+            match std::mem::replace(&mut self.state, StreamState::Between) {
+                StreamState::Idle(consumer) => match consumer.step(StepInput::once()) {
+                    Ok(StepOutcome::Records(records)) => {
                         let records = consumer.intercept(records);
-                        self.state = State::Idle(consumer);
+                        self.state = StreamState::Idle(consumer);
                         if let Some(record) = first(&records) {
                             return Poll::Ready(Some(Ok(record)));
                         }
                     }
-                    Ok(Step::Again) => self.state = State::Idle(consumer),
-                    Ok(Step::Event(_) | Step::Wait) => self.state = State::Waiting(wait(consumer)),
+                    Ok(StepOutcome::Again) => self.state = StreamState::Idle(consumer),
+                    Ok(StepOutcome::Event(_) | StepOutcome::Wait) => self.state = StreamState::Waiting(wait(consumer)),
                     Err(error) => {
-                        self.state = State::Idle(consumer);
+                        self.state = StreamState::Idle(consumer);
                         return Poll::Ready(Some(Err(error)));
                     }
                 },
-                State::Waiting(mut polled) => {
+                StreamState::Waiting(mut polled) => {
                     let outcome = polled.as_mut().poll(context);
                     if outcome.is_pending() {
-                        self.state = State::Waiting(polled);
+                        self.state = StreamState::Waiting(polled);
                         return Poll::Pending;
                     }
                     let (consumer, outcome) = ready!(outcome);
-                    self.state = State::Idle(consumer);
+                    self.state = StreamState::Idle(consumer);
                     match outcome.map(|records| first(&records)) {
                         Ok(Some(record)) => return Poll::Ready(Some(Ok(record))),
                         Ok(None) => {}
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     }
                 }
-                State::Between => return Poll::Ready(None),
+                StreamState::Between => return Poll::Ready(None),
             }
         }
     }

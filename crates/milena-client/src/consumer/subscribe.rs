@@ -92,7 +92,7 @@ impl Consumer {
         pattern: &str,
         listener: impl RebalanceListener + 'static,
     ) -> Result<(), SubscribeError> {
-        if !matches!(self.parts.shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
+        if !matches!(self.inner.shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
             return Err(SubscribeError::NeedsConsumerProtocol);
         }
         self.change_subscription(Subscription::BrokerPattern(pattern.into()))?;
@@ -101,7 +101,7 @@ impl Consumer {
     }
 
     fn change_subscription(&mut self, next: Subscription) -> Result<(), SubscribeError> {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let now_ms = io::now_ms();
         let mut core = shared.core();
         if !core.subscription.may_become(&next) {
@@ -135,7 +135,7 @@ impl Consumer {
             core.positions.hold(&gone, true);
         }
         core.subscription = next;
-        shared.want_topics(&core);
+        shared.select_topics(&core);
         shared.show_metadata(&mut core, now_ms);
         shared.drive_locked(&mut core, now_ms);
         Ok(())
@@ -154,7 +154,7 @@ impl Consumer {
                 return Err(SubscribeError::NegativePartition { topic, partition });
             }
         }
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let now_ms = io::now_ms();
         let mut guard = shared.core();
         let core = &mut *guard;
@@ -173,14 +173,14 @@ impl Consumer {
             auto_commit.restart_if_off(now_ms);
         }
         shared.notice_recreated(core);
-        shared.want_topics(core);
+        shared.select_topics(core);
         shared.drive_locked(core, now_ms);
         Ok(())
     }
 
     /// The topics of the last [`subscribe`](Self::subscribe), or those that its pattern matches as far as is known.
     pub fn subscription(&self) -> BTreeSet<String> {
-        let core = self.parts.shared.core();
+        let core = self.inner.shared.core();
         let matched = core.group.as_ref().and_then(|group| group.matched.as_ref());
         let topics = match &core.subscription {
             Subscription::Topics(topics) => Some(topics),
@@ -193,7 +193,7 @@ impl Consumer {
     /// Gives up subscription and assignment, and leaves the group. The listener hears of it; positions are not committed.
     pub async fn unsubscribe(&mut self) -> Result<(), PollError> {
         let outcome = self.leave_group(Leave::Default).await;
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let mut guard = shared.core();
         let core = &mut *guard;
         core.subscription = Subscription::None;
@@ -202,7 +202,7 @@ impl Consumer {
         if let Some(group) = &mut core.group {
             group.matched = None;
         }
-        shared.want_topics(core);
+        shared.select_topics(core);
         shared.drive_locked(core, io::now_ms());
         outcome
     }
@@ -210,7 +210,7 @@ impl Consumer {
     /// Asks the group for a rebalance; it happens in the next calls of `poll`. With `group.protocol=consumer` that is the
     /// broker's affair, and nothing happens.
     pub fn enforce_rebalance(&mut self, reason: &str) {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         if matches!(shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
             tracing::warn!("a rebalance cannot be enforced with group.protocol=consumer: the broker decides");
         }
@@ -223,6 +223,6 @@ impl Consumer {
 
     /// What other tasks can end a waiting `poll` with.
     pub fn wakeup_handle(&self) -> WakeupHandle {
-        self.parts.shared.wakeup.clone()
+        self.inner.shared.wakeup.clone()
     }
 }

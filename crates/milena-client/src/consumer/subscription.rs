@@ -13,11 +13,11 @@ use regex::Regex;
 
 use super::{
     error::SubscribeError,
-    shared::{Core, Shared},
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     io,
-    metadata::{MetadataCache, Wanted},
+    metadata::{MetadataCache, TopicSelection},
 };
 
 #[derive(Debug, Clone, Default)]
@@ -47,10 +47,10 @@ impl Subscription {
     }
 }
 
-impl Shared {
+impl ConsumerShared {
     /// Tells the metadata which topics matter now.
-    pub(super) fn want_topics(&self, core: &Core) {
-        let mut names = core.asked_topics.clone();
+    pub(super) fn select_topics(&self, core: &ConsumerCore) {
+        let mut names = core.queried_topics.clone();
         names.extend(core.positions.assignment().map(|partition| partition.topic.clone()));
         let member = core.group.as_ref().map(|group| &group.member);
         names.extend(
@@ -60,26 +60,26 @@ impl Shared {
                 .flatten()
                 .cloned(),
         );
-        let wanted = match &core.subscription {
-            Subscription::Pattern(_) => Wanted::All,
+        let selection = match &core.subscription {
+            Subscription::Pattern(_) => TopicSelection::All,
             Subscription::BrokerPattern(_) => {
                 let cluster = self.metadata.cache();
                 let needed = member.and_then(|member| member.metadata_needed()).unwrap_or_default();
                 let mut ids = needed.topic_ids;
                 ids.extend(names.iter().filter_map(|name| cluster.topic_id(name)));
-                Wanted::Ids(ids)
+                TopicSelection::Ids(ids)
             }
             Subscription::Topics(topics) => {
                 names.extend(topics.iter().cloned());
-                Wanted::Topics(names)
+                TopicSelection::Topics(names)
             }
-            Subscription::None | Subscription::Manual => Wanted::Topics(names),
+            Subscription::None | Subscription::Manual => TopicSelection::Topics(names),
         };
-        self.metadata.want(wanted);
+        self.metadata.select(selection);
     }
 
     /// Somebody asks about these partitions: their leaders must be known.
-    pub(super) fn want_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
+    pub(super) fn select_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let cluster = self.metadata.cache();
         let unknown: Vec<ByteString> = partitions
             .filter(|partition| cluster.topic(&partition.topic).is_none())
@@ -89,8 +89,8 @@ impl Shared {
             return;
         }
         let mut core = self.core();
-        core.asked_topics.extend(unknown);
-        self.want_topics(&core);
+        core.queried_topics.extend(unknown);
+        self.select_topics(&core);
     }
 
     /// The metadata is new: patterns may match other topics, and partitions may have other leaders.
@@ -101,11 +101,11 @@ impl Shared {
         self.show_metadata(&mut core, now_ms);
         self.drive_locked(&mut core, now_ms);
         drop(core);
-        self.bell().ring();
+        self.signal().notify();
     }
 
     /// Notes the ids of the topics that are read, and whether one has another id than before.
-    pub(super) fn notice_recreated(&self, core: &mut Core) {
+    pub(super) fn notice_recreated(&self, core: &mut ConsumerCore) {
         let cluster = self.metadata.cache();
         let topics: BTreeSet<ByteString> = core
             .positions
@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Shows the group's machines the cluster as it is.
-    pub(super) fn show_metadata(&self, core: &mut Core, now_ms: i64) {
+    pub(super) fn show_metadata(&self, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let matching = match &core.subscription {
             Subscription::Pattern(filter) => Some((self.matching(&cluster, filter), filter.clone())),
@@ -146,11 +146,11 @@ impl Shared {
                 .member
                 .subscribe(now_ms, member::Subscription::Matching { topics, filter });
         }
-        let asked = match &core.subscription {
+        let requested = match &core.subscription {
             Subscription::Topics(topics) => topics.clone(),
             _ => BTreeSet::new(),
         };
-        let shown = Arc::new(member_metadata(&cluster, &asked));
+        let shown = Arc::new(member_metadata(&cluster, &requested));
         group.member.handle_metadata(now_ms, Arc::clone(&shown));
         group.offsets.handle_metadata(with_gone(shown, gone));
     }
@@ -165,13 +165,13 @@ impl Shared {
     }
 }
 
-fn member_metadata(cluster: &MetadataCache, asked: &BTreeSet<ByteString>) -> MemberMetadata {
+fn member_metadata(cluster: &MetadataCache, requested: &BTreeSet<ByteString>) -> MemberMetadata {
     let mut shown = MemberMetadata::default();
     for topic in cluster.topics() {
         let racks = cluster.replica_racks(&topic.name).unwrap_or_default();
         shown.insert(topic.name.clone(), topic.id, TopicLayout { racks });
     }
-    for name in asked {
+    for name in requested {
         // That it does not exist is knowledge too: the others need not wait for it.
         if cluster.topic_error(name) == Some(ErrorCode::UnknownTopicOrPartition) {
             shown.insert(name.clone(), None, TopicLayout::without_racks(0));

@@ -10,7 +10,7 @@ use milena_wire::{
 };
 use tokio::sync::oneshot;
 
-use super::{error::TopicsError, parts::RebalanceConsumer, shared::Shared};
+use super::{error::TopicsError, rebalance_consumer::RebalanceConsumer, shared::ConsumerShared};
 use crate::{
     io,
     metadata::{Broker, MetadataCache, Topic, VERSION_MIN},
@@ -58,7 +58,7 @@ impl RebalanceConsumer {
             allow_auto_topic_creation: self.shared.config.allow_auto_create_topics,
             ..Default::default()
         };
-        let cluster = self.shared.ask_metadata(&request).await?;
+        let cluster = self.shared.request_metadata(&request).await?;
         let found = cluster.topic(topic);
         Ok(found.map_or_else(Vec::new, |topic| partitions(&cluster, topic)))
     }
@@ -70,7 +70,7 @@ impl RebalanceConsumer {
             allow_auto_topic_creation: false,
             ..Default::default()
         };
-        let cluster = self.shared.ask_metadata(&request).await?;
+        let cluster = self.shared.request_metadata(&request).await?;
         let topics = cluster.topics();
         Ok(topics
             .map(|topic| (topic.name.clone(), partitions(&cluster, topic)))
@@ -78,16 +78,16 @@ impl RebalanceConsumer {
     }
 }
 
-impl Shared {
+impl ConsumerShared {
     /// Asks any broker until one answers for good, or it is too late. What is wanted for reading stays as it is.
-    async fn ask_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
+    async fn request_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
         let timeout_ms = self.config.default_api_timeout_ms;
         let deadline_ms = io::now_ms().saturating_add(i64::from(timeout_ms));
         let mut cause = String::new();
         loop {
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
-            match self.ask_metadata_once(request, left_ms).await {
-                Ok(cluster) => match trouble(&cluster) {
+            match self.request_metadata_once(request, left_ms).await {
+                Ok(cluster) => match first_topic_error(&cluster) {
                     None => return Ok(cluster),
                     Some((topic, code)) if code.is_retriable() => cause = format!("{topic}: {code}"),
                     Some((topic, code)) => return Err(TopicsError::Topic { topic, code }),
@@ -107,21 +107,21 @@ impl Shared {
         }
     }
 
-    async fn ask_metadata_once(&self, request: &MetadataRequest, left_ms: i64) -> Result<MetadataCache, CallError> {
+    async fn request_metadata_once(&self, request: &MetadataRequest, left_ms: i64) -> Result<MetadataCache, CallError> {
         let connection = self.metadata.any_broker().ok_or(CallError::Closed)?;
         let options = SendOptions::timeout_ms(left_ms.min(self.request_timeout_ms()).max(1));
-        let (done, answered) = oneshot::channel();
+        let (done, receiver) = oneshot::channel();
         connection.send(request.clone(), options.version_min(VERSION_MIN), move |result| {
             // Whoever asked may have gone.
             let _ = done.send(result);
         });
-        let answer = answered.await.map_err(|_| CallError::Closed)??;
-        Ok(MetadataCache::of(&answer.response, answer.version))
+        let response = receiver.await.map_err(|_| CallError::Closed)??;
+        Ok(MetadataCache::of(&response.body, response.version))
     }
 }
 
 /// What keeps an answer from being the last word. That there is no such topic is one.
-fn trouble(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
+fn first_topic_error(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
     let mut errors = cluster
         .topic_errors()
         .filter(|(_, code)| *code != ErrorCode::UnknownTopicOrPartition);

@@ -2,7 +2,7 @@
 
 use super::{
     deserialize::{AnyDeserializer, AnyValue, BoxError, DeserializeError, Deserializer, RecordField, Source},
-    parts::RebalanceConsumer,
+    rebalance_consumer::RebalanceConsumer,
     records::{ConsumerRecords, RecordRef},
 };
 

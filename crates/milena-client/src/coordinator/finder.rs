@@ -23,7 +23,7 @@ pub(crate) struct Finder {
     kind: CoordinatorKind,
     backoff: Backoff,
     random: Random,
-    state: State,
+    state: FinderState,
     failures: u32,
     not_before_ms: i64,
     calls: u64,
@@ -40,11 +40,11 @@ pub(crate) enum FindFailure {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum State {
+enum FinderState {
     /// Nobody has asked.
     Unknown,
-    Wanted,
-    Looking {
+    Needed,
+    InFlight {
         id: u64,
     },
     Known(Broker),
@@ -57,7 +57,7 @@ impl Finder {
             kind,
             backoff,
             random: Random::new(seed),
-            state: State::Unknown,
+            state: FinderState::Unknown,
             failures: 0,
             not_before_ms: i64::MIN,
             calls: 0,
@@ -67,11 +67,11 @@ impl Finder {
 
     /// The coordinator, if it is known. Otherwise it will be looked for.
     pub(crate) fn find(&mut self) -> Option<&Broker> {
-        if self.state == State::Unknown {
-            self.state = State::Wanted;
+        if self.state == FinderState::Unknown {
+            self.state = FinderState::Needed;
         }
         match &self.state {
-            State::Known(broker) => Some(broker),
+            FinderState::Known(broker) => Some(broker),
             _ => None,
         }
     }
@@ -79,9 +79,9 @@ impl Finder {
     /// The node was told or proved not to be the coordinator. Whether it was taken for it until now; if so it is looked
     /// for again.
     pub(crate) fn mark_unknown(&mut self, node_id: i32) -> bool {
-        let known = matches!(&self.state, State::Known(broker) if broker.id == node_id);
+        let known = matches!(&self.state, FinderState::Known(broker) if broker.id == node_id);
         if known {
-            self.state = State::Wanted;
+            self.state = FinderState::Needed;
         }
         known
     }
@@ -92,12 +92,12 @@ impl Finder {
             return None;
         }
         self.calls += 1;
-        self.state = State::Looking { id: self.calls };
+        self.state = FinderState::InFlight { id: self.calls };
         Some(self.calls)
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<i64> {
-        (self.state == State::Wanted).then_some(self.not_before_ms)
+        (self.state == FinderState::Needed).then_some(self.not_before_ms)
     }
 
     pub(crate) fn handle_response(
@@ -106,19 +106,19 @@ impl Finder {
         id: u64,
         result: Result<(i16, FindCoordinatorResponse), CallError>,
     ) -> Option<CoordinatorEvent> {
-        if self.state != (State::Looking { id }) {
+        if self.state != (FinderState::InFlight { id }) {
             return None;
         }
         self.failure = None;
         match result.map(|(version, response)| self.found(version, &response)) {
-            Ok(Found::Broker(broker)) => {
+            Ok(FindOutcome::Broker(broker)) => {
                 self.failures = 0;
                 self.not_before_ms = i64::MIN;
-                self.state = State::Known(broker.clone());
+                self.state = FinderState::Known(broker.clone());
                 return Some(CoordinatorEvent::Found(broker));
             }
-            Ok(Found::Refused(code, message)) => {
-                self.state = State::Unknown;
+            Ok(FindOutcome::Refused(code, message)) => {
+                self.state = FinderState::Unknown;
                 let key = self.key.clone();
                 return Some(CoordinatorEvent::Failed(FindCoordinatorError::Refused {
                     key,
@@ -127,15 +127,15 @@ impl Finder {
                 }));
             }
             Err(error @ (CallError::UnsupportedVersion { .. } | CallError::BadRequest { .. } | CallError::Closed)) => {
-                self.state = State::Unknown;
+                self.state = FinderState::Unknown;
                 return Some(CoordinatorEvent::Failed(error.into()));
             }
-            Ok(Found::NotYet(code)) => self.failure = Some(FindFailure::NotAvailable(code)),
+            Ok(FindOutcome::NotYet(code)) => self.failure = Some(FindFailure::NotAvailable(code)),
             Err(error) => self.failure = Some(FindFailure::Call(error)),
         }
         self.failures = self.failures.saturating_add(1);
         self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
-        self.state = State::Wanted;
+        self.state = FinderState::Needed;
         None
     }
 
@@ -144,10 +144,10 @@ impl Finder {
         self.failure.take()
     }
 
-    fn found(&self, version: i16, response: &FindCoordinatorResponse) -> Found {
+    fn found(&self, version: i16, response: &FindCoordinatorResponse) -> FindOutcome {
         let (code, message, broker) = if version >= KEYS_SINCE {
             let Some(found) = response.coordinators.iter().find(|found| found.key == self.key) else {
-                return Found::NotYet(ErrorCode::CoordinatorNotAvailable);
+                return FindOutcome::NotYet(ErrorCode::CoordinatorNotAvailable);
             };
             let broker = Broker::new(found.node_id, &found.host, found.port, None);
             (found.error_code, &found.error_message, broker)
@@ -157,10 +157,10 @@ impl Finder {
         };
         let code = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
         match (code, broker) {
-            (ErrorCode::None, Some(broker)) => Found::Broker(broker),
-            (ErrorCode::None, None) => Found::NotYet(ErrorCode::CoordinatorNotAvailable),
-            (code, _) if code.is_retriable() => Found::NotYet(code),
-            (code, _) => Found::Refused(code, message.as_ref().map(ToString::to_string)),
+            (ErrorCode::None, Some(broker)) => FindOutcome::Broker(broker),
+            (ErrorCode::None, None) => FindOutcome::NotYet(ErrorCode::CoordinatorNotAvailable),
+            (code, _) if code.is_retriable() => FindOutcome::NotYet(code),
+            (code, _) => FindOutcome::Refused(code, message.as_ref().map(ToString::to_string)),
         }
     }
 
@@ -183,7 +183,7 @@ impl Finder {
     }
 }
 
-enum Found {
+enum FindOutcome {
     Broker(Broker),
     NotYet(ErrorCode),
     Refused(ErrorCode, Option<String>),

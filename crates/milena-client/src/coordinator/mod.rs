@@ -67,14 +67,14 @@ pub(crate) struct Coordinator {
 
 #[derive(Debug)]
 struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<CoordinatorShared>,
 }
 
-struct Shared {
+struct CoordinatorShared {
     metadata: Metadata,
     kind: CoordinatorKind,
     key: ByteString,
-    core: Mutex<Core>,
+    core: Mutex<CoordinatorCore>,
     wake: Notify,
     observers: Mutex<Vec<Arc<Observer>>>,
     notices: CoordinatorNotices,
@@ -83,7 +83,7 @@ struct Shared {
 type Observer = dyn Fn(&CoordinatorEvent) + Send + Sync;
 
 #[derive(Debug)]
-struct Core {
+struct CoordinatorCore {
     finder: Finder,
     closed: bool,
 }
@@ -95,11 +95,11 @@ impl Coordinator {
         let backoff = Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms);
         let finder = Finder::new(kind, key.clone(), backoff, RandomState::new().hash_one(&key));
         let io = metadata.connections().io().clone();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CoordinatorShared {
             metadata,
             kind,
             key,
-            core: Mutex::new(Core { finder, closed: false }),
+            core: Mutex::new(CoordinatorCore { finder, closed: false }),
             wake: Notify::new(),
             observers: Mutex::default(),
             notices: CoordinatorNotices::default(),
@@ -143,12 +143,12 @@ impl Drop for Guard {
     }
 }
 
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<CoordinatorShared>) {
     loop {
         let due_ms = match shared.next() {
             Next::Closed => return,
-            Next::Look(id) => {
-                shared.look(id);
+            Next::Find(id) => {
+                shared.send_find(id);
                 continue;
             }
             Next::Until(due_ms) => due_ms,
@@ -159,24 +159,24 @@ async fn run(shared: Arc<Shared>) {
 }
 
 enum Next {
-    Look(u64),
+    Find(u64),
     Until(i64),
     Closed,
 }
 
-impl Shared {
+impl CoordinatorShared {
     fn next(&self) -> Next {
         let mut core = self.core();
         if core.closed {
             return Next::Closed;
         }
         match core.finder.poll_request(now_ms()) {
-            Some(id) => Next::Look(id),
+            Some(id) => Next::Find(id),
             None => Next::Until(core.finder.poll_timeout().unwrap_or(i64::MAX)),
         }
     }
 
-    fn look(self: &Arc<Self>, id: u64) {
+    fn send_find(self: &Arc<Self>, id: u64) {
         let Some(connection) = self.metadata.any_broker() else {
             self.handle(id, Err(CallError::Closed));
             return;
@@ -189,7 +189,7 @@ impl Shared {
             SendOptions::default(),
             move |result| {
                 if let Some(shared) = Weak::upgrade(&shared) {
-                    shared.handle(id, result.map(|answer| (answer.version, answer.response)));
+                    shared.handle(id, result.map(|response| (response.version, response.body)));
                 }
             },
         );
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, CoordinatorCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -237,7 +237,7 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for CoordinatorShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("core", &self.core)

@@ -30,7 +30,7 @@ pub(super) struct Subject<'a> {
 impl CoordinatorNotices {
     pub(super) fn handle_failure(&self, now_ms: i64, of: &Subject<'_>, failure: &FindFailure) {
         let (cause, grace_ms, reason) = match failure {
-            FindFailure::Call(error @ CallError::BadAnswer { .. }) => ("bad_response", 0, error.to_string()),
+            FindFailure::Call(error @ CallError::MalformedResponse { .. }) => ("bad_response", 0, error.to_string()),
             FindFailure::Call(error) => ("unreachable", UNREACHABLE_GRACE_MS, error.to_string()),
             FindFailure::NotAvailable(code) => ("not_available", NEW_GRACE_MS, code.to_string()),
         };

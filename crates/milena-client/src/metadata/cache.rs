@@ -35,7 +35,7 @@ pub(crate) struct MetadataCache {
     errors: BTreeMap<ByteString, ErrorCode>,
     id_errors: BTreeMap<Uuid, ErrorCode>,
     /// The newest epochs, also of topics that are an error for now.
-    seen: BTreeMap<ByteString, Seen>,
+    seen: BTreeMap<ByteString, SeenEpochs>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) struct LeaderHint {
 
 /// What an answer has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Learned {
+pub(super) struct CacheChange {
     /// It knew more than we did.
     pub(super) progress: bool,
     /// It says itself that it is not the last word.
@@ -92,7 +92,7 @@ pub(super) struct Learned {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Seen {
+struct SeenEpochs {
     id: Option<Uuid>,
     epochs: BTreeMap<i32, i32>,
 }
@@ -215,9 +215,9 @@ impl MetadataCache {
         response: &MetadataResponse,
         version: i16,
         retain: impl Fn(&ByteString, Option<Uuid>) -> bool,
-    ) -> Learned {
+    ) -> CacheChange {
         self.version += 1;
-        let mut learned = Learned::default();
+        let mut change = CacheChange::default();
         self.cluster_id = response.cluster_id.as_deref().map(ByteString::from);
         self.controller_id = Some(response.controller_id).filter(|&id| id >= 0);
         self.brokers = response
@@ -231,12 +231,12 @@ impl MetadataCache {
         self.errors.clear();
         self.id_errors.clear();
         for topic in &response.topics {
-            self.update_topic(topic, version >= EPOCHS_RELIABLE_SINCE, &old, &mut learned);
+            self.update_topic(topic, version >= EPOCHS_RELIABLE_SINCE, &old, &mut change);
         }
         let (topics, errors) = (&self.topics, &self.errors);
         let named = |name: &ByteString| topics.contains_key(name) || errors.contains_key(name);
         self.seen.retain(|name, seen| named(name) || retain(name, seen.id));
-        learned
+        change
     }
 
     fn update_topic(
@@ -244,10 +244,10 @@ impl MetadataCache {
         topic: &MetadataResponseTopic,
         reliable: bool,
         old: &BTreeMap<ByteString, Arc<Topic>>,
-        learned: &mut Learned,
+        change: &mut CacheChange,
     ) {
         let error = known_error(topic.error_code);
-        learned.stale |= error.invalidates_metadata();
+        change.stale |= error.invalidates_metadata();
         let id = Some(topic.topic_id).filter(|id| !id.is_zero());
         let Some(name) = topic.name.as_deref().map(ByteString::from) else {
             // It was asked for by its id, and there is none.
@@ -268,11 +268,11 @@ impl MetadataCache {
         let mut partitions = BTreeMap::new();
         for partition in &topic.partitions {
             let old = old.and_then(|old| old.partitions.get(&partition.partition_index));
-            let new = seen.judge(partition, reliable, old, learned);
-            learned.stale |= known_error(partition.error_code).invalidates_metadata();
+            let new = seen.judge(partition, reliable, old, change);
+            change.stale |= known_error(partition.error_code).invalidates_metadata();
             partitions.insert(partition.partition_index, new);
         }
-        learned.progress |= old.is_none_or(|old| old.partitions.len() != partitions.len());
+        change.progress |= old.is_none_or(|old| old.partitions.len() != partitions.len());
         if let Some(id) = id {
             self.names.insert(id, name.clone());
         }
@@ -333,14 +333,14 @@ impl MetadataCache {
     }
 }
 
-impl Seen {
+impl SeenEpochs {
     /// The partition as it is to be kept: an older leader than the one we have heard of is not taken.
     fn judge(
         &mut self,
         partition: &MetadataResponsePartition,
         reliable: bool,
         old: Option<&Partition>,
-        learned: &mut Learned,
+        change: &mut CacheChange,
     ) -> Partition {
         let index = partition.partition_index;
         let mut new = Partition {
@@ -353,13 +353,13 @@ impl Seen {
         };
         let Some(epoch) = new.leader_epoch else {
             self.epochs.remove(&index);
-            learned.progress = true;
+            change.progress = true;
             return new;
         };
         let seen = self.epochs.get(&index).copied();
         if seen <= Some(epoch) {
             self.epochs.insert(index, epoch);
-            learned.progress |= seen < Some(epoch);
+            change.progress |= seen < Some(epoch);
             return new;
         }
         match old {

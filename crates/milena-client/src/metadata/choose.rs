@@ -35,7 +35,7 @@ pub(super) fn choose(candidates: &[Candidate], now_ms: i64, random: &mut Random)
     let equals: Vec<usize> = (0..)
         .zip(&ranks)
         .filter(|(_, rank)| *rank == best)
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect();
     let pick = usize::try_from(random.below(equals.len() as u64)).unwrap_or(0);
     equals.get(pick).copied()

@@ -11,7 +11,7 @@ use milena_machines::{Random, TopicPartition};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, Wanted,
+    Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, TopicSelection,
     choose::{Candidate, all_failing, choose},
     notices::MetadataNotices,
     refresh::MetadataCall,
@@ -29,21 +29,21 @@ pub(crate) struct Metadata {
 
 #[derive(Debug)]
 struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<MetadataShared>,
 }
 
-struct Shared {
+struct MetadataShared {
     connections: Connections,
-    core: Mutex<Core>,
+    core: Mutex<MetadataCore>,
     wake: Notify,
-    told: watch::Sender<Told>,
+    signal: watch::Sender<UpdateSignal>,
     observers: Mutex<Vec<Arc<Observer>>>,
     notices: MetadataNotices,
 }
 
 /// What those who wait are told.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct UpdateSignal {
     /// The version of the cache after the last answer.
     version: u64,
     closed: bool,
@@ -52,7 +52,7 @@ struct Told {
 type Observer = dyn Fn(&Arc<MetadataCache>) + Send + Sync;
 
 #[derive(Debug)]
-struct Core {
+struct MetadataCore {
     refresher: Refresher,
     random: Random,
     closed: bool,
@@ -64,15 +64,15 @@ impl Metadata {
         let seeds = RandomState::new();
         let settings = Arc::clone(connections.settings());
         let io = connections.io().clone();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MetadataShared {
             connections,
-            core: Mutex::new(Core {
+            core: Mutex::new(MetadataCore {
                 refresher: Refresher::new(&settings, seeds.hash_one(0)),
                 random: Random::new(seeds.hash_one(1)),
                 closed: false,
             }),
             wake: Notify::new(),
-            told: watch::Sender::default(),
+            signal: watch::Sender::default(),
             observers: Mutex::default(),
             notices: MetadataNotices::default(),
         });
@@ -101,8 +101,8 @@ impl Metadata {
     }
 
     /// Replaces the topics that metadata is wanted for. What is new is asked for at once.
-    pub(crate) fn want(&self, wanted: Wanted) {
-        self.core().refresher.want(wanted);
+    pub(crate) fn select(&self, selection: TopicSelection) {
+        self.core().refresher.select(selection);
         self.guard.shared.wake.notify_one();
     }
 
@@ -115,10 +115,12 @@ impl Metadata {
 
     /// Waits until a broker's answer has made the cache newer than `version`. `false` if it never will, as it is closed.
     pub(crate) fn updated_past(&self, version: u64) -> impl Future<Output = bool> + Send + use<> {
-        let mut told = self.guard.shared.told.subscribe();
+        let mut signal = self.guard.shared.signal.subscribe();
         async move {
-            let last = told.wait_for(|told| told.closed || told.version > version).await;
-            last.is_ok_and(|told| !told.closed)
+            let last = signal
+                .wait_for(|signal| signal.closed || signal.version > version)
+                .await;
+            last.is_ok_and(|signal| !signal.closed)
         }
     }
 
@@ -152,8 +154,8 @@ impl Metadata {
     }
 
     /// Why the last attempt to learn of the cluster failed; `None` if it did not.
-    pub(crate) fn trouble(&self) -> Option<MetadataError> {
-        self.core().refresher.trouble().cloned()
+    pub(crate) fn last_error(&self) -> Option<MetadataError> {
+        self.core().refresher.last_error().cloned()
     }
 
     pub(crate) fn connections(&self) -> &Connections {
@@ -165,7 +167,7 @@ impl Metadata {
         self.guard.shared.close();
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, MetadataCore> {
         self.guard.shared.core()
     }
 }
@@ -176,7 +178,7 @@ impl Drop for Guard {
     }
 }
 
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<MetadataShared>) {
     loop {
         let due_ms = match shared.drive() {
             Drive::Closed => return,
@@ -193,7 +195,7 @@ enum Drive {
     Closed,
 }
 
-impl Shared {
+impl MetadataShared {
     /// Sends what is due.
     fn drive(self: &Arc<Self>) -> Drive {
         loop {
@@ -228,13 +230,13 @@ impl Shared {
                 shared.close();
                 return;
             }
-            let result = result.map(|answer| (answer.version, answer.response));
+            let result = result.map(|response| (response.version, response.body));
             let mut core = shared.core();
             let changed = core
                 .refresher
                 .handle_response(now_ms(), call.id, result.map_err(MetadataError::from));
             let cache = Arc::clone(core.refresher.cache());
-            let failed = core.refresher.trouble().cloned();
+            let failed = core.refresher.last_error().cloned();
             drop(core);
             shared.wake.notify_one();
             let client = &shared.connections.settings().client_id;
@@ -245,25 +247,25 @@ impl Shared {
                 }
                 None if changed => {
                     shared.notices.handle_success(now_ms(), client, &cache);
-                    shared.tell(&cache);
+                    shared.announce(&cache);
                 }
                 None => {}
             }
         });
     }
 
-    fn tell(&self, cache: &Arc<MetadataCache>) {
+    fn announce(&self, cache: &Arc<MetadataCache>) {
         self.connections
             .retain(&cache.brokers().map(|broker| broker.id).collect::<BTreeSet<_>>());
         let observers = self.observers().clone();
         for observer in observers {
             observer(cache);
         }
-        self.told.send_modify(|told| told.version = cache.version);
+        self.signal.send_modify(|signal| signal.version = cache.version);
     }
 
     /// Whom to ask for metadata. If none of the brokers can be reached, it may be time for the bootstrap servers.
-    fn pick(&self, core: &mut Core) -> Option<Connection> {
+    fn pick(&self, core: &mut MetadataCore) -> Option<Connection> {
         let mut known = self.known(&core.refresher);
         let candidates: Vec<_> = known.iter().map(candidate).collect();
         if all_failing(&candidates) && core.refresher.handle_unreachable() {
@@ -284,14 +286,14 @@ impl Shared {
 
     fn close(&self) {
         self.core().closed = true;
-        self.told.send_modify(|told| told.closed = true);
+        self.signal.send_modify(|signal| signal.closed = true);
         self.wake.notify_one();
         // They may hold what holds this.
         let observers = std::mem::take(&mut *self.observers());
         drop(observers);
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, MetadataCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -300,7 +302,7 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for MetadataShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("core", &self.core)
@@ -310,8 +312,8 @@ impl std::fmt::Debug for Shared {
 
 fn best(mut connections: Vec<Connection>, random: &mut Random) -> Option<Connection> {
     let candidates: Vec<_> = connections.iter().map(candidate).collect();
-    let place = choose(&candidates, now_ms(), random)?;
-    (place < connections.len()).then(|| connections.swap_remove(place))
+    let index = choose(&candidates, now_ms(), random)?;
+    (index < connections.len()).then(|| connections.swap_remove(index))
 }
 
 fn candidate(connection: &Connection) -> Candidate {

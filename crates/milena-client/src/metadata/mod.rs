@@ -18,4 +18,4 @@ mod tests;
 )]
 pub(crate) use cache::{Broker, Leader, LeaderHint, MetadataCache, Partition, Topic};
 pub(crate) use driver::Metadata;
-pub(crate) use refresh::{MetadataError, Refresh, Refresher, VERSION_MIN, Wanted};
+pub(crate) use refresh::{MetadataError, Refresh, Refresher, TopicSelection, VERSION_MIN};

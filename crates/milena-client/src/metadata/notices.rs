@@ -19,11 +19,11 @@ const NEW_GRACE_MS: i64 = 1_000;
 /// The outages of one client's metadata.
 #[derive(Debug, Default)]
 pub(super) struct MetadataNotices {
-    outages: Mutex<State>,
+    outages: Mutex<NoticeState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NoticeState {
     cluster: Outages<(), &'static str>,
     topics: Outages<ByteString, i16>,
 }
@@ -82,12 +82,12 @@ impl MetadataNotices {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NoticeState> {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl NoticeState {
     fn handle_topic_error(&mut self, now_ms: i64, client: &str, topic: &ByteString, code: ErrorCode) {
         let failure = Failure {
             cause: code.code(),

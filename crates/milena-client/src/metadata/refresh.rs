@@ -24,7 +24,7 @@ const IDS_SINCE: i16 = 12;
 
 /// The topics that metadata is wanted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum TopicSelection {
     All,
     Topics(BTreeSet<ByteString>),
     /// Of a broker that can be asked by id.
@@ -65,7 +65,7 @@ pub(crate) struct MetadataCall {
 #[derive(Debug)]
 pub(crate) struct Refresher {
     cache: Arc<MetadataCache>,
-    wanted: Wanted,
+    selection: TopicSelection,
     max_age_ms: i64,
     allow_auto_create: bool,
     recovery: MetadataRecovery,
@@ -74,7 +74,7 @@ pub(crate) struct Refresher {
     random: Random,
     needed: bool,
     /// Grows when something new is wanted, which an answer to an older request cannot have.
-    wanted_version: u64,
+    selection_version: u64,
     in_flight: Option<InFlight>,
     calls: u64,
     /// The next request leaves not before.
@@ -85,20 +85,20 @@ pub(crate) struct Refresher {
     equivalent: u32,
     /// Since when we have tried without success.
     trying_since_ms: Option<i64>,
-    trouble: Option<MetadataError>,
+    last_error: Option<MetadataError>,
 }
 
 #[derive(Debug)]
 struct InFlight {
     id: u64,
-    wanted_version: u64,
+    selection_version: u64,
 }
 
 impl Refresher {
     pub(crate) fn new(settings: &ClientSettings, seed: u64) -> Self {
         Self {
             cache: Arc::default(),
-            wanted: Wanted::Topics(BTreeSet::new()),
+            selection: TopicSelection::Topics(BTreeSet::new()),
             max_age_ms: settings.metadata_max_age_ms,
             allow_auto_create: settings.allow_auto_create_topics,
             recovery: settings.metadata_recovery,
@@ -106,7 +106,7 @@ impl Refresher {
             backoff: Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms),
             random: Random::new(seed),
             needed: true,
-            wanted_version: 0,
+            selection_version: 0,
             in_flight: None,
             calls: 0,
             not_before_ms: i64::MIN,
@@ -114,7 +114,7 @@ impl Refresher {
             failures: 0,
             equivalent: 0,
             trying_since_ms: None,
-            trouble: None,
+            last_error: None,
         }
     }
 
@@ -128,21 +128,21 @@ impl Refresher {
     }
 
     /// Why the last attempt failed; `None` if it did not.
-    pub(crate) fn trouble(&self) -> Option<&MetadataError> {
-        self.trouble.as_ref()
+    pub(crate) fn last_error(&self) -> Option<&MetadataError> {
+        self.last_error.as_ref()
     }
 
     /// Replaces what is wanted. What is new is asked for at once.
-    pub(crate) fn want(&mut self, wanted: Wanted) {
-        let new = match (&self.wanted, &wanted) {
-            (Wanted::All, Wanted::All | Wanted::Topics(_)) => false,
-            (Wanted::Topics(old), Wanted::Topics(new)) => !new.is_subset(old),
-            (Wanted::Ids(old), Wanted::Ids(new)) => !new.is_subset(old),
+    pub(crate) fn select(&mut self, selection: TopicSelection) {
+        let new = match (&self.selection, &selection) {
+            (TopicSelection::All, TopicSelection::All | TopicSelection::Topics(_)) => false,
+            (TopicSelection::Topics(old), TopicSelection::Topics(new)) => !new.is_subset(old),
+            (TopicSelection::Ids(old), TopicSelection::Ids(new)) => !new.is_subset(old),
             _ => true,
         };
-        self.wanted = wanted;
+        self.selection = selection;
         if new {
-            self.wanted_version += 1;
+            self.selection_version += 1;
             self.needed = true;
             self.equivalent = 0;
             // Unless attempts fail, there is no reason to wait.
@@ -206,7 +206,7 @@ impl Refresher {
         self.calls += 1;
         self.in_flight = Some(InFlight {
             id: self.calls,
-            wanted_version: self.wanted_version,
+            selection_version: self.selection_version,
         });
         Some(MetadataCall {
             id: self.calls,
@@ -252,26 +252,26 @@ impl Refresher {
     }
 
     fn handle_success(&mut self, now_ms: i64, in_flight: &InFlight, version: i16, response: &MetadataResponse) {
-        let wanted = &self.wanted;
-        let learned = Arc::make_mut(&mut self.cache).update(response, version, |name, id| match wanted {
-            Wanted::All => false,
-            Wanted::Topics(topics) => topics.contains(name),
-            Wanted::Ids(ids) => id.is_some_and(|id| ids.contains(&id)),
+        let selection = &self.selection;
+        let change = Arc::make_mut(&mut self.cache).update(response, version, |name, id| match selection {
+            TopicSelection::All => false,
+            TopicSelection::Topics(topics) => topics.contains(name),
+            TopicSelection::Ids(ids) => id.is_some_and(|id| ids.contains(&id)),
         });
         let aged = self
             .success_ms
             .is_none_or(|success_ms| success_ms.saturating_add(self.max_age_ms) <= now_ms);
-        self.equivalent = match learned.progress || aged {
+        self.equivalent = match change.progress || aged {
             true => 0,
             false => self.equivalent.saturating_add(1),
         };
-        let newer_wanted = in_flight.wanted_version < self.wanted_version;
-        self.needed = learned.stale || newer_wanted;
+        let newer_selection = in_flight.selection_version < self.selection_version;
+        self.needed = change.stale || newer_selection;
         self.success_ms = Some(now_ms);
         self.failures = 0;
         self.trying_since_ms = None;
-        self.trouble = None;
-        self.not_before_ms = if newer_wanted {
+        self.last_error = None;
+        self.not_before_ms = if newer_selection {
             i64::MIN
         } else {
             now_ms.saturating_add(self.backoff.step(self.equivalent.saturating_sub(1), &mut self.random))
@@ -279,12 +279,12 @@ impl Refresher {
     }
 
     fn handle_failure(&mut self, now_ms: i64, error: MetadataError) -> bool {
-        let told = error == MetadataError::Refused(ErrorCode::RebootstrapRequired);
-        let rebootstrap = told && self.recovery == MetadataRecovery::Rebootstrap;
+        let is_required = error == MetadataError::Refused(ErrorCode::RebootstrapRequired);
+        let rebootstrap = is_required && self.recovery == MetadataRecovery::Rebootstrap;
         self.needed = true;
         self.failures = self.failures.saturating_add(1);
         self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
-        self.trouble = Some(error);
+        self.last_error = Some(error);
         if rebootstrap {
             self.rebootstrap();
         }
@@ -300,22 +300,22 @@ impl Refresher {
     }
 
     fn request(&self) -> MetadataRequest {
-        let topics = match &self.wanted {
-            Wanted::All => None,
-            Wanted::Topics(names) => Some(names.iter().map(by_name).collect()),
-            Wanted::Ids(ids) => Some(ids.iter().map(by_id).collect()),
+        let topics = match &self.selection {
+            TopicSelection::All => None,
+            TopicSelection::Topics(names) => Some(names.iter().map(by_name).collect()),
+            TopicSelection::Ids(ids) => Some(ids.iter().map(by_id).collect()),
         };
         MetadataRequest {
             // Asking for all of them creates none.
-            allow_auto_topic_creation: self.allow_auto_create && matches!(self.wanted, Wanted::Topics(_)),
+            allow_auto_topic_creation: self.allow_auto_create && matches!(self.selection, TopicSelection::Topics(_)),
             topics,
             ..MetadataRequest::default()
         }
     }
 
     fn versions(&self) -> VersionRange {
-        match self.wanted {
-            Wanted::Ids(_) => VersionRange::new(IDS_SINCE, i16::MAX),
+        match self.selection {
+            TopicSelection::Ids(_) => VersionRange::new(IDS_SINCE, i16::MAX),
             _ => VersionRange::new(VERSION_MIN, i16::MAX),
         }
     }

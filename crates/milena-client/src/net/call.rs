@@ -51,8 +51,8 @@ impl SendOptions {
 
 /// What a broker answered.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
-    pub(crate) response: T,
+pub(crate) struct ApiResponse<T> {
+    pub(crate) body: T,
     /// The version that was agreed on.
     pub(crate) version: i16,
     /// The length of the frame. As long as a slice of the response lives, so does a buffer of this size.
@@ -68,7 +68,7 @@ pub(super) trait Call: Send {
     fn versions(&self) -> VersionRange;
 
     /// Whether the broker will say anything.
-    fn expects_answer(&self) -> bool {
+    fn expects_response(&self) -> bool {
         true
     }
 
@@ -79,7 +79,7 @@ pub(super) trait Call: Send {
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
 
     /// Reads the answer and runs the callback. Gives how long nothing may be sent, or why it could not be read.
-    fn answer(self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError>;
+    fn complete(self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError>;
 
     fn fail(self: Box<Self>, error: CallError);
 }
@@ -90,9 +90,9 @@ where
     R: Request + 'static,
     R::Response: Throttled,
     B: FnOnce(i16) -> R + Send + 'static,
-    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
 {
-    Box::new(Typed {
+    Box::new(TypedCall {
         versions: options.versions,
         version: 0,
         build: Some(build),
@@ -102,25 +102,25 @@ where
 }
 
 /// A request that brokers do not answer: Produce with `acks=0`. `done` hears when it is on its way.
-pub(super) fn unanswered<R: Request + Send + 'static>(
+pub(super) fn one_way<R: Request + Send + 'static>(
     options: SendOptions,
     request: R,
     done: impl FnOnce(Result<(), CallError>) + Send + 'static,
 ) -> Box<dyn Call> {
-    Box::new(Unanswered {
+    Box::new(OneWayCall {
         versions: options.versions,
         request,
         done: Some(done),
     })
 }
 
-struct Unanswered<R, F: FnOnce(Result<(), CallError>)> {
+struct OneWayCall<R, F: FnOnce(Result<(), CallError>)> {
     versions: VersionRange,
     request: R,
     done: Option<F>,
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> Unanswered<R, F> {
+impl<R, F: FnOnce(Result<(), CallError>)> OneWayCall<R, F> {
     fn finish(&mut self, result: Result<(), CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
@@ -129,7 +129,7 @@ impl<R, F: FnOnce(Result<(), CallError>)> Unanswered<R, F> {
     }
 }
 
-impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unanswered<R, F> {
+impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for OneWayCall<R, F> {
     fn api(&self) -> ApiKey {
         R::KEY
     }
@@ -138,7 +138,7 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
         self.versions
     }
 
-    fn expects_answer(&self) -> bool {
+    fn expects_response(&self) -> bool {
         false
     }
 
@@ -153,8 +153,8 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
         })
     }
 
-    fn answer(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, CallError> {
-        let error = CallError::BadAnswer {
+    fn complete(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, CallError> {
+        let error = CallError::MalformedResponse {
             address: address.clone(),
             api: R::KEY,
             why: "it is not to be answered".to_owned(),
@@ -168,16 +168,16 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
     }
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> Drop for Unanswered<R, F> {
+impl<R, F: FnOnce(Result<(), CallError>)> Drop for OneWayCall<R, F> {
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
     }
 }
 
-struct Typed<R, B, F>
+struct TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
     versions: VersionRange,
     version: i16,
@@ -186,13 +186,13 @@ where
     request: std::marker::PhantomData<fn() -> R>,
 }
 
-impl<R, B, F> Typed<R, B, F>
+impl<R, B, F> TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
     /// A callback that panics must not take the connection with it, nor those whose requests wait there.
-    fn finish(&mut self, result: Result<Answer<R::Response>, CallError>) {
+    fn finish(&mut self, result: Result<ApiResponse<R::Response>, CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
             tracing::error!(api = %R::KEY, "the handler of an answer panicked");
@@ -200,12 +200,12 @@ where
     }
 }
 
-impl<R, B, F> Call for Typed<R, B, F>
+impl<R, B, F> Call for TypedCall<R, B, F>
 where
     R: Request,
     R::Response: Throttled,
     B: FnOnce(i16) -> R + Send,
-    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send,
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send,
 {
     fn api(&self) -> ApiKey {
         R::KEY
@@ -225,15 +225,15 @@ where
             .map_err(|error| bad(error.to_string()))
     }
 
-    fn answer(mut self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError> {
-        match frame::decode_response::<R::Response>(&answer, self.version) {
-            Ok((_, response)) => {
-                let quiet_ms = response.quiet_ms(self.version);
-                let size = answer.len();
-                // Whoever is called shall be the only one to hold the buffer.
-                drop(answer);
-                self.finish(Ok(Answer {
-                    response,
+    fn complete(mut self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError> {
+        match frame::decode_response::<R::Response>(&frame, self.version) {
+            Ok((_, body)) => {
+                let quiet_ms = body.quiet_ms(self.version);
+                let size = frame.len();
+                // The callback is to hold the only reference to the buffer.
+                drop(frame);
+                self.finish(Ok(ApiResponse {
+                    body,
                     version: self.version,
                     size,
                     latency_us,
@@ -241,7 +241,7 @@ where
                 Ok(quiet_ms)
             }
             Err(error) => {
-                let error = CallError::BadAnswer {
+                let error = CallError::MalformedResponse {
                     address: address.clone(),
                     api: R::KEY,
                     why: error.to_string(),
@@ -257,10 +257,10 @@ where
     }
 }
 
-impl<R, B, F> Drop for Typed<R, B, F>
+impl<R, B, F> Drop for TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
     /// Whoever waits is told, even if the task of the connection is gone.
     fn drop(&mut self) {

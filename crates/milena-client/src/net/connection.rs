@@ -14,7 +14,7 @@ use milena_wire::{message::Request, pool::BufferPool};
 use tokio::sync::oneshot;
 
 use super::{
-    Answer, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
+    ApiResponse, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
     call::{self, Call},
     counters::Counters,
     failures::Failures,
@@ -65,7 +65,7 @@ impl Connection {
         &self,
         request: R,
         options: SendOptions,
-        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+        done: impl FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
     ) where
         R: Request + Send + 'static,
         R::Response: Throttled,
@@ -79,7 +79,7 @@ impl Connection {
         &self,
         build: impl FnOnce(i16) -> R + Send + 'static,
         options: SendOptions,
-        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+        done: impl FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
     ) where
         R: Request + 'static,
         R::Response: Throttled,
@@ -88,18 +88,18 @@ impl Connection {
     }
 
     /// Sends a request that brokers do not answer. `done` hears when it is on its way, or why it is not.
-    pub(crate) fn send_unanswered<R: Request + Send + 'static>(
+    pub(crate) fn send_one_way<R: Request + Send + 'static>(
         &self,
         request: R,
         options: SendOptions,
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
-        self.queue(options, call::unanswered(options, request, done));
+        self.queue(options, call::one_way(options, request, done));
     }
 
     fn queue(&self, options: SendOptions, call: Box<dyn Call>) {
         let timeout_ms = options.timeout_ms.unwrap_or(self.common.settings.request_timeout_ms);
-        let queued = Queued {
+        let queued = QueuedCall {
             call,
             timeout_ms,
             deadline_ms: io::now_ms().saturating_add(timeout_ms),
@@ -115,17 +115,17 @@ impl Connection {
         &self,
         request: R,
         options: SendOptions,
-    ) -> impl Future<Output = Result<Answer<R::Response>, CallError>> + Send + use<R>
+    ) -> impl Future<Output = Result<ApiResponse<R::Response>, CallError>> + Send + use<R>
     where
         R: Request + Send + 'static,
         R::Response: Throttled + Send,
     {
-        let (done, answer) = oneshot::channel();
+        let (done, response) = oneshot::channel();
         self.send(request, options, move |result| {
             // Whoever asked may not want it any more.
             let _ = done.send(result);
         });
-        async move { answer.await.unwrap_or(Err(CallError::Closed)) }
+        async move { response.await.unwrap_or(Err(CallError::Closed)) }
     }
 
     pub(crate) fn node_id(&self) -> i32 {
@@ -193,7 +193,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct Inbox {
-    queued: VecDeque<Queued>,
+    queued: VecDeque<QueuedCall>,
     /// Wakes the task.
     waker: Option<Waker>,
     /// While it is awake it need not be woken: it looks here before it sleeps.
@@ -213,13 +213,13 @@ impl Inbox {
     }
 }
 
-pub(super) struct Queued {
+pub(super) struct QueuedCall {
     pub(super) call: Box<dyn Call>,
     pub(super) timeout_ms: i64,
     pub(super) deadline_ms: i64,
 }
 
-impl std::fmt::Debug for Queued {
+impl std::fmt::Debug for QueuedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} until {}", self.call.api(), self.deadline_ms)
     }
@@ -227,7 +227,7 @@ impl std::fmt::Debug for Queued {
 
 /// Whether the task may sleep.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parked {
+pub(super) enum ParkOutcome {
     /// It may; the first request that waits does so until then.
     Asleep {
         deadline_ms: Option<i64>,
@@ -256,7 +256,7 @@ impl Link {
         }
     }
 
-    fn push(&self, queued: Queued) -> Result<(), (Queued, CallError)> {
+    fn push(&self, queued: QueuedCall) -> Result<(), (QueuedCall, CallError)> {
         let mut inbox = self.inbox();
         if let Some(error) = &inbox.closed {
             let error = error.clone();
@@ -273,7 +273,7 @@ impl Link {
     }
 
     /// The first request that waits. Whoever takes it is awake.
-    pub(super) fn pop(&self) -> Option<Queued> {
+    pub(super) fn pop(&self) -> Option<QueuedCall> {
         let mut inbox = self.inbox();
         inbox.asleep = false;
         inbox.queued.pop_front()
@@ -284,13 +284,13 @@ impl Link {
     }
 
     /// Whether there is nothing to do, and to be woken when there is. `can_send`: a waiting request is something to do.
-    pub(super) fn park(&self, cx: &Context<'_>, can_send: bool) -> Parked {
+    pub(super) fn park(&self, cx: &Context<'_>, can_send: bool) -> ParkOutcome {
         let mut inbox = self.inbox();
         if let Some(error) = &inbox.closed {
-            return Parked::Closed(error.clone());
+            return ParkOutcome::Closed(error.clone());
         }
         if can_send && !inbox.queued.is_empty() {
-            return Parked::Work;
+            return ParkOutcome::Work;
         }
         match &mut inbox.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -298,15 +298,15 @@ impl Link {
         }
         inbox.asleep = true;
         let deadline_ms = inbox.queued.iter().map(|queued| queued.deadline_ms).min();
-        Parked::Asleep { deadline_ms }
+        ParkOutcome::Asleep { deadline_ms }
     }
 
     /// Waits until there is a request to send.
     pub(super) async fn work(&self) -> Result<(), CallError> {
         std::future::poll_fn(|cx| match self.park(cx, true) {
-            Parked::Asleep { .. } => Poll::Pending,
-            Parked::Work => Poll::Ready(Ok(())),
-            Parked::Closed(error) => Poll::Ready(Err(error)),
+            ParkOutcome::Asleep { .. } => Poll::Pending,
+            ParkOutcome::Work => Poll::Ready(Ok(())),
+            ParkOutcome::Closed(error) => Poll::Ready(Err(error)),
         })
         .await
     }

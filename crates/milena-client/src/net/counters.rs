@@ -8,7 +8,7 @@ pub(super) struct Counters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     requests: AtomicU64,
-    answers: AtomicU64,
+    responses: AtomicU64,
     latency_us_total: AtomicU64,
     latency_us_max: AtomicU64,
     throttled_ms: AtomicU64,
@@ -24,7 +24,7 @@ impl Counters {
     }
 
     pub(super) fn received(&self, bytes: usize, latency_us: u64) {
-        self.answers.fetch_add(1, Relaxed);
+        self.responses.fetch_add(1, Relaxed);
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
         self.latency_us_total.fetch_add(latency_us, Relaxed);
         self.latency_us_max.fetch_max(latency_us, Relaxed);
@@ -51,7 +51,7 @@ impl Counters {
             bytes_in: self.bytes_in.load(Relaxed),
             bytes_out: self.bytes_out.load(Relaxed),
             requests: self.requests.load(Relaxed),
-            answers: self.answers.load(Relaxed),
+            responses: self.responses.load(Relaxed),
             latency_us_total: self.latency_us_total.load(Relaxed),
             latency_us_max: self.latency_us_max.load(Relaxed),
             throttled_ms: self.throttled_ms.load(Relaxed),
@@ -70,7 +70,7 @@ pub(crate) struct Numbers {
     /// Whole requests, with their lengths.
     pub(crate) bytes_out: u64,
     pub(crate) requests: u64,
-    pub(crate) answers: u64,
+    pub(crate) responses: u64,
     /// From handing a request to the socket to its whole answer, over all answers.
     pub(crate) latency_us_total: u64,
     pub(crate) latency_us_max: u64,

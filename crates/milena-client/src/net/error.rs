@@ -33,7 +33,7 @@ pub(crate) enum CallError {
     },
     /// The connection is closed, because what comes next cannot be trusted.
     #[error("the broker at {address} answered {api} with what cannot be read: {why}")]
-    BadAnswer {
+    MalformedResponse {
         address: Endpoint,
         api: ApiKey,
         why: String,
@@ -56,7 +56,10 @@ impl CallError {
             | Self::TimedOut { .. }
             | Self::ConnectFailed { .. }
             | Self::TooManyWaiting { .. } => true,
-            Self::UnsupportedVersion { .. } | Self::BadAnswer { .. } | Self::BadRequest { .. } | Self::Closed => false,
+            Self::UnsupportedVersion { .. }
+            | Self::MalformedResponse { .. }
+            | Self::BadRequest { .. }
+            | Self::Closed => false,
         }
     }
 }

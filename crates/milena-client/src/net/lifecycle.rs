@@ -11,10 +11,10 @@ use milena_machines::Random;
 
 use super::{
     Backoff, CallError, Status,
-    connection::{Common, Link, Parked},
+    connection::{Common, Link, ParkOutcome},
     dial::dial,
+    established::{ConnectionEnd, EstablishedConnection},
     failures::ConnectFailure,
-    session::{End, Session},
 };
 use crate::{
     io::{instant, now_ms},
@@ -39,7 +39,7 @@ pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Futur
     };
     async move {
         let error = loop {
-            if let Err(error) = lifecycle.turn().await {
+            if let Err(error) = lifecycle.run_once().await {
                 break error;
             }
         };
@@ -61,7 +61,7 @@ struct Lifecycle {
 
 impl Lifecycle {
     /// From no connection to no connection. The error ends it all.
-    async fn turn(&mut self) -> Result<(), CallError> {
+    async fn run_once(&mut self) -> Result<(), CallError> {
         self.link.work().await?;
         while_waiting(&self.link, tokio::time::sleep_until(instant(self.not_before_ms))).await?;
         if !self.link.has_waiting() {
@@ -74,8 +74,8 @@ impl Lifecycle {
             &self.common,
             self.setup.step(self.setups_failed, &mut self.random),
         );
-        let mut session = match while_waiting(&self.link, connecting).await? {
-            Ok(session) => session,
+        let mut connection = match while_waiting(&self.link, connecting).await? {
+            Ok(connection) => connection,
             Err(failure) => {
                 self.handle_connect_failure(failure);
                 return Ok(());
@@ -83,13 +83,13 @@ impl Lifecycle {
         };
         self.losses = 0;
         self.setups_failed = 0;
-        self.handle_connected(&session);
-        let end = session.serve().await;
-        self.handle_end(session, end)
+        self.handle_connected(&connection);
+        let end = connection.serve().await;
+        self.handle_end(connection, end)
     }
 
-    fn handle_connected(&self, session: &Session) {
-        let versions = Arc::clone(session.versions());
+    fn handle_connected(&self, connection: &EstablishedConnection) {
+        let versions = Arc::clone(connection.versions());
         let features = versions.features();
         let mut newest = self.common.features();
         if features.epoch > newest.epoch {
@@ -122,16 +122,16 @@ impl Lifecycle {
         self.common.lost(self.link.node_id);
     }
 
-    fn handle_end(&mut self, session: Session, end: End) -> Result<(), CallError> {
+    fn handle_end(&mut self, connection: EstablishedConnection, end: ConnectionEnd) -> Result<(), CallError> {
         for counters in [&self.link.counters, &self.common.totals] {
             counters.closed();
         }
         match end {
-            End::Idle => {
+            ConnectionEnd::Idle => {
                 self.link.set_status(Status::Unconnected);
                 Ok(())
             }
-            End::Lost(failure) => {
+            ConnectionEnd::Lost(failure) => {
                 self.back_off();
                 let error = CallError::Disconnected {
                     address: self.link.endpoint.clone(),
@@ -139,15 +139,15 @@ impl Lifecycle {
                 };
                 tracing::debug!(node = self.link.node_id, %error, "connection closed");
                 // Brokers may close connections that nothing waits for.
-                if session.is_waited_for() || failure.cause != FailureCause::Disconnected {
+                if connection.is_waited_for() || failure.cause != FailureCause::Disconnected {
                     self.note_failure(failure);
                 }
-                session.fail_in_flight(&error);
+                connection.fail_in_flight(&error);
                 self.common.lost(self.link.node_id);
                 Ok(())
             }
-            End::Closed(error) => {
-                session.fail_in_flight(&error);
+            ConnectionEnd::Closed(error) => {
+                connection.fail_in_flight(&error);
                 Err(error)
             }
         }
@@ -184,9 +184,13 @@ impl Drop for Lifecycle {
     }
 }
 
-async fn connect(link: &Arc<Link>, common: &Arc<Common>, timeout_ms: i64) -> Result<Session, ConnectFailure> {
+async fn connect(
+    link: &Arc<Link>,
+    common: &Arc<Common>,
+    timeout_ms: i64,
+) -> Result<EstablishedConnection, ConnectFailure> {
     let transport = dial(&link.endpoint, &common.settings, timeout_ms).await?;
-    Session::begin(Arc::clone(link), Arc::clone(common), transport).await
+    EstablishedConnection::begin(Arc::clone(link), Arc::clone(common), transport).await
 }
 
 /// Waits for `future`. Meanwhile requests fail whose time is over, and it ends when the link is closed.
@@ -199,9 +203,9 @@ async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, C
                 return Poll::Ready(Ok(output));
             }
             let deadline_ms = match link.park(cx, false) {
-                Parked::Closed(error) => return Poll::Ready(Err(error)),
-                Parked::Work => continue,
-                Parked::Asleep { deadline_ms } => deadline_ms,
+                ParkOutcome::Closed(error) => return Poll::Ready(Err(error)),
+                ParkOutcome::Work => continue,
+                ParkOutcome::Asleep { deadline_ms } => deadline_ms,
             };
             timer.as_mut().reset(instant(deadline_ms.unwrap_or(i64::MAX)));
             ready!(timer.as_mut().poll(cx));

@@ -11,10 +11,10 @@ mod connections;
 mod counters;
 mod dial;
 mod error;
+mod established;
 mod failures;
 mod lifecycle;
 mod receive;
-mod session;
 mod settings;
 mod throttle;
 mod versions;
@@ -23,7 +23,7 @@ mod versions;
 pub(crate) mod tests;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use call::{Answer, SendOptions};
+pub(crate) use call::{ApiResponse, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
 #[allow(
     unused_imports,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_the_same_however_they_come() {
+    fn responses_are_the_same_however_they_come() {
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let frames: Vec<Vec<u8>> = (0..random.below(12))
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn large_answers_take_buffers_of_the_pool_and_small_ones_do_not() {
+    fn large_responses_take_buffers_of_the_pool_and_small_ones_do_not() {
         let pool = BufferPool::new(10 << 20);
         drop(read_all(&[vec![1; POOLED_FROM - 1]], 1, 1 << 20, &pool));
         assert_eq!(pool.idle_bytes(), 0);

@@ -42,7 +42,7 @@ pub(crate) struct ClientSettings {
     /// `metadata.recovery.rebootstrap.trigger.ms`
     pub(crate) rebootstrap_trigger_ms: i64,
     /// A longer answer is refused. It must be more than `fetch.max.bytes`, which one large batch may exceed.
-    pub(crate) answer_bytes_max: usize,
+    pub(crate) response_bytes_max: usize,
     /// Buffers of answers that are kept for the next ones.
     pub(crate) idle_buffer_bytes_max: usize,
 }
@@ -66,7 +66,7 @@ impl Default for ClientSettings {
             allow_auto_create_topics: true,
             metadata_recovery: MetadataRecovery::Rebootstrap,
             rebootstrap_trigger_ms: 300_000,
-            answer_bytes_max: 1 << 30,
+            response_bytes_max: 1 << 30,
             idle_buffer_bytes_max: 64 << 20,
         }
     }

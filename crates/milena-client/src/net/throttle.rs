@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn only_later_versions_ask_the_client() {
-        let mut answer = FetchResponse {
+        let mut response = FetchResponse {
             throttle_time_ms: 70,
             ..FetchResponse::default()
         };
-        assert_eq!(answer.quiet_ms(7), 0);
-        assert_eq!(answer.quiet_ms(8), 70);
-        answer.throttle_time_ms = -1;
-        assert_eq!(answer.quiet_ms(8), 0);
+        assert_eq!(response.quiet_ms(7), 0);
+        assert_eq!(response.quiet_ms(8), 70);
+        response.throttle_time_ms = -1;
+        assert_eq!(response.quiet_ms(8), 0);
     }
 }

@@ -49,15 +49,15 @@ impl BrokerVersions {
         &self.features
     }
 
-    /// The newest version within `wanted` that both sides have.
-    pub(super) fn choose(&self, api: ApiKey, wanted: VersionRange, address: &Endpoint) -> Result<i16, CallError> {
+    /// The newest version within `requested` that both sides have.
+    pub(super) fn choose(&self, api: ApiKey, requested: VersionRange, address: &Endpoint) -> Result<i16, CallError> {
         let theirs = self.of(api);
-        let ours = api.client_versions().and_then(|ours| ours.intersect(wanted));
+        let ours = api.client_versions().and_then(|ours| ours.intersect(requested));
         let both = ours.zip(theirs).and_then(|(ours, theirs)| ours.intersect(theirs));
         both.map(|both| both.max).ok_or_else(|| CallError::UnsupportedVersion {
             address: address.clone(),
             api,
-            ours: ours.unwrap_or(wanted),
+            ours: ours.unwrap_or(requested),
             theirs,
         })
     }
@@ -88,7 +88,7 @@ pub(super) struct Negotiation {
 
 /// What follows from an answer to it.
 #[derive(Debug)]
-pub(super) enum Negotiated {
+pub(super) enum NegotiationStep {
     Done(BrokerVersions),
     /// The broker is older: ask again so.
     Again(Negotiation),
@@ -114,21 +114,21 @@ impl Negotiation {
         }
     }
 
-    pub(super) fn handle(&self, answer: &Bytes) -> Result<Negotiated, DecodeError> {
+    pub(super) fn handle(&self, response: &Bytes) -> Result<NegotiationStep, DecodeError> {
         // A broker that does not know the version answers in version 0, and says so where every version has its error.
-        let error = answer.get(4..6).and_then(|code| code.try_into().ok());
+        let error = response.get(4..6).and_then(|code| code.try_into().ok());
         let error = error.map_or(0, i16::from_be_bytes);
         let unsupported = error == ErrorCode::UnsupportedVersion.code();
         let version = if unsupported { 0 } else { self.version };
-        let (_, response) = frame::decode_response::<ApiVersionsResponse>(answer, version)?;
+        let (_, response) = frame::decode_response::<ApiVersionsResponse>(response, version)?;
         if unsupported && self.version > 0 {
-            return Ok(Negotiated::Again(Self {
+            return Ok(NegotiationStep::Again(Self {
                 version: self.next_version(&BrokerVersions::from(&response)),
             }));
         }
         match ErrorCode::from_code(response.error_code) {
-            Some(ErrorCode::None) => Ok(Negotiated::Done(BrokerVersions::from(&response))),
-            code => Ok(Negotiated::Refused(code.unwrap_or(ErrorCode::UnknownServerError))),
+            Some(ErrorCode::None) => Ok(NegotiationStep::Done(BrokerVersions::from(&response))),
+            code => Ok(NegotiationStep::Refused(code.unwrap_or(ErrorCode::UnknownServerError))),
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    fn answer(response: &ApiVersionsResponse, version: i16) -> Bytes {
+    fn encoded(response: &ApiVersionsResponse, version: i16) -> Bytes {
         let frame = frame::encode_response(response, version, 1).unwrap().into_bytes();
         frame.slice(frame::LENGTH_SIZE..)
     }
@@ -176,12 +176,12 @@ mod tests {
             api_keys,
             ..ApiVersionsResponse::default()
         };
-        answer(&response, 0)
+        encoded(&response, 0)
     }
 
-    fn again(negotiation: &Negotiation, answer: &Bytes) -> Negotiation {
-        match negotiation.handle(answer).unwrap() {
-            Negotiated::Again(next) => next,
+    fn again(negotiation: &Negotiation, response: &Bytes) -> Negotiation {
+        match negotiation.handle(response).unwrap() {
+            NegotiationStep::Again(next) => next,
             other => panic!("{other:?}"),
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(next.version(), 0);
         let refused = next.handle(&unsupported(vec![])).unwrap();
         assert!(
-            matches!(refused, Negotiated::Refused(ErrorCode::UnsupportedVersion)),
+            matches!(refused, NegotiationStep::Refused(ErrorCode::UnsupportedVersion)),
             "{refused:?}"
         );
         // One that offers what it has just refused.
@@ -220,7 +220,7 @@ mod tests {
             }],
             ..ApiVersionsResponse::default()
         };
-        let Negotiated::Done(versions) = Negotiation::new().handle(&answer(&response, 4)).unwrap() else {
+        let NegotiationStep::Done(versions) = Negotiation::new().handle(&encoded(&response, 4)).unwrap() else {
             panic!("not agreed");
         };
         assert_eq!(versions.features().epoch, 12);

@@ -12,19 +12,18 @@ use milena_machines::produce::Slot;
 use milena_wire::records::{BatchBuilder, BatchOptions, ClosedBatch, NewRecord};
 
 use super::{
+    batch_delivery::{BatchDelivery, BatchOutcome},
     compressors::Compressors,
     delivery::Delivery,
     error::SendError,
-    fate::{BatchFate, Outcome},
-    memory::{Memory, Room, next_size},
-    record::SharedPlace,
+    memory::{Memory, Reservation, next_size},
 };
 use crate::{consumer::TopicPartition, io};
 
 /// A partition that records are sent to.
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) place: SharedPlace,
+    pub(super) topic_partition: Arc<TopicPartition>,
     pub(super) slot: Slot,
     /// Batches that are closed and not yet sent, for partitioners that look at that.
     pub(super) queued: AtomicU32,
@@ -35,17 +34,17 @@ pub(super) struct Partition {
 
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    open: Option<Open>,
-    closed: VecDeque<Ready>,
+    open: Option<OpenBatch>,
+    closed: VecDeque<ReadyBatch>,
     /// The driver knows that there is something.
     pub(super) is_listed: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenBatch {
     builder: BatchBuilder,
-    fate: Arc<BatchFate>,
-    room: Room,
+    delivery: Arc<BatchDelivery>,
+    reservation: Reservation,
     /// The size that it may have for now. There is room for that.
     limit: usize,
     created_ms: i64,
@@ -56,10 +55,10 @@ struct Open {
 
 /// A batch that can be sent.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct ReadyBatch {
     pub(super) batch: ClosedBatch,
-    pub(super) fate: Arc<BatchFate>,
-    pub(super) room: Room,
+    pub(super) delivery: Arc<BatchDelivery>,
+    pub(super) reservation: Reservation,
     pub(super) created_ms: i64,
     pub(super) uncompressed: usize,
     pub(super) largest_record: usize,
@@ -91,7 +90,7 @@ impl Limits {
 
 /// A record has found its place.
 #[derive(Debug)]
-pub(super) struct Appended {
+pub(super) struct AppendResult {
     pub(super) delivery: Delivery,
     /// It is the first of its batch, which was opened then.
     pub(super) opened_ms: Option<i64>,
@@ -105,7 +104,7 @@ pub(super) struct Appended {
 
 /// A new batch needs so many bytes.
 #[derive(Debug)]
-pub(super) struct NoRoom(pub(super) usize);
+pub(super) struct MemoryExhausted(pub(super) usize);
 
 /// Whether an open batch should leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,9 +120,9 @@ pub(super) enum Due {
 }
 
 impl Partition {
-    pub(super) fn new(place: SharedPlace, slot: Slot) -> Self {
+    pub(super) fn new(topic_partition: Arc<TopicPartition>, slot: Slot) -> Self {
         Self {
-            place,
+            topic_partition,
             slot,
             queued: AtomicU32::new(0),
             batch_max: AtomicUsize::new(usize::MAX),
@@ -135,15 +134,15 @@ impl Partition {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a record to the open batch, or opens one for it in `room`.
+    /// Adds a record to the open batch, or opens one for it in `reservation`.
     #[inline]
     pub(super) fn append(
         &self,
         record: &NewRecord<'_>,
         limits: &Limits,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Appended, NoRoom> {
+        reservation: &mut Option<Reservation>,
+    ) -> Result<AppendResult, MemoryExhausted> {
         let mut guard = self.buffer();
         let buffer = &mut *guard;
         let mut has_closed = false;
@@ -155,7 +154,7 @@ impl Partition {
             if let Some(size) = appended {
                 open.is_urgent |= is_urgent;
                 open.largest_record = open.largest_record.max(size);
-                return Ok(Appended {
+                return Ok(AppendResult {
                     delivery: open.last_delivery(record.timestamp),
                     opened_ms: None,
                     has_closed: false,
@@ -166,13 +165,13 @@ impl Partition {
             self.close_open(buffer, limits);
             has_closed = true;
         }
-        let mut open = self.open(record, limits, room)?;
+        let mut open = self.open(record, limits, reservation)?;
         open.is_urgent = is_urgent;
         let opened_ms = Some(open.created_ms);
         let delivery = open.last_delivery(record.timestamp);
         let limit = open.limit;
         buffer.open = Some(open);
-        Ok(Appended {
+        Ok(AppendResult {
             delivery,
             opened_ms,
             has_closed,
@@ -181,7 +180,12 @@ impl Partition {
         })
     }
 
-    fn open(&self, record: &NewRecord<'_>, limits: &Limits, room: &mut Option<Room>) -> Result<Open, NoRoom> {
+    fn open(
+        &self,
+        record: &NewRecord<'_>,
+        limits: &Limits,
+        reservation: &mut Option<Reservation>,
+    ) -> Result<OpenBatch, MemoryExhausted> {
         // To take all of it at once spares copies. While memory is short, batches take it as they grow.
         let has_plenty = limits.memory.free() > limits.memory.total() / 2;
         let mut limit = if has_plenty {
@@ -192,21 +196,21 @@ impl Partition {
         let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer(limit));
         let (empty, size) = (builder.size(), builder.size_with(record));
         let needed = size.max(limits.batch_size);
-        let Some(mut room) = room.take().or_else(|| limits.memory.try_take(needed)) else {
+        let Some(mut reservation) = reservation.take().or_else(|| limits.memory.try_take(needed)) else {
             limits.memory.recycle(builder.replace_buffer(vec![]));
-            return Err(NoRoom(needed));
+            return Err(MemoryExhausted(needed));
         };
-        if !room.grow_to(limit) {
+        if !reservation.grow_to(limit) {
             limit = limits.batch_size;
         }
         // It is smaller than a request may be, so it fits.
         if builder.append(record).is_err() {
-            return Err(NoRoom(needed));
+            return Err(MemoryExhausted(needed));
         }
-        Ok(Open {
+        Ok(OpenBatch {
             builder,
-            fate: Arc::new(BatchFate::new(Arc::clone(&self.place))),
-            room,
+            delivery: Arc::new(BatchDelivery::new(Arc::clone(&self.topic_partition))),
+            reservation,
             limit,
             // Looking at the clock is not for every record.
             created_ms: io::now_ms(),
@@ -218,14 +222,14 @@ impl Partition {
     /// Lets a batch that is at its limit have a larger one, and the record, if others wait for their acknowledgement
     /// and there is memory.
     #[cold]
-    fn grow(&self, open: &mut Open, record: &NewRecord<'_>, limits: &Limits) -> Option<usize> {
+    fn grow(&self, open: &mut OpenBatch, record: &NewRecord<'_>, limits: &Limits) -> Option<usize> {
         let needed = open.builder.size_with(record);
         let full_at = self.full_at(limits);
         if needed > full_at {
             return None;
         }
         let limit = next_size(open.limit, full_at).max(needed);
-        if !open.room.grow_to(limit) {
+        if !open.reservation.grow_to(limit) {
             return None;
         }
         let old = open.builder.replace_buffer(limits.memory.buffer(limit));
@@ -258,10 +262,10 @@ impl Partition {
     /// Closes the open batch, so that it leaves next.
     pub(super) fn close_open(&self, buffer: &mut Buffer, limits: &Limits) {
         let Some(open) = buffer.open.take() else { return };
-        let Open {
+        let OpenBatch {
             builder,
-            fate,
-            mut room,
+            delivery,
+            mut reservation,
             limit,
             created_ms,
             largest_record,
@@ -281,37 +285,37 @@ impl Partition {
         };
         match closed {
             Ok(batch) => {
-                room.close(batch.size());
+                reservation.close(batch.size());
                 // The buffer of a batch that has grown is larger than the batch.
-                let is_grown = limit > limits.batch_size && !limits.compressors.are_there();
-                room.shrink(if is_grown { limit } else { batch.size() });
+                let is_grown = limit > limits.batch_size && !limits.compressors.is_enabled();
+                reservation.shrink(if is_grown { limit } else { batch.size() });
                 self.queued.fetch_add(1, Relaxed);
-                buffer.closed.push_back(Ready {
+                buffer.closed.push_back(ReadyBatch {
                     batch,
-                    fate,
-                    room,
+                    delivery,
+                    reservation,
                     created_ms,
                     uncompressed,
                     largest_record,
                 });
             }
-            Err(error) => fate.decide(Outcome::Failed(SendError::Compression {
-                partition: TopicPartition::new(&*self.place.topic, self.place.partition),
+            Err(error) => delivery.decide(BatchOutcome::Failed(SendError::Compression {
+                partition: TopicPartition::new(&*self.topic_partition.topic, self.topic_partition.partition),
                 why: error.to_string(),
             })),
         }
     }
 }
 
-impl Open {
+impl OpenBatch {
     fn last_delivery(&self, timestamp: i64) -> Delivery {
         let index = u32::try_from(self.builder.record_count() - 1).unwrap_or(0);
-        Delivery::new(Arc::clone(&self.fate), index, timestamp)
+        Delivery::new(Arc::clone(&self.delivery), index, timestamp)
     }
 }
 
 impl Buffer {
-    pub(super) fn pop_closed(&mut self) -> Option<Ready> {
+    pub(super) fn pop_closed(&mut self) -> Option<ReadyBatch> {
         self.closed.pop_front()
     }
 
@@ -325,17 +329,17 @@ impl Buffer {
     }
 
     /// The fates of all batches here.
-    pub(super) fn fates(&self) -> impl Iterator<Item = &Arc<BatchFate>> {
-        let open = self.open.as_ref().map(|open| &open.fate);
-        self.closed.iter().map(|ready| &ready.fate).chain(open)
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &Arc<BatchDelivery>> {
+        let open = self.open.as_ref().map(|open| &open.delivery);
+        self.closed.iter().map(|ready| &ready.delivery).chain(open)
     }
 
     /// Takes out all batches, which will not be sent.
-    pub(super) fn drop_all(&mut self) -> Vec<Arc<BatchFate>> {
-        let fates = self.fates().cloned().collect();
+    pub(super) fn drop_all(&mut self) -> Vec<Arc<BatchDelivery>> {
+        let deliveries = self.deliveries().cloned().collect();
         self.open = None;
         self.closed.clear();
-        fates
+        deliveries
     }
 }
 

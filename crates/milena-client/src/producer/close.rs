@@ -10,11 +10,11 @@ use std::{
 
 use super::{
     Producer,
-    delivery::whole,
+    batch_delivery::{BatchDelivery, BatchOutcome},
+    delivery::wait_for_batch,
     error::{FlushError, SendError},
-    fate::{BatchFate, Outcome},
     send::nanos,
-    shared::Shared,
+    shared::ProducerShared,
 };
 use crate::{
     io,
@@ -32,10 +32,10 @@ impl Producer {
     /// The records are sent although this is dropped.
     pub async fn flush(&self) -> Result<(), FlushError> {
         let began = Instant::now();
-        let fates = self.shared().send_all();
+        let deliveries = self.shared().send_all();
         let (mut failed, mut first) = (0, None);
-        for fate in fates {
-            if let Err(error) = whole(fate, u32::MAX).await {
+        for delivery in deliveries {
+            if let Err(error) = wait_for_batch(delivery, u32::MAX).await {
                 failed += 1;
                 first.get_or_insert(error);
             }
@@ -66,7 +66,7 @@ impl Producer {
         shared.shut_down();
         tokio::select! {
             biased;
-            () = shared.interceptors.have_heard() => {}
+            () = shared.interceptors.all_notified() => {}
             () = &mut deadline => {}
         }
         outcome
@@ -92,15 +92,15 @@ impl Producer {
     }
 }
 
-impl Shared {
+impl ProducerShared {
     /// Lets all that was taken leave now. Gives the fates of what is not decided.
-    pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchFate>> {
+    pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchDelivery>> {
         let mut core = self.core();
-        let fates = self.hand_over(&mut core);
+        let deliveries = self.hand_over(&mut core);
         let next_ms = self.drive_locked(&mut core, io::now_ms());
         drop(core);
         self.wake_at(next_ms);
-        fates
+        deliveries
     }
 
     /// Ends everything at once. Whoever waits for what has not been acknowledged hears that the producer is closed.
@@ -113,13 +113,14 @@ impl Shared {
         self.connections.close();
         let mut core = self.core();
         core.operations.clear();
-        let mut fates: Vec<Arc<BatchFate>> = core.batches.drain().map(|(_, sent)| sent.fate).collect();
+        let mut deliveries: Vec<Arc<BatchDelivery>> =
+            core.batches.drain().map(|(_, pending)| pending.delivery).collect();
         for partition in &core.partitions {
-            fates.extend(partition.buffer().drop_all());
+            deliveries.extend(partition.buffer().drop_all());
         }
         drop(core);
-        for fate in fates {
-            fate.decide(Outcome::Failed(SendError::Closed));
+        for delivery in deliveries {
+            delivery.decide(BatchOutcome::Failed(SendError::Closed));
         }
         self.wake();
     }

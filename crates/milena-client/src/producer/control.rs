@@ -11,7 +11,7 @@ use milena_wire::{errors::ErrorCode, message::Request};
 
 use super::{
     drive::failure,
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
 };
 use crate::{
     coordinator::{Coordinator, CoordinatorEvent, CoordinatorKind, FindCoordinatorError},
@@ -22,8 +22,8 @@ use crate::{
 /// The feature that says which protocol transactions follow.
 const TRANSACTION_VERSION: &str = "transaction.version";
 
-impl Shared {
-    pub(super) fn drive_control(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+impl ProducerShared {
+    pub(super) fn drive_control(self: &Arc<Self>, core: &mut ProducerCore, now_ms: i64) {
         while let Some(call) = core.sender.poll_call(now_ms) {
             match self.connection_for(core, &call.target) {
                 Ok(connection) => self.send_control(&connection, call),
@@ -36,7 +36,11 @@ impl Shared {
     }
 
     /// The connection to whom a call is for; if there is none, an error if looking for it was refused.
-    fn connection_for(self: &Arc<Self>, core: &mut Core, target: &Target) -> Result<Connection, Option<ErrorCode>> {
+    fn connection_for(
+        self: &Arc<Self>,
+        core: &mut ProducerCore,
+        target: &Target,
+    ) -> Result<Connection, Option<ErrorCode>> {
         let coordinator = match target {
             Target::AnyBroker => return self.metadata.any_broker().ok_or(None),
             Target::TransactionCoordinator => core.transactions.clone(),
@@ -46,7 +50,7 @@ impl Shared {
         connection.ok_or_else(|| core.refused_lookups.remove(&key(target)))
     }
 
-    fn group_coordinator(self: &Arc<Self>, core: &mut Core, group: &ByteString) -> Coordinator {
+    fn group_coordinator(self: &Arc<Self>, core: &mut ProducerCore, group: &ByteString) -> Coordinator {
         if let Some(coordinator) = core.groups.get(group) {
             return coordinator.clone();
         }
@@ -68,7 +72,7 @@ impl Shared {
         });
     }
 
-    pub(super) fn forget_coordinator(&self, core: &Core, target: &Target) {
+    pub(super) fn forget_coordinator(&self, core: &ProducerCore, target: &Target) {
         let coordinator = match target {
             Target::AnyBroker => None,
             Target::TransactionCoordinator => core.transactions.as_ref(),
@@ -116,7 +120,7 @@ impl Shared {
     {
         let shared = Arc::clone(self);
         connection.send(request, options, move |result| {
-            shared.handle_control(id, result.map(|answer| wrap(answer.response)));
+            shared.handle_control(id, result.map(|response| wrap(response.body)));
         });
     }
 
@@ -126,16 +130,16 @@ impl Shared {
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
-        self.learn_features(&mut core);
-        let answer = result.map_err(|error| failure(&error));
-        core.sender.handle_answer(now_ms, id, answer);
+        self.update_features(&mut core);
+        let response = result.map_err(|error| failure(&error));
+        core.sender.handle_answer(now_ms, id, response);
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
         self.wake_at(next_ms);
     }
 
     /// Which protocol transactions follow, as far as brokers have said.
-    pub(super) fn learn_features(&self, core: &mut Core) {
+    pub(super) fn update_features(&self, core: &mut ProducerCore) {
         let features = self.connections.features();
         let version = features.finalized.get(TRANSACTION_VERSION).copied().unwrap_or(0);
         core.sender.handle_features(version);

@@ -33,7 +33,7 @@ pub enum SendError {
     #[error(
         "no room in buffer.memory within max.block.ms ({} ms): the brokers take records slower than they are sent", waited.as_millis()
     )]
-    NoRoom { waited: Duration },
+    BufferExhausted { waited: Duration },
     #[error("{topic} has no partition {partition}: it has {count}")]
     NoSuchPartition { topic: String, partition: i32, count: i32 },
     #[error("nothing is known of {topic} after max.block.ms ({} ms){}", waited.as_millis(), why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]

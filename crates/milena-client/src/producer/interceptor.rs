@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
+    batch_delivery::{BatchDelivery, WatchOutcome},
     error::SendError,
-    fate::{BatchFate, Watched},
 };
 use crate::io::Io;
 
@@ -122,31 +122,31 @@ impl Producer {
         let interceptors = &self.shared().interceptors;
         let mut all = interceptors.all.write().unwrap_or_else(PoisonError::into_inner);
         all.push(Arc::new(interceptor));
-        interceptors.are_there.store(true, Relaxed);
+        interceptors.has_any.store(true, Relaxed);
     }
 }
 
 /// Those of a producer.
 pub(super) struct Interceptors {
     /// All that a record costs as long as there are none.
-    are_there: AtomicBool,
+    has_any: AtomicBool,
     all: RwLock<Vec<Arc<dyn ProducerInterceptor>>>,
     /// How many batches they are to hear of.
-    untold: watch::Sender<usize>,
+    pending: watch::Sender<usize>,
 }
 
 impl Interceptors {
     pub(super) fn new() -> Self {
         Self {
-            are_there: AtomicBool::new(false),
+            has_any: AtomicBool::new(false),
             all: RwLock::default(),
-            untold: watch::Sender::new(0),
+            pending: watch::Sender::new(0),
         }
     }
 
     #[inline]
-    pub(super) fn are_there(&self) -> bool {
-        self.are_there.load(Relaxed)
+    pub(super) fn has_any(&self) -> bool {
+        self.has_any.load(Relaxed)
     }
 
     /// They may add some more meanwhile.
@@ -167,10 +167,10 @@ impl Interceptors {
             })
     }
 
-    pub(super) fn tell(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
+    pub(super) fn notify(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
         for interceptor in &self.all() {
-            let told = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
-            if told.is_err() {
+            let notified = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
+            if notified.is_err() {
                 tracing::error!(topic, "an interceptor panicked when it heard what became of a record");
             }
         }
@@ -178,31 +178,31 @@ impl Interceptors {
 
     /// Tells what becomes of a record when that is known. There is one task for the records of a batch.
     pub(super) fn follow(self: &Arc<Self>, io: &Io, delivery: &Delivery) {
-        let (fate, index, timestamp) = delivery.parts();
-        let fate = Arc::clone(fate);
-        match fate.watch(index, timestamp) {
-            Watched::WithOthers => {}
-            Watched::First => {
-                let telling = Telling::new(self);
+        let (batch, index, timestamp) = delivery.parts();
+        let batch = Arc::clone(batch);
+        match batch.watch(index, timestamp) {
+            WatchOutcome::WithOthers => {}
+            WatchOutcome::First => {
+                let notification = AckNotification::new(self);
                 io.spawn(async move {
                     // What became of it is told below, with all others.
-                    let _ = Delivery::new(Arc::clone(&fate), 0, -1).await;
-                    let records = fate.take_watched();
-                    telling.tell_all(&fate, records).await;
+                    let _ = Delivery::new(Arc::clone(&batch), 0, -1).await;
+                    let records = batch.take_watched();
+                    notification.notify_all(&batch, records).await;
                 });
             }
             // The batch is over already.
-            Watched::TooLate => {
-                let telling = Telling::new(self);
-                io.spawn(async move { telling.tell_all(&fate, vec![(index, timestamp)]).await });
+            WatchOutcome::TooLate => {
+                let notification = AckNotification::new(self);
+                io.spawn(async move { notification.notify_all(&batch, vec![(index, timestamp)]).await });
             }
         }
     }
 
     /// Returns when they have heard of everything that is decided.
-    pub(super) async fn have_heard(&self) {
+    pub(super) async fn all_notified(&self) {
         // The other end is here, so this cannot fail.
-        let _ = self.untold.subscribe().wait_for(|untold| *untold == 0).await;
+        let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }
 
@@ -215,24 +215,24 @@ impl fmt::Debug for Interceptors {
 }
 
 /// A batch that interceptors are to hear of, for as long as this lives.
-struct Telling(Arc<Interceptors>);
+struct AckNotification(Arc<Interceptors>);
 
-impl Telling {
+impl AckNotification {
     fn new(interceptors: &Arc<Interceptors>) -> Self {
-        interceptors.untold.send_modify(|untold| *untold += 1);
+        interceptors.pending.send_modify(|pending| *pending += 1);
         Self(Arc::clone(interceptors))
     }
 
-    async fn tell_all(self, fate: &Arc<BatchFate>, records: Vec<(u32, i64)>) {
+    async fn notify_all(self, batch: &Arc<BatchDelivery>, records: Vec<(u32, i64)>) {
         for (index, timestamp) in records {
-            let outcome = Delivery::new(Arc::clone(fate), index, timestamp).await;
-            self.0.tell(&fate.place.topic, outcome.as_ref());
+            let outcome = Delivery::new(Arc::clone(batch), index, timestamp).await;
+            self.0.notify(&batch.topic_partition.topic, outcome.as_ref());
         }
     }
 }
 
-impl Drop for Telling {
+impl Drop for AckNotification {
     fn drop(&mut self) {
-        self.0.untold.send_modify(|untold| *untold -= 1);
+        self.0.pending.send_modify(|pending| *pending -= 1);
     }
 }

@@ -36,14 +36,14 @@ struct Class {
 
 /// Room for one batch. It goes back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Reservation {
     memory: Arc<Memory>,
     bytes: usize,
     /// The size of the batch once it is closed.
     closed_bytes: usize,
 }
 
-impl Room {
+impl Reservation {
     fn new(memory: &Arc<Memory>, bytes: usize) -> Self {
         Self {
             memory: Arc::clone(memory),
@@ -92,7 +92,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.memory.unacknowledged.fetch_sub(self.closed_bytes, Relaxed);
         self.shrink(0);
@@ -124,17 +124,17 @@ impl Memory {
         self.unacknowledged.load(Relaxed)
     }
 
-    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let permit = self.free.try_acquire_many(u32::try_from(bytes).ok()?).ok()?;
         permit.forget();
-        Some(Room::new(self, bytes))
+        Some(Reservation::new(self, bytes))
     }
 
     /// Waits for room, in the order of the calls. `None` if the producer is closed meanwhile.
-    pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+    pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let permit = self.free.acquire_many(u32::try_from(bytes).ok()?).await.ok()?;
         permit.forget();
-        Some(Room::new(self, bytes))
+        Some(Reservation::new(self, bytes))
     }
 
     /// Ends all waits for room.
@@ -237,14 +237,14 @@ mod tests {
     #[test]
     fn rooms_account_for_every_byte() {
         let memory = Memory::new(1_000, 100, 400);
-        let mut room = memory.try_take(100).unwrap();
-        assert!(room.grow_to(400) && !room.grow_to(1_001));
+        let mut reservation = memory.try_take(100).unwrap();
+        assert!(reservation.grow_to(400) && !reservation.grow_to(1_001));
         assert_eq!(memory.free(), 600);
-        room.close(350);
-        room.shrink(350);
+        reservation.close(350);
+        reservation.shrink(350);
         assert_eq!((memory.free(), memory.unacknowledged()), (650, 350));
-        let part = room.part(200);
-        drop(room);
+        let part = reservation.part(200);
+        drop(reservation);
         assert_eq!((memory.free(), memory.unacknowledged()), (800, 200));
         drop(part);
         assert_eq!((memory.free(), memory.unacknowledged()), (1_000, 0));

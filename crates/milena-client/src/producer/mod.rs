@@ -8,6 +8,7 @@
 //! (`buffer`) in the calling thread; when the batch is full, or `linger.ms` is over, a task on the io thread hands it to
 //! the machine that numbers and repeats batches, and sends what that decides (`drive`).
 
+mod batch_delivery;
 mod buffer;
 mod close;
 mod compressors;
@@ -15,9 +16,7 @@ mod control;
 mod delivery;
 mod drive;
 mod error;
-mod fate;
 mod interceptor;
-mod learn;
 mod memory;
 mod new;
 pub mod partition;
@@ -25,6 +24,7 @@ mod record;
 mod send;
 mod shared;
 mod split;
+mod topic_metadata;
 mod topics;
 mod transaction;
 
@@ -41,9 +41,9 @@ pub use transaction::Transaction;
 
 use crate::{
     config::ProducerConfig,
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnreachableBroker},
 };
-use shared::Shared;
+use shared::ProducerShared;
 
 /// Sends records. Clones are the same producer; with the last of them it ends, and what has not left is not sent: call
 /// [`Producer::close`] or [`Producer::flush`] before.
@@ -72,7 +72,7 @@ pub struct Producer {
 /// The last one to go ends everything.
 #[derive(Debug)]
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<ProducerShared>,
 }
 
 impl Producer {
@@ -83,7 +83,7 @@ impl Producer {
 
     /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
     /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared().metadata, within).await
     }
 
@@ -92,7 +92,7 @@ impl Producer {
         self.shared().connections.unreachable()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<ProducerShared> {
         &self.owner.shared
     }
 }

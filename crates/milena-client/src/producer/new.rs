@@ -15,7 +15,7 @@ use super::{
     error::NewProducerError,
     memory::Memory,
     partition::{self, Partitioner},
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
 };
 use crate::{
     config::{ConfigErrors, ProducerConfig},
@@ -83,8 +83,8 @@ impl Producer {
             length_ms: config.metrics_sample_window_ms,
         };
         let metrics = ProducerMetrics::new(window, config.client_id.clone());
-        let core = Core::new(sender, transactions.clone(), metrics);
-        let shared = Shared::start(config, (io, connections, metadata), limits, partitioner, core);
+        let core = ProducerCore::new(sender, transactions.clone(), metrics);
+        let shared = ProducerShared::start(config, (io, connections, metadata), limits, partitioner, core);
         if let Some(transactions) = transactions {
             shared.watch(&transactions, &Target::TransactionCoordinator);
         }

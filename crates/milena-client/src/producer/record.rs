@@ -1,7 +1,5 @@
 //! What is sent, and what became of it.
 
-use std::sync::Arc;
-
 use bytestring::ByteString;
 use milena_wire::records::Header;
 
@@ -80,12 +78,3 @@ pub struct RecordMetadata {
     /// The record's own, or that of the broker if the topic has log append time.
     pub timestamp: i64,
 }
-
-/// The partition that a batch goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) topic: ByteString,
-    pub(super) partition: i32,
-}
-
-pub(super) type SharedPlace = Arc<Place>;

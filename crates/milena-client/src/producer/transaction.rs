@@ -15,10 +15,10 @@ use tracing::Instrument;
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
+    batch_delivery::BatchOutcome,
     error::{SendError, TransactionCallError},
-    fate::Outcome,
     send::nanos,
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
 };
 use crate::{io, metrics::ProducerCall};
 
@@ -152,12 +152,12 @@ impl Drop for Transaction<'_> {
     }
 }
 
-impl Shared {
+impl ProducerShared {
     /// Starts something and waits for its end, up to `max.block.ms`.
     async fn operate(
         self: &Arc<Self>,
         call: ProducerCall,
-        start: impl FnOnce(&mut Core, i64) -> Result<OperationId, TransactionError>,
+        start: impl FnOnce(&mut ProducerCore, i64) -> Result<OperationId, TransactionError>,
     ) -> Result<(), TransactionCallError> {
         let began = Instant::now();
         let (done, result) = oneshot::channel();
@@ -168,7 +168,7 @@ impl Shared {
             operation
         };
         // Whoever stops waiting lets the machine know, so that it keeps the result for the next call.
-        let waiting = Waiting {
+        let waiting = WaitingOperation {
             shared: Arc::clone(self),
             operation,
         };
@@ -194,21 +194,21 @@ impl Shared {
 
     fn try_begin(&self) -> Result<(), TransactionError> {
         let mut core = self.core();
-        self.learn_features(&mut core);
+        self.update_features(&mut core);
         core.sender.begin()
     }
 
     /// What has not left yet does not.
-    fn drop_unsent(&self, core: &mut Core) {
+    fn drop_unsent(&self, core: &mut ProducerCore) {
         self.take_unlisted(core);
         for slot in std::mem::take(&mut core.listed) {
             let Some(partition) = core.partitions.get(slot.index()) else {
                 continue;
             };
             let mut buffer = partition.buffer();
-            for fate in buffer.drop_all() {
+            for delivery in buffer.drop_all() {
                 let aborted = TransactionError::Abortable(TransactionCause::Aborted);
-                fate.decide(Outcome::Failed(SendError::Transaction(aborted)));
+                delivery.decide(BatchOutcome::Failed(SendError::Transaction(aborted)));
             }
             buffer.is_listed = false;
             partition.queued.store(0, std::sync::atomic::Ordering::Relaxed);
@@ -216,12 +216,12 @@ impl Shared {
     }
 }
 
-struct Waiting {
-    shared: Arc<Shared>,
+struct WaitingOperation {
+    shared: Arc<ProducerShared>,
     operation: OperationId,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingOperation {
     fn drop(&mut self) {
         let mut guard = self.shared.core();
         let core = &mut *guard;

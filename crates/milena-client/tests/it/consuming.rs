@@ -573,7 +573,7 @@ async fn a_consumer_can_live_in_a_task_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_says_why() {
+async fn a_question_that_nobody_responses_says_why() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap().to_string();
     drop(nobody);

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, time::Duration};
 use milena_client::{
     config::{PartitionerName, ProducerConfig},
     producer::partition::{
-        BuiltIn, ByEntity, ByRegion, ByTenant, Choice, Composite, Field, HotKeys, Librdkafka, Own, Partitioner,
-        Partitions, RoundRobin, TimeBucket, Unplaced, configured, murmur2,
+        BuiltIn, ByEntity, ByRegion, ByTenant, Choice, Composite, Field, HotKeys, Librdkafka, Own, PartitionInput,
+        Partitioner, Partitions, RoundRobin, TimeBucket, configured, murmur2,
     },
 };
 use milena_wire::records::Header;
@@ -15,8 +15,8 @@ use milena_wire::records::Header;
 /// The counts of partitions in the golden files.
 const COUNTS: [i32; 9] = [1, 2, 3, 6, 7, 12, 50, 100, 1000];
 
-fn record(key: Option<&[u8]>) -> Unplaced<'_> {
-    Unplaced {
+fn record(key: Option<&[u8]>) -> PartitionInput<'_> {
+    PartitionInput {
         topic: "t",
         key,
         value: None,
@@ -70,7 +70,7 @@ fn keys_go_where_kafka_puts_them() {
             let headers = [Header::new("id", &key)];
             let two = Composite::new([Field::header("id"), Field::Key]);
             let joined = [&key[..], b":", &key[..]].concat();
-            let in_two = Unplaced {
+            let in_two = PartitionInput {
                 headers: &headers,
                 ..record(Some(&key))
             };
@@ -108,7 +108,7 @@ fn turns_are_taken_as_kafka_does() {
         for partition in numbers(expected) {
             let choice = round_robin.partition(&record(Some(b"k")), &partitions);
             assert_eq!(choice, Choice::Partition(partition), "{row}");
-            let other = Unplaced {
+            let other = PartitionInput {
                 topic: "other",
                 ..record(None)
             };
@@ -185,7 +185,7 @@ fn entities_stay_together_whatever_the_key() {
     ];
     let by_customer = ByEntity::new(Field::header("customer"));
     for key in ["o1", "o2", "o3"] {
-        let order = Unplaced {
+        let order = PartitionInput {
             headers: &headers,
             ..record(Some(key.as_bytes()))
         };
@@ -196,7 +196,7 @@ fn entities_stay_together_whatever_the_key() {
         key: b"customer",
         value: None,
     }];
-    let order = Unplaced {
+    let order = PartitionInput {
         headers: &null,
         ..record(None)
     };
@@ -247,7 +247,7 @@ fn regions_keep_apart() {
             .map(|name| Header::new("region", name.as_bytes()))
             .into_iter()
             .collect();
-        let in_region = Unplaced {
+        let in_region = PartitionInput {
             headers: &headers,
             ..record(key.map(str::as_bytes))
         };
@@ -276,7 +276,7 @@ fn each_stretch_of_time_has_the_next_partition() {
     let hour_ms = 3_600_000;
     let hours = TimeBucket::new(Duration::from_secs(3600));
     let place = |partitioner: &TimeBucket, timestamp_ms, key: &[u8]| {
-        let at = Unplaced {
+        let at = PartitionInput {
             timestamp_ms,
             ..record(Some(key))
         };
@@ -331,7 +331,7 @@ fn no_partitioner_allocates_for_a_record() {
         let place = |numbers: std::ops::Range<u32>| {
             for number in numbers {
                 let key = number.to_be_bytes();
-                let placed = Unplaced {
+                let placed = PartitionInput {
                     headers: &headers,
                     ..record(Some(&key))
                 };
@@ -347,7 +347,7 @@ fn no_partitioner_allocates_for_a_record() {
 
 #[test]
 fn a_closure_chooses() {
-    let last = Own::new("last", |_: &Unplaced<'_>, partitions: &Partitions<'_>| {
+    let last = Own::new("last", |_: &PartitionInput<'_>, partitions: &Partitions<'_>| {
         Choice::Partition(partitions.count - 1)
     });
     assert_eq!(keyed(&last, "k", 9), Choice::Partition(8));
@@ -391,7 +391,7 @@ fn settings_name_partitioners_with_parameters() {
         key: b"country",
         value: Some(b"at"),
     }];
-    let letter = Unplaced {
+    let letter = PartitionInput {
         headers: &country,
         timestamp_ms: 7_200_000,
         ..record(Some(b"acme/17"))

@@ -175,7 +175,7 @@ async fn a_first_contact_needs_only_one_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_named_too() {
+async fn a_server_that_never_responses_is_named_too() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let admin = Admin::new(AdminConfig::builder(&*address)).unwrap();

@@ -229,46 +229,50 @@ async fn tools_describe_what_is_ours(bed: &Bed, protocol: &str) {
     transaction.send_offsets(&member, offsets).await.unwrap();
 
     let tool = |name: &str, words: &[&str]| block_in_place(|| kafka_tool(&bed.address, name, words, ""));
-    let told = tool("transactions", &["describe", "--transactional-id", &id]);
+    let output = tool("transactions", &["describe", "--transactional-id", &id]);
     for part in ["Ongoing", &format!("{output}-0"), "__consumer_offsets-"] {
-        assert!(told.contains(part), "{part} is not in: {told}");
+        assert!(output.contains(part), "{part} is not in: {output}");
     }
     transaction.commit().await.unwrap();
     drop(transaction);
-    let told = tool("transactions", &["describe", "--transactional-id", &id]);
-    assert!(!told.contains("Ongoing"), "{told}");
+    let output = tool("transactions", &["describe", "--transactional-id", &id]);
+    assert!(!output.contains("Ongoing"), "{output}");
 
     let described = ["--describe", "--group", &group];
-    let told = in_time("the offset is committed", async {
+    let output = in_time("the offset is committed", async {
         loop {
-            let told = tool("consumer-groups", &described);
-            if row(&told, "0").get(3).is_some_and(|offset| offset == "6") {
-                return told;
+            let output = tool("consumer-groups", &described);
+            if row(&output, "0").get(3).is_some_and(|offset| offset == "6") {
+                return output;
             }
             consumer.poll(SHORT).await.unwrap();
         }
     })
     .await;
     // Group, topic, partition, current offset, end, lag.
-    assert_eq!(row(&told, "0")[..6], [&*group, &*input, "0", "6", "10", "4"], "{told}");
-    assert!(row(&told, "1").contains(&"our-member".to_owned()), "{told}");
-    let told = tool("consumer-groups", &[&described[..], &["--state"]].concat());
-    assert!(told.contains("Stable"), "{told}");
-    let told = tool(
+    assert_eq!(
+        row(&output, "0")[..6],
+        [&*group, &*input, "0", "6", "10", "4"],
+        "{output}"
+    );
+    assert!(row(&output, "1").contains(&"our-member".to_owned()), "{output}");
+    let output = tool("consumer-groups", &[&described[..], &["--state"]].concat());
+    assert!(output.contains("Stable"), "{output}");
+    let output = tool(
         "consumer-groups",
         &[&described[..], &["--members", "--verbose"]].concat(),
     );
-    assert!(told.contains(&*member.member_id), "{told}");
+    assert!(output.contains(&*member.member_id), "{output}");
     consumer.close().await.unwrap();
     producer.close().await.unwrap();
     tool("consumer-groups", &["--delete", "--group", &group]);
-    let told = tool("consumer-groups", &["--list"]);
-    assert!(!told.lines().any(|name| name == group), "{told}");
+    let output = tool("consumer-groups", &["--list"]);
+    assert!(!output.lines().any(|name| name == group), "{output}");
 }
 
 /// The words of the line about this partition.
-fn row(told: &str, partition: &str) -> Vec<String> {
-    let rows = told
+fn row(output: &str, partition: &str) -> Vec<String> {
+    let rows = output
         .lines()
         .map(|line| line.split_whitespace().map(str::to_owned).collect());
     let mut rows = rows.filter(|row: &Vec<String>| row.get(2).is_some_and(|word| word == partition));

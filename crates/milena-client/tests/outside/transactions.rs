@@ -142,7 +142,7 @@ async fn a_group_goes_on_behind_markers(bed: &Bed, partition: &TopicPartition) {
         })
         .await;
         consumer.close().await.unwrap();
-        let told = bed.peer.call(&format!("offsets {group}")).await;
-        assert_eq!(told, format!("{partition}=45:"));
+        let output = bed.peer.call(&format!("offsets {group}")).await;
+        assert_eq!(output, format!("{partition}=45:"));
     }
 }

@@ -107,8 +107,8 @@ fn print_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn print_uuid(id: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (place, byte) in id.as_bytes().iter().enumerate() {
-        let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
+    for (index, byte) in id.as_bytes().iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
         write!(f, "{dash}{byte:02x}")?;
     }
     Ok(())

@@ -14,12 +14,12 @@ fn hint(partition: TopicPartition, leader_id: i32, leader_epoch: i32) -> LeaderH
 }
 
 #[test]
-fn an_answer_is_kept() {
+fn a_response_is_kept() {
     let mut refresher = refresher();
     let mut internal = topic("__internal", id(2), vec![partition(0, 3, 1)]);
     internal.is_internal = true;
     let orders = topic("orders", id(1), vec![partition(1, 2, 5), partition(0, 1, 4)]);
-    learn(&mut refresher, VERSION, answer(vec![orders, internal]));
+    learn(&mut refresher, VERSION, response_with(vec![orders, internal]));
     let cache = refresher.cache();
     assert_eq!(cache.cluster_id().unwrap(), "the cluster");
     assert_eq!(cache.controller().unwrap().id, 2);
@@ -52,7 +52,7 @@ fn an_answer_is_kept() {
 fn a_leader_that_is_no_broker_is_none() {
     let mut refresher = refresher();
     let orders = topic("orders", id(1), vec![partition(0, -1, 5), partition(1, 9, 5)]);
-    learn(&mut refresher, VERSION, answer(vec![orders]));
+    learn(&mut refresher, VERSION, response_with(vec![orders]));
     assert!(refresher.cache().leader("orders", 0).is_none());
     assert!(refresher.cache().leader("orders", 1).is_none());
     assert_eq!(refresher.cache().partition_count("orders"), Some(2));
@@ -93,7 +93,7 @@ fn epochs_outlive_an_error() {
     let mut refresher = refresher();
     learn_leader(&mut refresher, id(1), 1, 5);
     let error = ErrorCode::UnknownTopicOrPartition;
-    learn(&mut refresher, VERSION, answer(vec![failed("orders", error)]));
+    learn(&mut refresher, VERSION, response_with(vec![failed("orders", error)]));
     assert_eq!(leader(&refresher), None);
     assert_eq!(refresher.cache().topic_error("orders"), Some(error));
     assert_eq!(
@@ -113,15 +113,15 @@ fn epochs_outlive_an_error() {
 fn what_nobody_wants_is_forgotten_with_its_epochs() {
     let mut refresher = refresher();
     learn_leader(&mut refresher, id(1), 1, 5);
-    refresher.want(names(&["others"]));
-    learn(&mut refresher, VERSION, answer(vec![]));
+    refresher.select(names(&["others"]));
+    learn(&mut refresher, VERSION, response_with(vec![]));
     assert_eq!(refresher.cache().seen_epoch("orders", 0), None);
 }
 
 #[test]
 fn epochs_of_old_brokers_are_not_trusted() {
     let mut refresher = refresher();
-    let orders = |epoch| answer(vec![topic("orders", Uuid::ZERO, vec![partition(0, 1, epoch)])]);
+    let orders = |epoch| response_with(vec![topic("orders", Uuid::ZERO, vec![partition(0, 1, epoch)])]);
     learn(&mut refresher, 8, orders(5));
     assert_eq!(leader(&refresher), Some((1, None)));
     refresher.request_update(crate::metadata::Refresh::New);
@@ -132,12 +132,12 @@ fn epochs_of_old_brokers_are_not_trusted() {
 #[test]
 fn ids_that_do_not_exist_are_kept_as_errors() {
     let mut refresher = refresher();
-    refresher.want(Wanted::Ids([id(1), id(2)].into()));
+    refresher.select(TopicSelection::Ids([id(1), id(2)].into()));
     let mut unknown = failed("", ErrorCode::UnknownTopicId);
     unknown.name = None;
     unknown.topic_id = id(2);
     let orders = topic("orders", id(1), vec![partition(0, 1, 0)]);
-    learn(&mut refresher, VERSION, answer(vec![unknown, orders]));
+    learn(&mut refresher, VERSION, response_with(vec![unknown, orders]));
     assert_eq!(refresher.cache().topic_name(id(1)).unwrap(), "orders");
     assert_eq!(refresher.cache().topic_id_error(id(2)), Some(ErrorCode::UnknownTopicId));
     assert_eq!(refresher.cache().topic_id_error(id(1)), None);
@@ -192,7 +192,7 @@ fn a_newer_epoch_makes_the_leader_unknown() {
 #[test]
 fn a_port_that_cannot_be_is_no_broker() {
     let mut refresher = refresher();
-    let mut hostile = answer(vec![]);
+    let mut hostile = response_with(vec![]);
     hostile.brokers[0].port = 70_000;
     hostile.brokers[1].port = -1;
     learn(&mut refresher, VERSION, hostile);
@@ -203,9 +203,9 @@ fn a_port_that_cannot_be_is_no_broker() {
 }
 
 #[test]
-fn no_buffer_of_an_answer_is_kept() {
+fn no_buffer_of_a_response_is_kept() {
     let orders = topic("orders", id(1), vec![partition(0, 1, 0)]);
-    let response = answer(vec![orders, failed("bad", ErrorCode::InvalidTopicException)]);
+    let response = response_with(vec![orders, failed("bad", ErrorCode::InvalidTopicException)]);
     let encoded = frame::encode_response(&response, VERSION, 1).unwrap().into_bytes();
     let pool = BufferPool::new(1 << 20);
     let mut buffer = pool.take(encoded.len());

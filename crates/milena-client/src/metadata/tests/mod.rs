@@ -15,7 +15,7 @@ use milena_wire::{
     },
 };
 
-use super::{Refresher, Wanted};
+use super::{Refresher, TopicSelection};
 use crate::net::ClientSettings;
 
 /// The version of all answers, unless a test is about versions.
@@ -68,7 +68,7 @@ fn failed(name: &str, error: ErrorCode) -> MetadataResponseTopic {
 }
 
 /// Brokers 1 to 3 and these topics.
-fn answer(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
+fn response_with(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
     MetadataResponse {
         brokers: (1..=3).map(broker).collect(),
         cluster_id: Some("the cluster".into()),
@@ -78,29 +78,29 @@ fn answer(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
     }
 }
 
-fn names(names: &[&'static str]) -> Wanted {
-    Wanted::Topics(names.iter().map(|name| ByteString::from_static(name)).collect())
+fn names(names: &[&'static str]) -> TopicSelection {
+    TopicSelection::Topics(names.iter().map(|name| ByteString::from_static(name)).collect())
 }
 
 /// A refresher that wants the topic `orders`.
 fn refresher() -> Refresher {
     let mut refresher = Refresher::new(&ClientSettings::default(), 1);
-    refresher.want(names(&["orders"]));
+    refresher.select(names(&["orders"]));
     refresher
 }
 
 /// Lets the refresher ask, when it wants to, and gives it the answer. Gives when that was.
-fn learn(refresher: &mut Refresher, version: i16, answer: MetadataResponse) -> i64 {
+fn learn(refresher: &mut Refresher, version: i16, response_with: MetadataResponse) -> i64 {
     let now_ms = refresher.poll_timeout().unwrap().max(0);
     let call = refresher.poll_request(now_ms).unwrap();
-    assert!(refresher.handle_response(now_ms, call.id, Ok((version, answer))));
+    assert!(refresher.handle_response(now_ms, call.id, Ok((version, response_with))));
     now_ms
 }
 
 /// Learns that `orders` has one partition with this leader.
 fn learn_leader(refresher: &mut Refresher, topic_id: Uuid, leader_id: i32, epoch: i32) {
     let topic = topic("orders", topic_id, vec![partition(0, leader_id, epoch)]);
-    learn(refresher, VERSION, answer(vec![topic]));
+    learn(refresher, VERSION, response_with(vec![topic]));
     refresher.request_update(super::Refresh::New);
 }
 

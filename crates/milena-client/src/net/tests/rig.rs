@@ -88,11 +88,11 @@ impl Drop for Running {
 }
 
 /// A port that is taken, and where nobody listens.
-pub(crate) struct Nobody {
+pub(crate) struct ClosedPort {
     socket: TcpSocket,
 }
 
-impl Nobody {
+impl ClosedPort {
     pub(crate) fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -161,7 +161,7 @@ impl Peer {
         let mut peer = Self::accept(listener);
         let request = peer.request().unwrap();
         assert_eq!((request.key, request.version), (ApiKey::ApiVersions, 4));
-        peer.answer(&request, &all_versions());
+        peer.respond(&request, &all_versions());
         peer
     }
 
@@ -174,7 +174,7 @@ impl Peer {
         Some(RequestFrame::parse(body.into()).unwrap())
     }
 
-    pub(crate) fn answer<R: Response>(&mut self, request: &RequestFrame, response: &R) {
+    pub(crate) fn respond<R: Response>(&mut self, request: &RequestFrame, response: &R) {
         self.send(&encoded(request, response));
     }
 
@@ -205,7 +205,7 @@ pub(crate) fn all_versions() -> ApiVersionsResponse {
 }
 
 /// A request that every broker answers.
-pub(crate) fn ask() -> MetadataRequest {
+pub(crate) fn metadata_request() -> MetadataRequest {
     MetadataRequest {
         topics: Some(vec![]),
         ..MetadataRequest::default()
@@ -217,7 +217,7 @@ pub(crate) fn fetch() -> FetchRequest {
 }
 
 /// An answer to a Fetch that has `size` bytes of records.
-pub(crate) fn fetched(size: usize) -> FetchResponse {
+pub(crate) fn fetch_response(size: usize) -> FetchResponse {
     use milena_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
     let partition = PartitionData {
         records: Some(vec![7; size].into()),

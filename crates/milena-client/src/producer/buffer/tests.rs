@@ -10,7 +10,6 @@ use milena_wire::{
 };
 
 use super::*;
-use crate::producer::record::Place;
 
 const BATCH_SIZE: usize = 1_000;
 const BATCH_MAX: usize = 20_000;
@@ -30,7 +29,7 @@ fn partition() -> Partition {
         transaction: None,
     };
     let slot = Sender::new(config, 1).slot(&TopicPartition::new("t", 0));
-    let place = Place {
+    let place = TopicPartition {
         topic: "t".into(),
         partition: 0,
     };
@@ -47,7 +46,7 @@ fn limits(memory: usize) -> Limits {
 }
 
 /// Fills batches until one is closed, and takes that one. `None` if there is no room before that.
-fn fill(partition: &Partition, limits: &Limits) -> Option<Ready> {
+fn fill(partition: &Partition, limits: &Limits) -> Option<ReadyBatch> {
     let value = [7; 90];
     let record = NewRecord {
         value: Some(&value),
@@ -61,7 +60,7 @@ fn fill(partition: &Partition, limits: &Limits) -> Option<Ready> {
     }
 }
 
-fn size(ready: &Ready) -> usize {
+fn size(ready: &ReadyBatch) -> usize {
     ready.batch.size()
 }
 

@@ -1,6 +1,6 @@
 //! Kafka's own.
 
-use super::{Choice, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, PartitionInput, Partitioner, Partitions, murmur2};
 
 /// Kafka's default: murmur2 of the key, as in Java. A record without a key stays with one partition until that has got a
 /// batch.
@@ -11,7 +11,7 @@ pub struct BuiltIn {
 }
 
 impl Partitioner for BuiltIn {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         match record.key {
             Some(key) if !self.ignore_keys => Choice::Partition(partitions.of_hash(murmur2(key))),
             _ => Choice::Sticky,

@@ -1,6 +1,6 @@
 //! By several fields together.
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, hash::murmur2_of};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, hash::murmur2_of};
 
 /// Records that agree in all fields go to one partition. It is the one that Kafka chooses for a key in which the fields
 /// are joined by the separator, so that other producers can do the same. A record that lacks a field is treated as if it
@@ -28,7 +28,7 @@ impl Composite {
 }
 
 impl Partitioner for Composite {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let is_whole = self.fields.iter().all(|field| field.of(record).is_some());
         if self.fields.is_empty() || !is_whole {
             return Choice::Sticky;

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 
-use super::Unplaced;
+use super::PartitionInput;
 
 /// A part of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Field {
     }
 
     /// The field of a record that has it.
-    pub fn of<'a>(&self, record: &Unplaced<'a>) -> Option<&'a [u8]> {
+    pub fn of<'a>(&self, record: &PartitionInput<'a>) -> Option<&'a [u8]> {
         match self {
             Self::Key => record.key,
             Self::KeyPart { separator, place } => record.key?.split(|byte| byte == separator).nth(*place),

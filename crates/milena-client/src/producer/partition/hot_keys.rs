@@ -12,7 +12,8 @@ use std::{
 use tracing::{info, warn};
 
 use super::{
-    BuiltIn, Choice, KeyVariety, Partitioner, PartitionerNumbers, Partitions, Unplaced, hash::of_bytes, sketch::Sketch,
+    BuiltIn, Choice, KeyVariety, PartitionInput, Partitioner, PartitionerNumbers, Partitions, hash::of_bytes,
+    sketch::Sketch,
 };
 
 /// When a key is hot, and what happens to it.
@@ -73,7 +74,7 @@ struct Hot {
     /// It was above the limit in this window too.
     again: bool,
     /// Counts its records, which take turns.
-    turn: u32,
+    counter: u32,
 }
 
 impl Default for HotKeys {
@@ -95,15 +96,15 @@ impl<P: Partitioner> HotKeys<P> {
         }
     }
 
-    fn partition_at(&self, now_ms: u64, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition_at(&self, now_ms: u64, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let choice = self.others.partition(record, partitions);
         let (Choice::Partition(first), Some(key)) = (choice, record.key) else {
             return choice;
         };
-        let Some(turn) = self.count(now_ms, record.topic, key, partitions) else {
+        let Some(counter) = self.count(now_ms, record.topic, key, partitions) else {
             return choice;
         };
-        let step = turn % self.config.spread.clamp(1, partitions.divisor());
+        let step = counter % self.config.spread.clamp(1, partitions.divisor());
         if step > 0 {
             self.records_spread_total.fetch_add(1, Ordering::Relaxed);
         }
@@ -128,7 +129,7 @@ impl<P: Partitioner> HotKeys<P> {
             );
         }
         let hash = of_bytes(key);
-        if let Some(few) = keys.variety.saw(hash) {
+        if let Some(few) = keys.variety.record(hash) {
             warn!(topic, "{few}");
         }
         let is_over = keys.counts.add(hash).at_least > self.config.records_per_minute;
@@ -142,13 +143,19 @@ impl<P: Partitioner> HotKeys<P> {
                 partitions = self.config.spread,
                 "a key is hot and is spread over several partitions; its records are in no order from now on"
             );
-            keys.hot.insert(hash, Hot { again: true, turn: 0 });
+            keys.hot.insert(
+                hash,
+                Hot {
+                    again: true,
+                    counter: 0,
+                },
+            );
         }
         let hot = keys.hot.get_mut(&hash)?;
         hot.again |= is_over;
-        let turn = hot.turn;
-        hot.turn = turn.wrapping_add(1);
-        Some(turn)
+        let counter = hot.counter;
+        hot.counter = counter.wrapping_add(1);
+        Some(counter)
     }
 }
 
@@ -180,7 +187,7 @@ impl TopicKeys {
 }
 
 impl<P: Partitioner> Partitioner for HotKeys<P> {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.partition_at(now_ms, record, partitions)
     }
@@ -206,8 +213,8 @@ mod tests {
         loads: &[],
     };
 
-    fn record<'a>(topic: &'a str, key: &'a [u8]) -> Unplaced<'a> {
-        Unplaced {
+    fn record<'a>(topic: &'a str, key: &'a [u8]) -> PartitionInput<'a> {
+        PartitionInput {
             topic,
             key: Some(key),
             value: None,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use milena_machines::Random;
 
-use super::{Choice, Partitioner, Partitions, Unplaced, fnv1a, murmur2};
+use super::{Choice, PartitionInput, Partitioner, Partitions, fnv1a, murmur2};
 
 /// librdkafka's partitioners by its names. Where it takes chance for records without a key, it stays with a partition for
 /// a while; so does this, as Kafka would.
@@ -34,7 +34,7 @@ impl Librdkafka {
 }
 
 impl Partitioner for Librdkafka {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let key = match (self, record.key) {
             // What has none is treated like what has an empty one.
             (Self::Consistent | Self::Fnv1a | Self::Murmur2, key) => key.unwrap_or_default(),
@@ -45,8 +45,8 @@ impl Partitioner for Librdkafka {
             Self::Consistent | Self::ConsistentRandom => partitions.at(crc32fast::hash(key)),
             Self::Fnv1a | Self::Fnv1aRandom => partitions.at(fnv1a(key)),
             Self::Murmur2 | Self::Murmur2Random => partitions.of_hash(murmur2(key)),
-            Self::Random(turn) => {
-                let mut random = Random::new(turn.fetch_add(1, Ordering::Relaxed));
+            Self::Random(counter) => {
+                let mut random = Random::new(counter.fetch_add(1, Ordering::Relaxed));
                 any(partitions, random.next_u64())
             }
         })

@@ -61,7 +61,7 @@ use crate::config::{PartitionerName, PartitionerParameters, ProducerConfig};
 /// It is asked for every record, by several threads at once, and should be quick. What it chooses should follow from the
 /// record wherever order matters: records of one partition stay in order, others do not.
 pub trait Partitioner: Send + Sync + fmt::Debug {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice;
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice;
 
     /// Whether keys alone decide, where there are any. Then the producer warns of topics that have fewer keys than
     /// partitions.
@@ -77,7 +77,7 @@ pub trait Partitioner: Send + Sync + fmt::Debug {
 
 /// A record that has no partition yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Unplaced<'a> {
+pub struct PartitionInput<'a> {
     pub topic: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,

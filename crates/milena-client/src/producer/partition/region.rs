@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytestring::ByteString;
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
 /// Each region has partitions of its own, so that a reader in a region reads only those, and the load of one region does
 /// not slow down others. Within them the key decides; records without a key take turns.
@@ -15,7 +15,7 @@ use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
 pub struct ByRegion {
     field: Field,
     regions: Vec<(ByteString, Vec<i32>)>,
-    turn: AtomicU32,
+    counter: AtomicU32,
 }
 
 impl ByRegion {
@@ -31,7 +31,7 @@ impl ByRegion {
             regions: regions
                 .map(|(name, own)| (name.into(), own.into_iter().collect()))
                 .collect(),
-            turn: AtomicU32::new(0),
+            counter: AtomicU32::new(0),
         }
     }
 
@@ -42,10 +42,10 @@ impl ByRegion {
     }
 
     /// The place in a list of so many that a record goes to.
-    fn place(&self, record: &Unplaced<'_>, len: usize) -> usize {
+    fn place(&self, record: &PartitionInput<'_>, len: usize) -> usize {
         let number = match record.key {
             Some(key) => murmur2(key) & 0x7fff_ffff,
-            None => self.turn.fetch_add(1, Ordering::Relaxed),
+            None => self.counter.fetch_add(1, Ordering::Relaxed),
         };
         usize::try_from(number).unwrap_or_default() % len.max(1)
     }
@@ -56,7 +56,7 @@ impl ByRegion {
 }
 
 impl Partitioner for ByRegion {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let region = self.field.of(record);
         let own = self
             .regions

@@ -1,6 +1,6 @@
 //! By tenant.
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
 /// Keys are `tenant:entity`, and the tenant decides. Each tenant has one partition, or so many next to each other if it
 /// is [spread](Self::spread): then the whole key decides between these, and each entity still stays in one. A tenant that
@@ -42,7 +42,7 @@ impl ByTenant {
 }
 
 impl Partitioner for ByTenant {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let separator = self.separator;
         let tenant = Field::KeyPart { separator, place: 0 }.of(record);
         let (Some(tenant), Some(key)) = (tenant, record.key) else {

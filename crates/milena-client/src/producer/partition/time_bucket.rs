@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Choice, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, PartitionInput, Partitioner, Partitions, murmur2};
 
 /// Records of one stretch of time go to one partition, those of the next to the next: who wants an hour reads one
 /// partition. Their timestamps count, not when they are sent.
@@ -16,7 +16,7 @@ use super::{Choice, Partitioner, Partitions, Unplaced, murmur2};
 pub struct TimeBucket {
     bucket_ms: i64,
     spread: u32,
-    turn: AtomicU32,
+    counter: AtomicU32,
 }
 
 impl TimeBucket {
@@ -25,7 +25,7 @@ impl TimeBucket {
         Self {
             bucket_ms: i64::try_from(bucket.as_millis()).unwrap_or(i64::MAX).max(1),
             spread: 1,
-            turn: AtomicU32::new(0),
+            counter: AtomicU32::new(0),
         }
     }
 
@@ -38,12 +38,12 @@ impl TimeBucket {
 }
 
 impl Partitioner for TimeBucket {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let spread = self.spread.min(partitions.divisor());
         let step = match record.key {
             _ if spread == 1 => 0,
             Some(key) => murmur2(key) & 0x7fff_ffff,
-            None => self.turn.fetch_add(1, Ordering::Relaxed),
+            None => self.counter.fetch_add(1, Ordering::Relaxed),
         };
         let bucket = i128::from(record.timestamp_ms.div_euclid(self.bucket_ms));
         let place = bucket * i128::from(spread) + i128::from(step % spread);

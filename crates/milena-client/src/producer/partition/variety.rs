@@ -58,7 +58,7 @@ impl KeyVariety {
     }
 
     /// A record had a key with this hash. Tells once if there are too few.
-    pub fn saw(&mut self, hash: u64) -> Option<FewKeys> {
+    pub fn record(&mut self, hash: u64) -> Option<FewKeys> {
         if self.is_done {
             return None;
         }
@@ -98,15 +98,15 @@ impl TopicKeys {
     }
 
     #[inline]
-    pub(in crate::producer) fn saw(&self, topic: &str, key: &[u8]) {
+    pub(in crate::producer) fn record(&self, topic: &str, key: &[u8]) {
         if !self.is_over.load(Relaxed) {
-            self.look_at(topic, key);
+            self.observe(topic, key);
         }
     }
 
-    fn look_at(&self, topic: &str, key: &[u8]) {
+    fn observe(&self, topic: &str, key: &[u8]) {
         let mut variety = self.variety.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(few) = variety.saw(of_bytes(key)) {
+        if let Some(few) = variety.record(of_bytes(key)) {
             tracing::warn!(topic, "{few}");
         }
         self.is_over.store(variety.is_done, Relaxed);
@@ -117,9 +117,11 @@ impl TopicKeys {
 mod tests {
     use super::*;
 
-    fn told(partitions: usize, keys: u64, records: u64) -> Vec<FewKeys> {
+    fn warnings(partitions: usize, keys: u64, records: u64) -> Vec<FewKeys> {
         let mut variety = KeyVariety::new(partitions);
-        (0..records).filter_map(|record| variety.saw(record % keys)).collect()
+        (0..records)
+            .filter_map(|record| variety.record(record % keys))
+            .collect()
     }
 
     #[test]
@@ -129,9 +131,9 @@ mod tests {
             partitions: 3,
             records: 3000,
         };
-        assert_eq!(told(3, 2, 10_000), [few]);
-        assert_eq!(told(3, 2, 2999), []);
-        assert_eq!(told(3, 3, 10_000), []);
-        assert_eq!(told(1, 1, 10_000), []);
+        assert_eq!(warnings(3, 2, 10_000), [few]);
+        assert_eq!(warnings(3, 2, 2999), []);
+        assert_eq!(warnings(3, 3, 10_000), []);
+        assert_eq!(warnings(1, 1, 10_000), []);
     }
 }

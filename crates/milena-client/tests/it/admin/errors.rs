@@ -64,7 +64,7 @@ async fn without_an_authorizer_acls_are_refused() {
 }
 
 #[tokio::test]
-async fn an_empty_password_is_refused_before_anybody_is_asked() {
+async fn an_empty_password_is_refused_before_a_request_is_sent() {
     let broker = TestBroker::start();
     let empty = ScramChange::set(ScramMechanism::Sha512, "");
     let error = only_error(admin(&broker).alter_scram_users([("milena", empty)]).await);

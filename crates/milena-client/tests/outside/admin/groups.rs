@@ -123,11 +123,11 @@ async fn move_about(bed: &Bed, group: &str, partition: &TopicPartition) {
         .reset_group_offsets(group, [partition.clone()], OffsetTarget::Offset(2))
         .await;
     assert_eq!(only(moved.unwrap()).from, Some(10));
-    let told = tool(bed, &format!("consumer-groups --describe --group {group}")).await;
-    let rows = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let output = tool(bed, &format!("consumer-groups --describe --group {group}")).await;
+    let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.clone().find(|row| row.get(2) == Some(&"0"));
     // Group, topic, partition, current offset, end, lag.
-    assert_eq!(row.unwrap()[3..6], ["2", "10", "8"], "{told}");
+    assert_eq!(row.unwrap()[3..6], ["2", "10", "8"], "{output}");
     only(admin.delete_group_offsets(group, [partition.clone()]).await);
     assert!(
         !bed.peer
@@ -154,8 +154,8 @@ async fn a_static_member_of_java_is_removed_by_its_name() {
     assert_eq!(described.members[0].instance_id.as_deref(), Some("first"));
     // A static member does not leave by itself.
     bed.peer.call(&format!("leave {member}")).await;
-    let told = tool(bed, &format!("consumer-groups --describe --members --group {group}")).await;
-    has_all(&told, &["first"]);
+    let output = tool(bed, &format!("consumer-groups --describe --members --group {group}")).await;
+    has_all(&output, &["first"]);
     let removed = admin
         .remove_members(&*group, [MemberToRemove::Instance("first".into())])
         .await;

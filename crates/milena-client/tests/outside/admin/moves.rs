@@ -40,8 +40,8 @@ async fn move_partition(bed: &Bed, admin: &Admin, partition: &TopicPartition) {
         }
     })
     .await;
-    let told = tool(bed, "topics --describe --topic moved").await;
-    has_all(&told, &["Partition: 0", "Replicas: 3,2"]);
+    let output = tool(bed, "topics --describe --topic moved").await;
+    has_all(&output, &["Partition: 0", "Replicas: 3,2"]);
     let cancelled = admin.alter_reassignments([(partition.clone(), None)]).await;
     let code = cancelled[partition].as_ref().unwrap_err().code();
     assert_eq!(code, Some(ErrorCode::NoReassignmentInProgress));

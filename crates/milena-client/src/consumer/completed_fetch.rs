@@ -15,7 +15,7 @@ use super::{
 
 /// Nothing behind the headers of its batches is looked at before the application asks for records.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     pub(crate) turn: Turn,
     /// What it counts for in the budget.
@@ -25,18 +25,18 @@ pub(crate) struct Fetched {
     batches: Batches,
     /// `None` if transactions do not matter.
     aborted: Option<AbortedTransactions>,
-    current: Option<Current>,
+    current: Option<CurrentBatch>,
     /// Records and their bytes that were handed out and not yet counted.
     uncounted: (usize, usize),
     /// What comes when all records are handed out.
-    end: End,
+    end: FetchEnd,
     /// The end of the batch that is looked into, which stays if it cannot be read.
-    looked_into: Option<i64>,
+    current_end: Option<i64>,
 }
 
 /// How the buffered part of a partition ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum FetchEnd {
     /// More can be fetched.
     Open,
     /// The offset after it does not exist.
@@ -48,7 +48,7 @@ pub(crate) enum End {
 
 /// The batch that is being handed out.
 #[derive(Debug)]
-struct Current {
+struct CurrentBatch {
     batch: Arc<DecodedBatch>,
     next: usize,
     /// After the last record of the batch.
@@ -56,12 +56,12 @@ struct Current {
 }
 
 /// How records are read.
-pub(crate) struct Reading {
+pub(crate) struct BatchReader {
     pub(crate) decoder: RecordDecoder,
     pub(crate) checks_crc: bool,
 }
 
-impl Fetched {
+impl CompletedFetch {
     pub(crate) fn new(
         (partition, turn): (TopicPartition, Turn),
         position: Position,
@@ -77,13 +77,13 @@ impl Fetched {
             aborted,
             current: None,
             uncounted: (0, 0),
-            end: End::Open,
-            looked_into: None,
+            end: FetchEnd::Open,
+            current_end: None,
         }
     }
 
     /// No records, but something to be told in its turn.
-    pub(crate) fn ending((partition, turn): (TopicPartition, Turn), position: Position, end: End) -> Self {
+    pub(crate) fn ending((partition, turn): (TopicPartition, Turn), position: Position, end: FetchEnd) -> Self {
         Self {
             end,
             ..Self::new((partition, turn), position, Batches::new(bytes::Bytes::new()), None)
@@ -94,11 +94,11 @@ impl Fetched {
         self.position
     }
 
-    pub(crate) fn set_end(&mut self, end: End) {
+    pub(crate) fn set_end(&mut self, end: FetchEnd) {
         self.end = end;
     }
 
-    pub(crate) fn end(&self) -> &End {
+    pub(crate) fn end(&self) -> &FetchEnd {
         &self.end
     }
 
@@ -109,13 +109,13 @@ impl Fetched {
     }
 
     /// Whether the application must hear of how it ends.
-    pub(crate) fn is_to_be_told(&self) -> bool {
-        matches!(self.end, End::Error(_) | End::Unreadable)
+    pub(crate) fn ends_with_error(&self) -> bool {
+        matches!(self.end, FetchEnd::Error(_) | FetchEnd::Unreadable)
     }
 
     /// Where to go on after a batch that could not be read, if its header tells.
     pub(crate) fn after_unreadable(&self) -> Option<i64> {
-        self.looked_into
+        self.current_end
     }
 
     /// Hands out up to `max` records. Says whether there may be more.
@@ -125,12 +125,12 @@ impl Fetched {
     pub(crate) fn take(
         &mut self,
         max: usize,
-        reading: &mut Reading,
+        reader: &mut BatchReader,
         into: &mut ConsumerRecords,
     ) -> Result<bool, BatchError> {
         let mut left = max;
         while left > 0 {
-            if self.current.is_none() && !self.next_batch(reading)? {
+            if self.current.is_none() && !self.next_batch(reader)? {
                 return Ok(false);
             }
             left -= self.take_decoded(left, into);
@@ -170,16 +170,16 @@ impl Fetched {
 
     /// Looks into the next batch; says whether there was one. Afterwards there is none in hand if it holds nothing for the
     /// application.
-    fn next_batch(&mut self, reading: &mut Reading) -> Result<bool, BatchError> {
-        self.looked_into = None;
+    fn next_batch(&mut self, reader: &mut BatchReader) -> Result<bool, BatchError> {
+        self.current_end = None;
         let Some(batch) = self.batches.next().transpose()? else {
             return Ok(false);
         };
         let after = after(&batch);
-        self.looked_into = Some(after.offset).filter(|offset| *offset > self.position.offset);
+        self.current_end = Some(after.offset).filter(|offset| *offset > self.position.offset);
         if after.offset <= self.position.offset {
             // A fetch answers from an index: what it begins with may have been read. But a damaged header says so too.
-            if reading.checks_crc {
+            if reader.checks_crc {
                 batch.verify()?;
             }
             return Ok(true);
@@ -190,11 +190,11 @@ impl Fetched {
             self.position = after;
             return Ok(true);
         }
-        if reading.checks_crc {
+        if reader.checks_crc {
             batch.verify()?;
         }
         let mut records = RecordSet::default();
-        batch.decode_into(&mut reading.decoder, &mut records)?;
+        batch.decode_into(&mut reader.decoder, &mut records)?;
         if let Batch::V2(batch) = &batch
             && batch.header().attributes.is_control()
         {
@@ -205,24 +205,24 @@ impl Fetched {
             return Ok(true);
         }
         self.uncounted.1 += records.size();
-        let wanted_from = self.position.offset;
+        let first_offset = self.position.offset;
         let next = records
             .iter()
-            .position(|record| record.offset() >= wanted_from)
+            .position(|record| record.offset() >= first_offset)
             .unwrap_or(records.len());
         let batch = Arc::new(DecodedBatch {
             partition: self.partition.clone(),
             leader_epoch: after.epoch,
             records,
         });
-        self.current = Some(Current { batch, next, after });
+        self.current = Some(CurrentBatch { batch, next, after });
         Ok(true)
     }
 }
 
 /// Where reading goes on after these batches and how many records they have, by their headers alone; `None` if there is
 /// not one whole batch.
-pub(crate) fn look_over(batches: Batches) -> Result<Option<(Position, usize)>, BatchError> {
+pub(crate) fn scan_headers(batches: Batches) -> Result<Option<(Position, usize)>, BatchError> {
     let mut last = None;
     let mut records = 0;
     for batch in batches {

@@ -20,11 +20,11 @@ use tokio::{
 use super::{
     BrokerVersions, CallError,
     call::Call,
-    connection::{Common, Link, Parked, Queued, Role},
+    connection::{Common, Link, ParkOutcome, QueuedCall, Role},
     dial::Transport,
     failures::ConnectFailure,
     receive::FrameReader,
-    versions::{Negotiated, Negotiation},
+    versions::{Negotiation, NegotiationStep},
 };
 use crate::{
     io::{instant, now_ms},
@@ -34,7 +34,7 @@ use crate::{
 /// Requests without an answer on one connection; more of them wait.
 const IN_FLIGHT_MAX: usize = 100;
 /// What is done at once, before others on the thread have their turn.
-const TURNS_MAX: usize = 64;
+const STEPS_MAX: usize = 64;
 /// Parts of frames that are written with one call.
 const SLICES_MAX: usize = 16;
 
@@ -42,15 +42,15 @@ const SLICES_MAX: usize = 16;
 const SMALL: usize = 4 << 10;
 
 /// Why a session stands still.
-enum Served {
-    Ended(End),
+enum ServeStep {
+    Ended(ConnectionEnd),
     /// An answer was handled.
-    Answer,
+    Response,
 }
 
-impl Served {
+impl ServeStep {
     fn lost(error: &impl std::fmt::Display) -> Self {
-        Self::Ended(End::Lost(ConnectFailure::new(
+        Self::Ended(ConnectionEnd::Lost(ConnectFailure::new(
             FailureCause::Disconnected,
             error.to_string(),
         )))
@@ -59,7 +59,7 @@ impl Served {
 
 /// Why a session is over.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// Nothing was asked for so long that the socket is better given back.
     Idle,
     /// The client wants no more.
@@ -68,7 +68,7 @@ pub(super) enum End {
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct EstablishedConnection {
     link: Arc<Link>,
     common: Arc<Common>,
     versions: Arc<BrokerVersions>,
@@ -100,7 +100,7 @@ impl std::fmt::Debug for InFlight {
     }
 }
 
-impl Session {
+impl EstablishedConnection {
     /// Agrees with the broker on versions.
     pub(super) async fn begin(
         link: Arc<Link>,
@@ -108,7 +108,7 @@ impl Session {
         mut transport: Transport,
     ) -> Result<Self, ConnectFailure> {
         let settings = &common.settings;
-        let mut reader = FrameReader::new(settings.answer_bytes_max, common.buffers.clone());
+        let mut reader = FrameReader::new(settings.response_bytes_max, common.buffers.clone());
         let limit = Duration::from_millis(u64::try_from(settings.request_timeout_ms).unwrap_or(0));
         let agreed = timeout(limit, negotiate(&mut transport, &mut reader, &common)).await;
         let agreed = agreed.map_err(|_| {
@@ -137,12 +137,12 @@ impl Session {
     }
 
     /// Serves requests until the end.
-    pub(super) async fn serve(&mut self) -> End {
+    pub(super) async fn serve(&mut self) -> ConnectionEnd {
         loop {
             match poll_fn(|cx| self.poll_serve(cx)).await {
-                Served::Ended(end) => return end,
+                ServeStep::Ended(end) => return end,
                 // Whoever waits for the answer is on the same threads, and comes before the next request is written.
-                Served::Answer => tokio::task::yield_now().await,
+                ServeStep::Response => tokio::task::yield_now().await,
             }
         }
     }
@@ -163,35 +163,35 @@ impl Session {
         }
     }
 
-    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Served> {
-        for _ in 0..TURNS_MAX {
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<ServeStep> {
+        for _ in 0..STEPS_MAX {
             let now = now_ms();
             self.fill(now);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-                return Poll::Ready(Served::lost(&error));
+                return Poll::Ready(ServeStep::lost(&error));
             }
             match self.reader.poll_frame(cx, &mut self.transport) {
-                Poll::Ready(Ok(answer)) => {
-                    let is_small = answer.len() < SMALL;
-                    if let Err(end) = self.handle_answer(answer, now) {
-                        return Poll::Ready(Served::Ended(end));
+                Poll::Ready(Ok(response)) => {
+                    let is_small = response.len() < SMALL;
+                    if let Err(end) = self.handle_response(response, now) {
+                        return Poll::Ready(ServeStep::Ended(end));
                     }
                     if is_small && self.link.role == Role::Records {
-                        return Poll::Ready(Served::Answer);
+                        return Poll::Ready(ServeStep::Response);
                     }
                     continue;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(Served::lost(&error)),
+                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(&error)),
                 Poll::Pending => {}
             }
             let queued_deadline_ms = match self.link.park(cx, self.can_send(now)) {
-                Parked::Work => continue,
-                Parked::Closed(error) => return Poll::Ready(Served::Ended(End::Closed(error))),
-                Parked::Asleep { deadline_ms } => deadline_ms,
+                ParkOutcome::Work => continue,
+                ParkOutcome::Closed(error) => return Poll::Ready(ServeStep::Ended(ConnectionEnd::Closed(error))),
+                ParkOutcome::Asleep { deadline_ms } => deadline_ms,
             };
             ready!(self.poll_timer(cx, queued_deadline_ms));
             if let Some(end) = self.handle_timeout(now_ms()) {
-                return Poll::Ready(Served::Ended(end));
+                return Poll::Ready(ServeStep::Ended(end));
             }
         }
         cx.waker().wake_by_ref();
@@ -209,7 +209,7 @@ impl Session {
             if !self.can_send(now_ms) {
                 return;
             }
-            let Some(Queued {
+            let Some(QueuedCall {
                 mut call, timeout_ms, ..
             }) = self.link.pop()
             else {
@@ -230,7 +230,7 @@ impl Session {
                 counters.sent(frame.remaining());
             }
             self.out.push_back(frame);
-            if !call.expects_answer() {
+            if !call.expects_response() {
                 call.sent();
                 continue;
             }
@@ -271,35 +271,40 @@ impl Session {
         Poll::Ready(Ok(()))
     }
 
-    fn handle_answer(&mut self, answer: Bytes, now_ms: i64) -> Result<(), End> {
+    fn handle_response(&mut self, response: Bytes, now_ms: i64) -> Result<(), ConnectionEnd> {
         self.active_ms = now_ms;
-        let lost = |why: String| Err(End::Lost(ConnectFailure::new(FailureCause::WrongProtocol, why)));
-        let Some(asked) = self.in_flight.pop_front() else {
+        let lost = |why: String| {
+            Err(ConnectionEnd::Lost(ConnectFailure::new(
+                FailureCause::WrongProtocol,
+                why,
+            )))
+        };
+        let Some(request) = self.in_flight.pop_front() else {
             return lost("it sent an answer that nobody had asked for".to_owned());
         };
         self.link.in_flight.store(self.in_flight.len(), Relaxed);
-        let correlation_id = frame::correlation_id(&answer);
-        if correlation_id != Ok(asked.correlation_id) {
-            let error = CallError::BadAnswer {
+        let correlation_id = frame::correlation_id(&response);
+        if correlation_id != Ok(request.correlation_id) {
+            let error = CallError::MalformedResponse {
                 address: self.link.endpoint.clone(),
-                api: asked.call.api(),
+                api: request.call.api(),
                 why: match correlation_id {
                     Ok(id) => format!(
                         "it is for request {id}, but the next is that for {}",
-                        asked.correlation_id
+                        request.correlation_id
                     ),
                     Err(error) => error.to_string(),
                 },
             };
             let why = error.to_string();
-            asked.call.fail(error);
+            request.call.fail(error);
             return lost(why);
         }
-        let latency_us = u64::try_from(asked.sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let latency_us = u64::try_from(request.sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         for counters in [&self.link.counters, &self.common.totals] {
-            counters.received(answer.len() + frame::LENGTH_SIZE, latency_us);
+            counters.received(response.len() + frame::LENGTH_SIZE, latency_us);
         }
-        match asked.call.answer(answer, latency_us, &self.link.endpoint) {
+        match request.call.complete(response, latency_us, &self.link.endpoint) {
             Ok(0) => Ok(()),
             Ok(quiet_ms) => {
                 for counters in [&self.link.counters, &self.common.totals] {
@@ -340,17 +345,17 @@ impl Session {
         }
     }
 
-    fn handle_timeout(&mut self, now_ms: i64) -> Option<End> {
+    fn handle_timeout(&mut self, now_ms: i64) -> Option<ConnectionEnd> {
         self.link.expire(now_ms);
         if self.in_flight.iter().any(|sent| sent.deadline_ms <= now_ms) {
             return Some(self.fail_late(now_ms));
         }
-        (self.idle_until_ms() <= now_ms).then_some(End::Idle)
+        (self.idle_until_ms() <= now_ms).then_some(ConnectionEnd::Idle)
     }
 
     /// An answer that comes too late would stand in the way of all others, so the connection ends. Those whose time is
     /// over are told so.
-    fn fail_late(&mut self, now_ms: i64) -> End {
+    fn fail_late(&mut self, now_ms: i64) -> ConnectionEnd {
         let in_flight = std::mem::take(&mut self.in_flight);
         let (late, others): (VecDeque<_>, _) = in_flight.into_iter().partition(|sent| sent.deadline_ms <= now_ms);
         self.in_flight = others;
@@ -360,7 +365,7 @@ impl Session {
             why = error.to_string();
             sent.call.fail(error);
         }
-        End::Lost(ConnectFailure::new(FailureCause::RequestTimedOut, why))
+        ConnectionEnd::Lost(ConnectFailure::new(FailureCause::RequestTimedOut, why))
     }
 }
 
@@ -382,17 +387,17 @@ async fn negotiate(
             .write_all_buf(&mut request)
             .await
             .map_err(|error| ConnectFailure::of_handshake(&error.into()))?;
-        let answer = poll_fn(|cx| reader.poll_frame(cx, transport)).await;
-        let answer = answer.map_err(|error| ConnectFailure::of_handshake(&error))?;
+        let response = poll_fn(|cx| reader.poll_frame(cx, transport)).await;
+        let response = response.map_err(|error| ConnectFailure::of_handshake(&error))?;
         let unreadable = |error| wrong(format!("its answer to ApiVersions cannot be read: {error}"));
-        if frame::correlation_id(&answer).map_err(unreadable)? != correlation_id {
+        if frame::correlation_id(&response).map_err(unreadable)? != correlation_id {
             let reason = "it does not speak Kafka's protocol: the first answer is not for the first request";
             return Err(wrong(reason.to_owned()));
         }
-        match negotiation.handle(&answer).map_err(unreadable)? {
-            Negotiated::Done(versions) => return Ok((versions, correlation_id)),
-            Negotiated::Again(next) => negotiation = next,
-            Negotiated::Refused(error) => return Err(wrong(format!("it refused to say what it speaks: {error}"))),
+        match negotiation.handle(&response).map_err(unreadable)? {
+            NegotiationStep::Done(versions) => return Ok((versions, correlation_id)),
+            NegotiationStep::Again(next) => negotiation = next,
+            NegotiationStep::Refused(error) => return Err(wrong(format!("it refused to say what it speaks: {error}"))),
         }
     }
 }

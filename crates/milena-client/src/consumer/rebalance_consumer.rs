@@ -17,24 +17,24 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{error::SeekError, shared::Shared};
+use super::{error::SeekError, shared::ConsumerShared};
 use crate::{
     config::ConsumerConfig,
     io,
     metrics::{Metrics, PartitionNow},
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnreachableBroker},
 };
 
 /// A consumer as a rebalance listener gets it: it can commit, seek, pause and ask, but neither poll nor subscribe.
 /// [`Consumer`](super::Consumer) has all of this too.
 pub struct RebalanceConsumer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ConsumerShared>,
 }
 
 /// Reads the metrics of a consumer from another task.
 #[derive(Clone)]
 pub struct MetricsHandle {
-    shared: Weak<Shared>,
+    shared: Weak<ConsumerShared>,
 }
 
 impl MetricsHandle {
@@ -61,7 +61,7 @@ impl RebalanceConsumer {
 
     /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
     /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared.metadata, within).await
     }
 
@@ -116,7 +116,7 @@ impl RebalanceConsumer {
             let (partition, offset) = (partition.clone(), position.offset);
             return Err(SeekError::NegativeOffset { partition, offset });
         }
-        self.change_place(partition, |positions| positions.seek(partition, position))
+        self.change_position(partition, |positions| positions.seek(partition, position))
     }
 
     /// Reads on from the first record of each. It is found out when it is needed; a later seek wins.
@@ -141,12 +141,12 @@ impl RebalanceConsumer {
         to: ResetTo,
     ) -> Result<(), SeekError> {
         for partition in partitions {
-            self.change_place(partition, |positions| positions.seek_to(partition, to))?;
+            self.change_position(partition, |positions| positions.seek_to(partition, to))?;
         }
         Ok(())
     }
 
-    fn change_place(
+    fn change_position(
         &mut self,
         partition: &TopicPartition,
         change: impl FnOnce(&mut milena_machines::fetch::Positions) -> bool,
@@ -184,14 +184,14 @@ impl RebalanceConsumer {
         let mut core = self.shared.core();
         core.metrics.network(now_ms, self.shared.connections.numbers());
         let positions = &core.positions;
-        let places = positions.assignment().map(|partition| PartitionNow {
+        let partitions = positions.assignment().map(|partition| PartitionNow {
             lag: positions.lag(partition, reads_committed),
             lead: positions.lead(partition),
             preferred_replica: positions.preferred_replica(partition),
             partition: partition.clone(),
         });
-        let places: Vec<PartitionNow> = places.collect();
-        core.metrics.snapshot(now_ms, &places, &nodes)
+        let partitions: Vec<PartitionNow> = partitions.collect();
+        core.metrics.snapshot(now_ms, &partitions, &nodes)
     }
 
     /// A handle that reads the metrics while another task has the consumer.
@@ -201,21 +201,21 @@ impl RebalanceConsumer {
     }
 
     /// Waits until something happens; `false` if `deadline` came first.
-    pub(super) async fn rung_before(&self, deadline: Option<Instant>) -> bool {
-        let rung = self.shared.bell().rung();
+    pub(super) async fn notified_before(&self, deadline: Option<Instant>) -> bool {
+        let notified = self.shared.signal().notified();
         let Some(deadline) = deadline else {
-            rung.await;
+            notified.await;
             return true;
         };
         // A timer of the runtime we are in wakes nobody else. Without one, the io thread has timers too.
         if Handle::try_current().is_ok() {
-            return timeout_at(deadline, rung).await.is_ok();
+            return timeout_at(deadline, notified).await.is_ok();
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
         let sleep = self.shared.io.sleep_until(deadline_ms);
         tokio::select! {
-            () = rung => true,
+            () = notified => true,
             () = sleep => false,
         }
     }
