@@ -126,7 +126,9 @@ impl Finder {
                     message,
                 }));
             }
-            Err(error @ (CallError::UnsupportedVersion { .. } | CallError::BadRequest { .. } | CallError::Closed)) => {
+            Err(
+                error @ (CallError::UnsupportedVersion { .. } | CallError::EncodeFailed { .. } | CallError::Closed),
+            ) => {
                 self.state = FinderState::Unknown;
                 return Some(CoordinatorEvent::Failed(error.into()));
             }

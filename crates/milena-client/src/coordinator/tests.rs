@@ -9,7 +9,7 @@ use milena_wire::{
 
 use super::*;
 use crate::net::{
-    ClientSettings, Endpoint, Role,
+    ClientSettings, DisconnectCause, Endpoint, RequestProblem, Role,
     tests::rig::{self, PATIENCE, connections, wait},
 };
 
@@ -52,7 +52,7 @@ fn response_for(version: i16, node_id: i32, error: ErrorCode) -> (i16, FindCoord
 fn lost() -> CallError {
     CallError::Disconnected {
         address: Endpoint::new("host", 9092),
-        why: "it is gone".to_owned(),
+        cause: DisconnectCause::BrokerRemoved,
     }
 }
 
@@ -117,9 +117,9 @@ fn what_may_pass_is_tried_again_later_and_later() {
 
 #[test]
 fn what_cannot_pass_is_told_and_tried_when_the_next_lookup() {
-    let unsupported = CallError::BadRequest {
+    let unsupported = CallError::EncodeFailed {
         api: milena_wire::api::ApiKey::FindCoordinator,
-        why: "no".to_owned(),
+        problem: RequestProblem::AlreadySent,
     };
     let refused = response_for(LISTED, -1, ErrorCode::GroupAuthorizationFailed);
     for failure in [Ok(refused), Err(unsupported)] {

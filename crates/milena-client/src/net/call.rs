@@ -10,7 +10,10 @@ use milena_wire::{
     message::{Request, VersionRange},
 };
 
-use super::{CallError, Endpoint, Throttled};
+use super::{
+    CallError, Endpoint, Throttled,
+    error::{RequestProblem, ResponseProblem},
+};
 
 /// How a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,7 @@ pub(super) trait Call: Send {
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
 
     /// Reads the answer and runs the callback. Gives how long nothing may be sent, or why it could not be read.
-    fn complete(self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError>;
+    fn complete(self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, ResponseProblem>;
 
     fn fail(self: Box<Self>, error: CallError);
 }
@@ -114,17 +117,17 @@ pub(super) fn one_way<R: Request + Send + 'static>(
     })
 }
 
-struct OneWayCall<R, F: FnOnce(Result<(), CallError>)> {
+struct OneWayCall<R: Request, F: FnOnce(Result<(), CallError>)> {
     versions: VersionRange,
     request: R,
     done: Option<F>,
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> OneWayCall<R, F> {
+impl<R: Request, F: FnOnce(Result<(), CallError>)> OneWayCall<R, F> {
     fn finish(&mut self, result: Result<(), CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
-            tracing::error!("the handler of a request without an answer panicked");
+            tracing::error!(event = "callback_panicked", api = %R::KEY, "the callback of a one-way request panicked");
         }
     }
 }
@@ -148,19 +151,15 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for OneWay
 
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
         frame::encode_request(&self.request, version, correlation_id, Some(client_id)).map_err(|error| {
-            let (api, why) = (R::KEY, error.to_string());
-            CallError::BadRequest { api, why }
+            let (api, problem) = (R::KEY, error.into());
+            CallError::EncodeFailed { api, problem }
         })
     }
 
-    fn complete(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, CallError> {
-        let error = CallError::MalformedResponse {
-            address: address.clone(),
-            api: R::KEY,
-            why: "it is not to be answered".to_owned(),
-        };
-        self.finish(Err(error.clone()));
-        Err(error)
+    fn complete(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, ResponseProblem> {
+        let problem = ResponseProblem::NotExpected;
+        self.finish(Err(malformed::<R>(address, &problem)));
+        Err(problem)
     }
 
     fn fail(mut self: Box<Self>, error: CallError) {
@@ -168,7 +167,7 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for OneWay
     }
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> Drop for OneWayCall<R, F> {
+impl<R: Request, F: FnOnce(Result<(), CallError>)> Drop for OneWayCall<R, F> {
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
     }
@@ -195,7 +194,7 @@ where
     fn finish(&mut self, result: Result<ApiResponse<R::Response>, CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
-            tracing::error!(api = %R::KEY, "the handler of an answer panicked");
+            tracing::error!(event = "callback_panicked", api = %R::KEY, "the callback of a response panicked");
         }
     }
 }
@@ -216,16 +215,20 @@ where
     }
 
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
-        let bad = |why: String| CallError::BadRequest { api: R::KEY, why };
-        let build = self.build.take().ok_or_else(|| bad("it was sent before".to_owned()))?;
+        let failed = |problem| CallError::EncodeFailed { api: R::KEY, problem };
+        let build = self.build.take().ok_or_else(|| failed(RequestProblem::AlreadySent))?;
         self.version = version;
         let request = catch_unwind(AssertUnwindSafe(|| build(version)));
-        let request = request.map_err(|_| bad("making it panicked".to_owned()))?;
-        frame::encode_request(&request, version, correlation_id, Some(client_id))
-            .map_err(|error| bad(error.to_string()))
+        let request = request.map_err(|_| failed(RequestProblem::BuilderPanicked))?;
+        frame::encode_request(&request, version, correlation_id, Some(client_id)).map_err(|error| failed(error.into()))
     }
 
-    fn complete(mut self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError> {
+    fn complete(
+        mut self: Box<Self>,
+        frame: Bytes,
+        latency_us: u64,
+        address: &Endpoint,
+    ) -> Result<i64, ResponseProblem> {
         match frame::decode_response::<R::Response>(&frame, self.version) {
             Ok((_, body)) => {
                 let quiet_ms = body.quiet_ms(self.version);
@@ -241,13 +244,9 @@ where
                 Ok(quiet_ms)
             }
             Err(error) => {
-                let error = CallError::MalformedResponse {
-                    address: address.clone(),
-                    api: R::KEY,
-                    why: error.to_string(),
-                };
-                self.finish(Err(error.clone()));
-                Err(error)
+                let problem = ResponseProblem::Decode(error);
+                self.finish(Err(malformed::<R>(address, &problem)));
+                Err(problem)
             }
         }
     }
@@ -265,5 +264,13 @@ where
     /// Whoever waits is told, even if the task of the connection is gone.
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
+    }
+}
+
+fn malformed<R: Request>(address: &Endpoint, problem: &ResponseProblem) -> CallError {
+    CallError::MalformedResponse {
+        address: address.clone(),
+        api: R::KEY,
+        problem: problem.clone(),
     }
 }

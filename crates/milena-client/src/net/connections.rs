@@ -16,6 +16,7 @@ use super::{
     CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
     connection::{Common, Link},
     counters::Counters,
+    error::DisconnectCause,
     failures::Failures,
     lifecycle,
     versions::Features,
@@ -91,7 +92,7 @@ impl Connections {
                 if let Some(old) = links.by_node.insert((node_id, role), Arc::clone(&link)) {
                     old.close(CallError::Disconnected {
                         address: old.endpoint.clone(),
-                        why: format!("the broker has moved to {endpoint}"),
+                        cause: DisconnectCause::BrokerMoved { to: endpoint.clone() },
                     });
                 }
                 link
@@ -130,7 +131,7 @@ impl Connections {
             if !keep {
                 link.close(CallError::Disconnected {
                     address: link.endpoint.clone(),
-                    why: "the broker has left the cluster".to_owned(),
+                    cause: DisconnectCause::BrokerRemoved,
                 });
             }
             keep

@@ -11,25 +11,26 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use milena_wire::frame::{self, Frame};
+use milena_wire::{
+    api::ApiKey,
+    frame::{self, Frame},
+};
 use tokio::{
-    io::{AsyncWrite, AsyncWriteExt},
+    io::AsyncWrite,
     time::{Instant, Sleep, timeout},
 };
 
 use super::{
     BrokerVersions, CallError,
+    auth::Mechanism,
     call::Call,
     connection::{Common, Link, ParkOutcome, QueuedCall, Role},
     dial::Transport,
-    failures::ConnectFailure,
+    error::{ConnectError, DisconnectCause, ResponseProblem},
+    handshake::{Handshake, HandshakeResult},
     receive::FrameReader,
-    versions::{Negotiation, NegotiationStep},
 };
-use crate::{
-    io::{instant, now_ms},
-    reachability::FailureCause,
-};
+use crate::io::{instant, now_ms};
 
 /// Requests without an answer on one connection; more of them wait.
 const IN_FLIGHT_MAX: usize = 100;
@@ -49,11 +50,8 @@ enum ServeStep {
 }
 
 impl ServeStep {
-    fn lost(error: &impl std::fmt::Display) -> Self {
-        Self::Ended(ConnectionEnd::Lost(ConnectFailure::new(
-            FailureCause::Disconnected,
-            error.to_string(),
-        )))
+    fn lost(cause: DisconnectCause) -> Self {
+        Self::Ended(ConnectionEnd::Lost(cause))
     }
 }
 
@@ -64,7 +62,7 @@ pub(super) enum ConnectionEnd {
     Idle,
     /// The client wants no more.
     Closed(CallError),
-    Lost(ConnectFailure),
+    Lost(DisconnectCause),
 }
 
 #[derive(Debug)]
@@ -101,21 +99,25 @@ impl std::fmt::Debug for InFlight {
 }
 
 impl EstablishedConnection {
-    /// Agrees with the broker on versions.
+    /// Runs the handshake over a fresh transport.
     pub(super) async fn begin(
         link: Arc<Link>,
         common: Arc<Common>,
         mut transport: Transport,
-    ) -> Result<Self, ConnectFailure> {
+    ) -> Result<Self, ConnectError> {
         let settings = &common.settings;
         let mut reader = FrameReader::new(settings.response_bytes_max, common.buffers.clone());
-        let limit = Duration::from_millis(u64::try_from(settings.request_timeout_ms).unwrap_or(0));
-        let agreed = timeout(limit, negotiate(&mut transport, &mut reader, &common)).await;
-        let agreed = agreed.map_err(|_| {
-            let reason = format!("it did not answer ApiVersions within {} ms", limit.as_millis());
-            ConnectFailure::new(FailureCause::TimedOut, reason)
+        let timeout_ms = u64::try_from(settings.request_timeout_ms).unwrap_or(0);
+        let handshake = Handshake::new(&mut transport, &mut reader, settings);
+        let result = timeout(Duration::from_millis(timeout_ms), handshake.run(Mechanism::default())).await;
+        let result = result.map_err(|_| ConnectError::HandshakeTimedOut {
+            api: ApiKey::ApiVersions,
+            timeout_ms,
         })?;
-        let (versions, correlation_id) = agreed?;
+        let HandshakeResult {
+            versions,
+            correlation_id,
+        } = result?;
         Ok(Self {
             link,
             common,
@@ -148,7 +150,7 @@ impl EstablishedConnection {
     }
 
     /// Whether a request was sent and has no answer.
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(super) fn has_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
@@ -168,7 +170,7 @@ impl EstablishedConnection {
             let now = now_ms();
             self.fill(now);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-                return Poll::Ready(ServeStep::lost(&error));
+                return Poll::Ready(ServeStep::lost(DisconnectCause::Send(error.into())));
             }
             match self.reader.poll_frame(cx, &mut self.transport) {
                 Poll::Ready(Ok(response)) => {
@@ -181,7 +183,7 @@ impl EstablishedConnection {
                     }
                     continue;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(&error)),
+                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(error.into())),
                 Poll::Pending => {}
             }
             let queued_deadline_ms = match self.link.park(cx, self.can_send(now)) {
@@ -273,37 +275,32 @@ impl EstablishedConnection {
 
     fn handle_response(&mut self, response: Bytes, now_ms: i64) -> Result<(), ConnectionEnd> {
         self.active_ms = now_ms;
-        let lost = |why: String| {
-            Err(ConnectionEnd::Lost(ConnectFailure::new(
-                FailureCause::WrongProtocol,
-                why,
-            )))
-        };
         let Some(request) = self.in_flight.pop_front() else {
-            return lost("it sent an answer that nobody had asked for".to_owned());
+            return Err(ConnectionEnd::Lost(DisconnectCause::UnexpectedResponse));
         };
         self.link.in_flight.store(self.in_flight.len(), Relaxed);
-        let correlation_id = frame::correlation_id(&response);
-        if correlation_id != Ok(request.correlation_id) {
-            let error = CallError::MalformedResponse {
+        let problem = match frame::correlation_id(&response) {
+            Ok(id) if id == request.correlation_id => None,
+            Ok(received) => Some(ResponseProblem::WrongCorrelationId {
+                expected: request.correlation_id,
+                received,
+            }),
+            Err(error) => Some(ResponseProblem::Decode(error)),
+        };
+        if let Some(problem) = problem {
+            let api = request.call.api();
+            request.call.fail(CallError::MalformedResponse {
                 address: self.link.endpoint.clone(),
-                api: request.call.api(),
-                why: match correlation_id {
-                    Ok(id) => format!(
-                        "it is for request {id}, but the next is that for {}",
-                        request.correlation_id
-                    ),
-                    Err(error) => error.to_string(),
-                },
-            };
-            let why = error.to_string();
-            request.call.fail(error);
-            return lost(why);
+                api,
+                problem: problem.clone(),
+            });
+            return Err(ConnectionEnd::Lost(DisconnectCause::MalformedResponse { api, problem }));
         }
         let latency_us = u64::try_from(request.sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         for counters in [&self.link.counters, &self.common.totals] {
             counters.received(response.len() + frame::LENGTH_SIZE, latency_us);
         }
+        let api = request.call.api();
         match request.call.complete(response, latency_us, &self.link.endpoint) {
             Ok(0) => Ok(()),
             Ok(quiet_ms) => {
@@ -313,7 +310,7 @@ impl EstablishedConnection {
                 self.quiet_until_ms = self.quiet_until_ms.max(now_ms.saturating_add(quiet_ms));
                 Ok(())
             }
-            Err(error) => lost(error.to_string()),
+            Err(problem) => Err(ConnectionEnd::Lost(DisconnectCause::MalformedResponse { api, problem })),
         }
     }
 
@@ -347,57 +344,26 @@ impl EstablishedConnection {
 
     fn handle_timeout(&mut self, now_ms: i64) -> Option<ConnectionEnd> {
         self.link.expire(now_ms);
-        if self.in_flight.iter().any(|sent| sent.deadline_ms <= now_ms) {
-            return Some(self.fail_late(now_ms));
+        if let Some(cause) = self.fail_late(now_ms) {
+            return Some(ConnectionEnd::Lost(cause));
         }
         (self.idle_until_ms() <= now_ms).then_some(ConnectionEnd::Idle)
     }
 
-    /// An answer that comes too late would stand in the way of all others, so the connection ends. Those whose time is
-    /// over are told so.
-    fn fail_late(&mut self, now_ms: i64) -> ConnectionEnd {
+    /// Fails the requests whose time is over. A late response would block all that follow, so the connection ends then.
+    fn fail_late(&mut self, now_ms: i64) -> Option<DisconnectCause> {
+        if self.in_flight.iter().all(|sent| sent.deadline_ms > now_ms) {
+            return None;
+        }
         let in_flight = std::mem::take(&mut self.in_flight);
         let (late, others): (VecDeque<_>, _) = in_flight.into_iter().partition(|sent| sent.deadline_ms <= now_ms);
         self.in_flight = others;
-        let mut why = String::new();
+        let mut cause = None;
         for sent in late {
-            let error = self.link.timed_out(sent.call.api(), sent.timeout_ms);
-            why = error.to_string();
-            sent.call.fail(error);
+            let (api, timeout_ms) = (sent.call.api(), sent.timeout_ms);
+            cause = Some(DisconnectCause::RequestTimedOut { api, timeout_ms });
+            sent.call.fail(self.link.timed_out(api, timeout_ms));
         }
-        ConnectionEnd::Lost(ConnectFailure::new(FailureCause::RequestTimedOut, why))
-    }
-}
-
-/// Asks until both sides know what the other speaks. Gives that, and the last correlation id.
-async fn negotiate(
-    transport: &mut Transport,
-    reader: &mut FrameReader,
-    common: &Common,
-) -> Result<(BrokerVersions, i32), ConnectFailure> {
-    let wrong = |reason| ConnectFailure::new(FailureCause::WrongProtocol, reason);
-    let mut negotiation = Negotiation::new();
-    let mut correlation_id = 0;
-    loop {
-        correlation_id += 1;
-        let client_id = Some(&common.settings.client_id);
-        let request = frame::encode_request(&negotiation.request(), negotiation.version(), correlation_id, client_id);
-        let mut request = request.map_err(|error| wrong(error.to_string()))?;
-        transport
-            .write_all_buf(&mut request)
-            .await
-            .map_err(|error| ConnectFailure::of_handshake(&error.into()))?;
-        let response = poll_fn(|cx| reader.poll_frame(cx, transport)).await;
-        let response = response.map_err(|error| ConnectFailure::of_handshake(&error))?;
-        let unreadable = |error| wrong(format!("its answer to ApiVersions cannot be read: {error}"));
-        if frame::correlation_id(&response).map_err(unreadable)? != correlation_id {
-            let reason = "it does not speak Kafka's protocol: the first answer is not for the first request";
-            return Err(wrong(reason.to_owned()));
-        }
-        match negotiation.handle(&response).map_err(unreadable)? {
-            NegotiationStep::Done(versions) => return Ok((versions, correlation_id)),
-            NegotiationStep::Again(next) => negotiation = next,
-            NegotiationStep::Refused(error) => return Err(wrong(format!("it refused to say what it speaks: {error}"))),
-        }
+        cause
     }
 }

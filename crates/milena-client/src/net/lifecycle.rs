@@ -13,8 +13,9 @@ use super::{
     Backoff, CallError, Status,
     connection::{Common, Link, ParkOutcome},
     dial::dial,
+    error::{ConnectError, DisconnectCause},
     established::{ConnectionEnd, EstablishedConnection},
-    failures::ConnectFailure,
+    failures::FailureSubject,
 };
 use crate::{
     io::{instant, now_ms},
@@ -76,8 +77,8 @@ impl Lifecycle {
         );
         let mut connection = match while_waiting(&self.link, connecting).await? {
             Ok(connection) => connection,
-            Err(failure) => {
-                self.handle_connect_failure(failure);
+            Err(error) => {
+                self.handle_connect_failure(error);
                 return Ok(());
             }
         };
@@ -100,24 +101,23 @@ impl Lifecycle {
             counters.connected();
         }
         self.link.set_versions(versions);
-        let client = &self.common.settings.client_id;
         let failures = &self.common.failures;
-        failures.handle_connected(now_ms(), client, self.link.node_id, &self.link.endpoint);
+        failures.handle_connected(now_ms(), self.subject());
         self.link.set_status(Status::Ready);
     }
 
-    fn handle_connect_failure(&mut self, failure: ConnectFailure) {
+    fn handle_connect_failure(&mut self, error: ConnectError) {
         self.setups_failed = self.setups_failed.saturating_add(1);
         for counters in [&self.link.counters, &self.common.totals] {
             counters.connect_failed();
         }
         self.back_off();
+        self.note_failure(error.cause(), error.to_string());
         let error = CallError::ConnectFailed {
             address: self.link.endpoint.clone(),
-            why: failure.reason.clone(),
+            error,
         };
-        tracing::debug!(node = self.link.node_id, %error, "no connection");
-        self.note_failure(failure);
+        tracing::debug!(event = "connect_failed", node = self.link.node_id, %error, "cannot connect");
         self.link.fail_waiting(&error);
         self.common.lost(self.link.node_id);
     }
@@ -131,17 +131,17 @@ impl Lifecycle {
                 self.link.set_status(Status::Unconnected);
                 Ok(())
             }
-            ConnectionEnd::Lost(failure) => {
+            ConnectionEnd::Lost(cause) => {
                 self.back_off();
+                // Brokers may close connections that have nothing in flight.
+                if connection.has_in_flight() || cause.cause() != FailureCause::Disconnected {
+                    self.note_failure(cause.cause(), cause.to_string());
+                }
                 let error = CallError::Disconnected {
                     address: self.link.endpoint.clone(),
-                    why: failure.reason.clone(),
+                    cause,
                 };
-                tracing::debug!(node = self.link.node_id, %error, "connection closed");
-                // Brokers may close connections that nothing waits for.
-                if connection.is_waited_for() || failure.cause != FailureCause::Disconnected {
-                    self.note_failure(failure);
-                }
+                tracing::debug!(event = "disconnected", node = self.link.node_id, %error, "connection lost");
                 connection.fail_in_flight(&error);
                 self.common.lost(self.link.node_id);
                 Ok(())
@@ -153,11 +153,17 @@ impl Lifecycle {
         }
     }
 
-    fn note_failure(&self, failure: ConnectFailure) {
-        let client = &self.common.settings.client_id;
-        let (node_id, endpoint) = (self.link.node_id, &self.link.endpoint);
+    fn note_failure(&self, cause: FailureCause, reason: String) {
         let failures = &self.common.failures;
-        failures.handle_failure(now_ms(), client, node_id, endpoint, failure);
+        failures.handle_failure(now_ms(), self.subject(), cause, reason);
+    }
+
+    fn subject(&self) -> FailureSubject<'_> {
+        FailureSubject {
+            client: &self.common.settings.client_id,
+            node_id: self.link.node_id,
+            address: &self.link.endpoint,
+        }
     }
 
     fn back_off(&mut self) {
@@ -174,8 +180,7 @@ impl Drop for Lifecycle {
     fn drop(&mut self) {
         let gone = CallError::Disconnected {
             address: self.link.endpoint.clone(),
-            why: "the tokio runtime that it was on has ended; the next connection lives on a thread of its own"
-                .to_owned(),
+            cause: DisconnectCause::RuntimeEnded,
         };
         if self.link.close(gone.clone()) {
             self.common.is_runtime_gone.store(true, Relaxed);
@@ -188,7 +193,7 @@ async fn connect(
     link: &Arc<Link>,
     common: &Arc<Common>,
     timeout_ms: i64,
-) -> Result<EstablishedConnection, ConnectFailure> {
+) -> Result<EstablishedConnection, ConnectError> {
     let transport = dial(&link.endpoint, &common.settings, timeout_ms).await?;
     EstablishedConnection::begin(Arc::clone(link), Arc::clone(common), transport).await
 }

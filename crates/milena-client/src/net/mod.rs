@@ -4,6 +4,7 @@
 //! thread that owns its socket. Requests are pipelined; their answers come in order and are handed to the callbacks on
 //! that same thread, so that the callback of a Fetch can send the next one before anything else happens.
 
+mod auth;
 mod backoff;
 mod call;
 mod connection;
@@ -13,6 +14,7 @@ mod dial;
 mod error;
 mod established;
 mod failures;
+mod handshake;
 mod lifecycle;
 mod receive;
 mod settings;
@@ -32,6 +34,8 @@ pub(crate) use connection::{Connection, Role, Status};
 pub(crate) use connections::{Connections, NodeNumbers};
 pub(crate) use counters::Numbers;
 pub(crate) use error::CallError;
+#[cfg(test)]
+pub(crate) use error::{DisconnectCause, RequestProblem};
 pub(crate) use settings::{ClientSettings, Endpoint, client_settings};
 pub(crate) use throttle::Throttled;
 pub(crate) use versions::BrokerVersions;

@@ -10,29 +10,17 @@ use std::{
 
 use bytes::{BufMut, Bytes};
 use milena_wire::{
-    frame::{FrameError, LENGTH_SIZE, frame_length},
+    frame::{LENGTH_SIZE, frame_length},
     pool::{BufferPool, PooledBuffer},
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::error::ReceiveError;
 
 /// How much is read at once while nothing is known of the next answer. What a large one has in it is copied.
 const READ_AHEAD: usize = 4 << 10;
 /// Answers below this have memory of their own size: the pool could give them a buffer that is much larger.
 const POOLED_FROM: usize = 32 << 10;
-
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReceiveError {
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error("it speaks TLS, and we were told to speak plain text; set security.protocol to SSL or SASL_SSL")]
-    Tls,
-    #[error("it closed the connection")]
-    Eof,
-    #[error("it closed the connection in the middle of an answer")]
-    EofInside,
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
 
 #[derive(Debug)]
 pub(super) struct FrameReader {

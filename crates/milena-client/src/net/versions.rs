@@ -246,7 +246,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the broker at broker:9092 has no version of Fetch that is needed: we can use 16 to 18, it has 4 to 15"
+            "the broker at broker:9092 supports no usable version of Fetch: we can use 16 to 18, it has 4 to 15"
         );
         let error = versions.choose(ApiKey::Metadata, any, &address).unwrap_err();
         assert!(

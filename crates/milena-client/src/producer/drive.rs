@@ -432,7 +432,7 @@ pub(super) fn failure(error: &CallError) -> CallFailure {
     match error {
         CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
         CallError::TimedOut { .. } => CallFailure::TimedOut,
-        CallError::ConnectFailed { .. } | CallError::BadRequest { .. } | CallError::TooManyWaiting { .. } => {
+        CallError::ConnectFailed { .. } | CallError::EncodeFailed { .. } | CallError::TooManyWaiting { .. } => {
             CallFailure::NotSent
         }
         CallError::Disconnected { .. } | CallError::MalformedResponse { .. } | CallError::Closed => {

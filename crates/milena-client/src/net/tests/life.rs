@@ -48,7 +48,7 @@ fn a_name_that_does_not_exist_is_an_error() {
     let error = wait(connection.call(metadata_request(), SendOptions::default()))
         .unwrap_err()
         .to_string();
-    let expected = "cannot connect to no-such-host.invalid:9092: its name cannot be looked up: ";
+    let expected = "cannot connect to no-such-host.invalid:9092: cannot resolve the host name: ";
     assert!(error.starts_with(expected), "{error}");
 }
 
@@ -167,7 +167,7 @@ fn a_handler_that_panics_harms_nobody_else() {
     });
     assert!(matches!(
         failed.recv_timeout(PATIENCE).unwrap(),
-        CallError::BadRequest { .. }
+        CallError::EncodeFailed { .. }
     ));
     wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     assert_eq!(connections.numbers().connections_made, 1);

@@ -30,7 +30,7 @@ fn calls(connection: &Connection, count: usize) -> Vec<Result<usize, CallError>>
 
 fn lost_because(result: &Result<usize, CallError>, expected: &str) {
     match result {
-        Err(CallError::Disconnected { why, .. }) if why.contains(expected) => {}
+        Err(CallError::Disconnected { cause, .. }) if cause.to_string().contains(expected) => {}
         other => panic!("{other:?}, but not {expected:?}"),
     }
 }
@@ -177,7 +177,7 @@ fn a_connection_that_ends_inside_a_response_fails_all_that_were_sent_and_is_made
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
     for result in calls(&connection, 3) {
-        lost_because(&result, "in the middle of an answer");
+        lost_because(&result, "in the middle of a response");
     }
     call(&connection).unwrap();
     assert_eq!(connections.numbers().connections_made, 2);
@@ -213,7 +213,7 @@ fn a_broker_that_is_silent_loses_its_connection() {
             break result;
         }
     };
-    lost_because(&result, "did not answer Metadata within 30 ms");
+    lost_because(&result, "did not respond to Metadata within 30 ms");
     server.finish();
 }
 
@@ -269,7 +269,7 @@ fn responses_out_of_order_end_the_connection() {
         ),
         "{results:?}"
     );
-    lost_because(&results[1], "it is for request 3, but the next is that for 2");
+    lost_because(&results[1], "it is for request 3, but the next response is due for 2");
     server.finish();
 }
 
@@ -324,9 +324,7 @@ fn a_server_that_never_agrees_is_given_up() {
     let connection = server.connection(&connections);
     let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(60_000))).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .ends_with("it did not answer ApiVersions within 50 ms"),
+        error.to_string().ends_with("no ApiVersions response within 50 ms"),
         "{error}"
     );
     server.finish();
