@@ -13,23 +13,11 @@
 pub mod admin;
 pub mod config;
 pub mod consumer;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod coordinator;
 pub mod exactly_once;
 mod io;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod metadata;
 pub mod metrics;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod net;
 mod outages;
 pub mod producer;

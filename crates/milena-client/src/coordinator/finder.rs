@@ -20,7 +20,6 @@ const KEYS_SINCE: i16 = 4;
 #[derive(Debug)]
 pub(crate) struct Finder {
     key: ByteString,
-    kind: CoordinatorKind,
     backoff: Backoff,
     random: Random,
     state: FinderState,
@@ -51,10 +50,9 @@ enum FinderState {
 }
 
 impl Finder {
-    pub(crate) fn new(kind: CoordinatorKind, key: ByteString, backoff: Backoff, seed: u64) -> Self {
+    pub(crate) fn new(key: ByteString, backoff: Backoff, seed: u64) -> Self {
         Self {
             key,
-            kind,
             backoff,
             random: Random::new(seed),
             state: FinderState::Unknown,

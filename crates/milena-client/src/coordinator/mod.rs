@@ -93,7 +93,7 @@ impl Coordinator {
     pub(crate) fn start(metadata: Metadata, kind: CoordinatorKind, key: ByteString) -> Self {
         let settings = metadata.connections().settings();
         let backoff = Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms);
-        let finder = Finder::new(kind, key.clone(), backoff, RandomState::new().hash_one(&key));
+        let finder = Finder::new(key.clone(), backoff, RandomState::new().hash_one(&key));
         let io = metadata.connections().io().clone();
         let shared = Arc::new(CoordinatorShared {
             metadata,

@@ -17,7 +17,7 @@ const FLAT: i16 = 3;
 const LISTED: i16 = 6;
 
 fn finder() -> Finder {
-    Finder::new(CoordinatorKind::Group, "readers".into(), Backoff::new(100, 1000), 1)
+    Finder::new("readers".into(), Backoff::new(100, 1000), 1)
 }
 
 /// The answer in the form of a version.

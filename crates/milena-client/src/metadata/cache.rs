@@ -33,7 +33,6 @@ pub(crate) struct MetadataCache {
     names: BTreeMap<Uuid, ByteString>,
     /// Topics of the last answer that are an error instead.
     errors: BTreeMap<ByteString, ErrorCode>,
-    id_errors: BTreeMap<Uuid, ErrorCode>,
     /// The newest epochs, also of topics that are an error for now.
     seen: BTreeMap<ByteString, SeenEpochs>,
 }
@@ -159,20 +158,12 @@ impl MetadataCache {
         self.errors.iter().map(|(name, error)| (name, *error))
     }
 
-    pub(crate) fn topic_id_error(&self, id: Uuid) -> Option<ErrorCode> {
-        self.id_errors.get(&id).copied()
-    }
-
     pub(crate) fn topic_id(&self, name: &str) -> Option<Uuid> {
         self.topic(name)?.id
     }
 
     pub(crate) fn topic_name(&self, id: Uuid) -> Option<&ByteString> {
         self.names.get(&id)
-    }
-
-    pub(crate) fn partition_count(&self, name: &str) -> Option<usize> {
-        Some(self.topic(name)?.partitions.len())
     }
 
     pub(crate) fn partition(&self, topic: &str, partition: i32) -> Option<&Partition> {
@@ -229,7 +220,6 @@ impl MetadataCache {
         let old = std::mem::take(&mut self.topics);
         self.names.clear();
         self.errors.clear();
-        self.id_errors.clear();
         for topic in &response.topics {
             self.update_topic(topic, version >= EPOCHS_RELIABLE_SINCE, &old, &mut change);
         }
@@ -250,8 +240,7 @@ impl MetadataCache {
         change.stale |= error.invalidates_metadata();
         let id = Some(topic.topic_id).filter(|id| !id.is_zero());
         let Some(name) = topic.name.as_deref().map(ByteString::from) else {
-            // It was asked for by its id, and there is none.
-            self.id_errors.extend(id.map(|id| (id, error)));
+            // It was requested by its id, and does not exist.
             return;
         };
         if error != ErrorCode::None {

@@ -12,10 +12,6 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-#[allow(
-    unused_imports,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
-pub(crate) use cache::{Broker, Leader, LeaderHint, MetadataCache, Partition, Topic};
+pub(crate) use cache::{Broker, LeaderHint, MetadataCache, Topic};
 pub(crate) use driver::Metadata;
 pub(crate) use refresh::{MetadataError, Refresh, Refresher, TopicSelection, VERSION_MIN};

@@ -58,8 +58,6 @@ pub(crate) struct ApiResponse<T> {
     pub(crate) body: T,
     /// The version that was agreed on.
     pub(crate) version: i16,
-    /// The length of the frame. As long as a slice of the response lives, so does a buffer of this size.
-    pub(crate) size: usize,
     /// From handing the request to the socket to the whole answer.
     pub(crate) latency_us: u64,
 }
@@ -232,13 +230,11 @@ where
         match frame::decode_response::<R::Response>(&frame, self.version) {
             Ok((_, body)) => {
                 let quiet_ms = body.quiet_ms(self.version);
-                let size = frame.len();
                 // The callback is to hold the only reference to the buffer.
                 drop(frame);
                 self.finish(Ok(ApiResponse {
                     body,
                     version: self.version,
-                    size,
                     latency_us,
                 }));
                 Ok(quiet_ms)

@@ -14,7 +14,7 @@ use milena_wire::{message::Request, pool::BufferPool};
 use tokio::sync::oneshot;
 
 use super::{
-    ApiResponse, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
+    ApiResponse, CallError, ClientSettings, Endpoint, SendOptions, Throttled,
     call::{self, Call},
     counters::Counters,
     failures::Failures,
@@ -144,15 +144,6 @@ impl Connection {
     pub(crate) fn load(&self) -> usize {
         self.link.in_flight.load(Relaxed) + self.link.inbox().queued.len()
     }
-
-    /// What the broker said of itself when it was last connected to; `None` before that.
-    pub(crate) fn versions(&self) -> Option<Arc<BrokerVersions>> {
-        self.link.inbox().versions.clone()
-    }
-
-    pub(crate) fn numbers(&self) -> Numbers {
-        self.link.counters.read()
-    }
 }
 
 /// What all connections of a client share.
@@ -201,7 +192,6 @@ struct Inbox {
     status: Status,
     /// Why, when it is closed.
     closed: Option<CallError>,
-    versions: Option<Arc<BrokerVersions>>,
 }
 
 impl Inbox {
@@ -251,7 +241,6 @@ impl Link {
                 asleep: false,
                 status: Status::Unconnected,
                 closed: None,
-                versions: None,
             }),
         }
     }
@@ -351,10 +340,6 @@ impl Link {
         if inbox.closed.is_none() {
             inbox.status = status;
         }
-    }
-
-    pub(super) fn set_versions(&self, versions: Arc<BrokerVersions>) {
-        self.inbox().versions = Some(versions);
     }
 
     /// Whether nothing is connected and nothing waits.

@@ -69,7 +69,7 @@ pub(super) enum ConnectionEnd {
 pub(super) struct EstablishedConnection {
     link: Arc<Link>,
     common: Arc<Common>,
-    versions: Arc<BrokerVersions>,
+    versions: BrokerVersions,
     transport: Transport,
     reader: FrameReader,
     /// Frames that are not yet written.
@@ -121,7 +121,7 @@ impl EstablishedConnection {
         Ok(Self {
             link,
             common,
-            versions: Arc::new(versions),
+            versions,
             transport,
             reader,
             out: VecDeque::new(),
@@ -134,7 +134,7 @@ impl EstablishedConnection {
         })
     }
 
-    pub(super) fn versions(&self) -> &Arc<BrokerVersions> {
+    pub(super) fn versions(&self) -> &BrokerVersions {
         &self.versions
     }
 

@@ -90,8 +90,7 @@ impl Lifecycle {
     }
 
     fn handle_connected(&self, connection: &EstablishedConnection) {
-        let versions = Arc::clone(connection.versions());
-        let features = versions.features();
+        let features = connection.versions().features();
         let mut newest = self.common.features();
         if features.epoch > newest.epoch {
             newest.clone_from(features);
@@ -100,7 +99,6 @@ impl Lifecycle {
         for counters in [&self.link.counters, &self.common.totals] {
             counters.connected();
         }
-        self.link.set_versions(versions);
         let failures = &self.common.failures;
         failures.handle_connected(now_ms(), self.subject());
         self.link.set_status(Status::Ready);

@@ -27,10 +27,6 @@ pub(crate) mod tests;
 pub(crate) use backoff::Backoff;
 pub(crate) use call::{ApiResponse, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
-#[allow(
-    unused_imports,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 pub(crate) use connections::{Connections, NodeNumbers};
 pub(crate) use counters::Numbers;
 pub(crate) use error::CallError;

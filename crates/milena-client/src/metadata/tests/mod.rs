@@ -15,7 +15,7 @@ use milena_wire::{
     },
 };
 
-use super::{Refresher, TopicSelection};
+use super::{MetadataCache, Refresher, TopicSelection};
 use crate::net::ClientSettings;
 
 /// The version of all answers, unless a test is about versions.
@@ -108,4 +108,8 @@ fn learn_leader(refresher: &mut Refresher, topic_id: Uuid, leader_id: i32, epoch
 fn leader(refresher: &Refresher) -> Option<(i32, Option<i32>)> {
     let leader = refresher.cache().leader("orders", 0)?;
     Some((leader.broker.id, leader.epoch))
+}
+
+fn partition_count(cache: &MetadataCache, topic: &str) -> Option<usize> {
+    Some(cache.topic(topic)?.partitions.len())
 }

@@ -153,7 +153,7 @@ fn a_broker_can_send_us_back_to_the_bootstrap_servers() {
         refresher.handle_response(now_ms, call.id, Ok((VERSION, required)));
         assert_eq!(brokers(&refresher), left);
         // Topics are still known; where their leaders are is not.
-        assert_eq!(refresher.cache().partition_count("orders"), Some(1));
+        assert_eq!(partition_count(refresher.cache(), "orders"), Some(1));
         assert_eq!(leader(&refresher).is_some(), left > 0);
     }
 }

@@ -214,7 +214,7 @@ fn the_buffer_of_a_large_response_is_used_again() {
         let mut response = wait(connection.call(fetch(), SendOptions::default())).unwrap();
         let records = response.body.responses[0].partitions[0].records.take().unwrap();
         assert!(records.len() == size && records.iter().all(|&byte| byte == 7));
-        buffers.push(records.as_ptr() as usize - (response.size - records.len()));
+        buffers.push(records.as_ptr() as usize);
     }
     // Not by a byte: what is before the records has the same length in both.
     assert!(buffers[0].abs_diff(buffers[1]) < 100, "{buffers:?}");
