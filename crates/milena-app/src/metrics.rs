@@ -188,7 +188,7 @@ pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes],
     }
     write_times(&mut text, times);
     write_status(&mut text, status);
-    text
+    text + &milena_invariant::to_prometheus()
 }
 
 /// Consumers have numbers, because several may read for one group.

@@ -20,6 +20,7 @@
 
 pub mod app;
 pub mod assign;
+pub mod backoff;
 mod effects;
 pub mod fetch;
 pub mod group;

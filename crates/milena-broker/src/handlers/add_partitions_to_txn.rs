@@ -1,7 +1,10 @@
 //! AddPartitionsToTxn 0–5. Up to version 3 it is what a producer asks; later versions are for brokers among themselves,
 //! about several producers at once.
 
-use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
+};
 use milena_wire::{
     errors::ErrorCode,
     messages::{

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{AppendError, Appended, InvalidBatch};
-use milena_machines::transaction::{
-    ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest, produce_error,
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest, produce_error},
 };
 use milena_wire::{
     Uuid,

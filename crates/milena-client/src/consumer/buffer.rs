@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use milena_machines::{
     TopicPartition,
-    fetch::{Positions, Turn},
+    fetch::{PositionEpoch, Positions},
 };
 
 use super::completed_fetch::{CompletedFetch, FetchEnd};
@@ -81,7 +81,7 @@ impl Buffer {
     pub(crate) fn take(&mut self, positions: &Positions) -> Option<CompletedFetch> {
         let mut index = 0;
         while let Some(completed) = self.queue.get(index) {
-            match positions.deliverable(&completed.partition, completed.turn) {
+            match positions.deliverable(&completed.partition, completed.epoch) {
                 Some(true) => {
                     self.taken += 1;
                     return self.queue.remove(index);
@@ -100,7 +100,7 @@ impl Buffer {
     /// The one that comes next, if it may be handed out and has more than `count` records decoded.
     pub(crate) fn first_decoded(&mut self, positions: &Positions, count: usize) -> Option<&mut CompletedFetch> {
         let first = self.queue.front_mut().filter(|first| first.decoded() > count)?;
-        (positions.deliverable(&first.partition, first.turn) == Some(true)).then_some(first)
+        (positions.deliverable(&first.partition, first.epoch) == Some(true)).then_some(first)
     }
 
     fn release(&mut self, completed: &CompletedFetch) {
@@ -117,7 +117,7 @@ impl Buffer {
     pub(crate) fn retain_current(&mut self, positions: &Positions) {
         let queue = std::mem::take(&mut self.queue);
         for completed in queue {
-            if positions.deliverable(&completed.partition, completed.turn).is_some() {
+            if positions.deliverable(&completed.partition, completed.epoch).is_some() {
                 self.queue.push_back(completed);
             } else {
                 self.release(&completed);
@@ -129,19 +129,19 @@ impl Buffer {
     pub(crate) fn is_full_of_paused(&self, positions: &Positions) -> bool {
         let mut queue = self.queue.iter();
         let is_paused =
-            |completed: &CompletedFetch| positions.deliverable(&completed.partition, completed.turn) == Some(false);
+            |completed: &CompletedFetch| positions.deliverable(&completed.partition, completed.epoch) == Some(false);
         self.reserved == 0 && self.taken == 0 && queue.all(is_paused)
     }
 
     /// Lets go of the partition that takes most. It must be read again from where it stands.
-    pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, Turn)> {
+    pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, PositionEpoch)> {
         let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
         let partition = partition.clone();
-        let turn = self
+        let epoch = self
             .queue
             .iter()
             .find(|completed| completed.partition == partition)?
-            .turn;
+            .epoch;
         for completed in std::mem::take(&mut self.queue) {
             if completed.partition == partition {
                 self.release(&completed);
@@ -149,7 +149,7 @@ impl Buffer {
                 self.queue.push_back(completed);
             }
         }
-        Some((partition, turn))
+        Some((partition, epoch))
     }
 
     /// Whether something is to be told of the partition before more of it is read.
@@ -181,17 +181,17 @@ mod tests {
     }
 
     /// Positions of which partitions 0 and 1 are read, and their turns.
-    fn reader() -> (Positions, Vec<Turn>) {
+    fn reader() -> (Positions, Vec<PositionEpoch>) {
         let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
         positions.assign([index(0), index(1)]);
-        let resets = positions.ask_resets(0);
+        let resets = positions.poll_resets(0);
         for reset in &resets {
-            positions.handle_reset(&reset.partition, reset.turn, Position::at(0));
+            positions.handle_reset(&reset.partition, reset.epoch, Position::at(0));
         }
-        (positions, resets.iter().map(|reset| reset.turn).collect())
+        (positions, resets.iter().map(|reset| reset.epoch).collect())
     }
 
-    fn completed(partition: i32, turn: Turn, bytes: usize) -> CompletedFetch {
+    fn completed(partition: i32, epoch: PositionEpoch, bytes: usize) -> CompletedFetch {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         let value = vec![0; bytes];
         let record = NewRecord {
@@ -202,7 +202,7 @@ mod tests {
         };
         batch.append(&record).unwrap();
         CompletedFetch::new(
-            (index(partition), turn),
+            (index(partition), epoch),
             Position::at(0),
             Batches::new(batch.finish()),
             None,
@@ -235,10 +235,10 @@ mod tests {
 
     #[test]
     fn records_come_in_order_stale_ones_go_and_paused_ones_stay() {
-        let (mut positions, turns) = reader();
+        let (mut positions, epochs) = reader();
         let mut buffer = Buffer::new(1_000 * KB);
-        buffer.push(completed(0, turns[0], 10));
-        buffer.push(completed(1, turns[1], 10));
+        buffer.push(completed(0, epochs[0], 10));
+        buffer.push(completed(1, epochs[1], 10));
         positions.pause(&index(0), true);
         let taken = buffer.take(&positions).unwrap();
         assert_eq!(taken.partition, index(1));
@@ -253,10 +253,10 @@ mod tests {
 
     #[test]
     fn paused_records_make_room_only_when_nothing_else_can() {
-        let (mut positions, turns) = reader();
+        let (mut positions, epochs) = reader();
         let mut buffer = Buffer::new(100 * KB);
-        buffer.push(completed(0, turns[0], 80 * KB));
-        buffer.push(completed(1, turns[1], 10));
+        buffer.push(completed(0, epochs[0], 80 * KB));
+        buffer.push(completed(1, epochs[1], 10));
         assert_eq!(buffer.reserve(50 * KB, 1), None);
         positions.pause(&index(0), true);
         assert!(!buffer.is_full_of_paused(&positions), "the other can be handed out");
@@ -264,7 +264,7 @@ mod tests {
         assert!(!buffer.is_full_of_paused(&positions), "it is being handed out");
         buffer.finish(&other);
         assert!(buffer.is_full_of_paused(&positions));
-        assert_eq!(buffer.evict_largest(), Some((index(0), turns[0])));
+        assert_eq!(buffer.evict_largest(), Some((index(0), epochs[0])));
         assert_eq!(buffer.reserve(50 * KB, 1), Some(50 * KB));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use milena_machines::{
     TopicPartition,
-    fetch::{FetchError, Position, Turn},
+    fetch::{FetchError, Position, PositionEpoch},
 };
 use milena_wire::records::{Batch, BatchError, Batches, RecordDecoder, RecordSet};
 
@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
-    pub(crate) turn: Turn,
+    pub(crate) epoch: PositionEpoch,
     /// What it counts for in the budget.
     pub(crate) bytes: usize,
     /// The next record to hand out.
@@ -63,14 +63,14 @@ pub(crate) struct BatchReader {
 
 impl CompletedFetch {
     pub(crate) fn new(
-        (partition, turn): (TopicPartition, Turn),
+        (partition, epoch): (TopicPartition, PositionEpoch),
         position: Position,
         batches: Batches,
         aborted: Option<AbortedTransactions>,
     ) -> Self {
         Self {
             partition,
-            turn,
+            epoch,
             bytes: batches.leftover(),
             position,
             batches,
@@ -83,10 +83,14 @@ impl CompletedFetch {
     }
 
     /// No records, but something to be told in its turn.
-    pub(crate) fn ending((partition, turn): (TopicPartition, Turn), position: Position, end: FetchEnd) -> Self {
+    pub(crate) fn ending(
+        (partition, epoch): (TopicPartition, PositionEpoch),
+        position: Position,
+        end: FetchEnd,
+    ) -> Self {
         Self {
             end,
-            ..Self::new((partition, turn), position, Batches::new(bytes::Bytes::new()), None)
+            ..Self::new((partition, epoch), position, Batches::new(bytes::Bytes::new()), None)
         }
     }
 

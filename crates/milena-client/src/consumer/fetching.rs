@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use milena_machines::{
     TopicPartition,
-    fetch::{FetchFrom, FetchSession, Fetchable, Position, Turn, Verdict, Wanted},
+    fetch::{FetchErrorAction, FetchFrom, FetchSession, Fetchable, Position, PositionEpoch, SessionPartition},
 };
 use milena_wire::{
     errors::ErrorCode,
@@ -31,7 +31,7 @@ use crate::{
 /// What is under way to one broker.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFetch {
-    session: FetchSession<Turn>,
+    session: FetchSession<PositionEpoch>,
     in_flight: bool,
     retry_at_ms: i64,
 }
@@ -147,7 +147,7 @@ impl ConsumerShared {
             rack_id: self.config.client_rack.clone().unwrap_or_default().into(),
             ..Default::default()
         };
-        let wanted = fetchable.iter().map(|fetchable| Wanted {
+        let wanted = fetchable.iter().map(|fetchable| SessionPartition {
             partition: fetchable.partition.clone(),
             topic_id: cluster
                 .topic_id(&fetchable.partition.topic)
@@ -160,7 +160,7 @@ impl ConsumerShared {
                 .filter(|_| version >= DIVERGENCE_SINCE)
                 .unwrap_or(-1),
             max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
-            tag: fetchable.turn,
+            tag: fetchable.epoch,
         });
         let mut core = self.core();
         let fetch = core.nodes.entry(node).or_default();
@@ -240,7 +240,8 @@ impl ConsumerShared {
     ) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
-            let asked = session.and_then(|session| session.asked(&topic.topic, topic.topic_id, data.partition_index));
+            let asked =
+                session.and_then(|session| session.requested(&topic.topic, topic.topic_id, data.partition_index));
             let Some(asked) = asked else { continue };
             let epoch = Some(asked.last_fetched_epoch).filter(|epoch| *epoch >= 0);
             let position = Position {
@@ -263,19 +264,20 @@ impl ConsumerShared {
         &self,
         core: &mut ConsumerCore,
         now_ms: i64,
-        (place, position): ((TopicPartition, Turn), Position),
+        (place, position): ((TopicPartition, PositionEpoch), Position),
         data: &PartitionData,
     ) -> Option<Batches> {
-        let (partition, turn) = &place;
+        let (partition, epoch) = &place;
         let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
-            match core.positions.handle_fetch_error(now_ms, partition, *turn, code) {
-                Verdict::Retry => {}
-                Verdict::RefreshMetadata => self.refresh_metadata(),
-                Verdict::WhenDrained => core
-                    .buffer
-                    .push(CompletedFetch::ending(place, position, FetchEnd::OutOfRange)),
-                Verdict::Tell(error) => {
+            match core.positions.handle_fetch_error(now_ms, partition, *epoch, code) {
+                FetchErrorAction::Retry => {}
+                FetchErrorAction::RefreshMetadata => self.refresh_metadata(),
+                FetchErrorAction::ResetWhenDrained => {
+                    core.buffer
+                        .push(CompletedFetch::ending(place, position, FetchEnd::OutOfRange))
+                }
+                FetchErrorAction::Raise(error) => {
                     core.buffer
                         .push(CompletedFetch::ending(place, position, FetchEnd::Error(error)))
                 }
@@ -296,14 +298,14 @@ impl ConsumerShared {
                 epoch: Some(data.diverging_epoch.epoch).filter(|epoch| *epoch >= 0),
             };
             tracing::warn!(%partition, from = end.offset, "records that were read have been cut off");
-            core.positions.handle_divergence(partition, *turn, end);
+            core.positions.handle_divergence(partition, *epoch, end);
             return None;
         }
         if data.preferred_read_replica >= 0 {
             let until_ms = now_ms + self.config.metadata_max_age_ms;
             let replica = data.preferred_read_replica;
             core.positions
-                .handle_preferred_replica(partition, *turn, replica, until_ms);
+                .handle_preferred_replica(partition, *epoch, replica, until_ms);
         }
         let records = data.records.clone().filter(|records| !records.is_empty());
         records.map(Batches::new)
@@ -314,9 +316,9 @@ impl ConsumerShared {
         if !core.buffer.is_full_of_paused(&core.positions) {
             return;
         }
-        if let Some((partition, turn)) = core.buffer.evict_largest() {
+        if let Some((partition, epoch)) = core.buffer.evict_largest() {
             tracing::debug!(%partition, "paused records make room; they are read again later");
-            core.positions.read_again(&partition, turn);
+            core.positions.refetch(&partition, epoch);
         }
     }
 
@@ -390,7 +392,7 @@ struct FetchTotals {
 
 fn take_records(
     core: &mut ConsumerCore,
-    place: (TopicPartition, Turn),
+    place: (TopicPartition, PositionEpoch),
     position: Position,
     batches: Batches,
     aborted: Option<AbortedTransactions>,

@@ -8,9 +8,9 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    fetch::{Position, Turn},
+    fetch::{Position, PositionEpoch},
     member::{
-        CallFailure, CallId, CommitId, CommitMode, FetchId, Member, MemberCall, MemberEvent, MemberRequest,
+        CallFailure, CallId, CommitId, CommitMode, FetchId, ForVersion, Member, MemberCall, MemberEvent, MemberRequest,
         MemberResponse, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError, OffsetEvent, OffsetRequest,
         OffsetResponse,
     },
@@ -110,7 +110,7 @@ enum CommitReceiver {
 /// Who waits for committed offsets.
 #[derive(Debug)]
 enum OffsetFetchReceiver {
-    Positions(Vec<(TopicPartition, Turn)>),
+    Positions(Vec<(TopicPartition, PositionEpoch)>),
     Application(oneshot::Sender<Committed>),
 }
 
@@ -241,14 +241,14 @@ impl ConsumerShared {
         let Some(connection) = group.coordinator.connection() else {
             return;
         };
-        while let Some(call) = group.member.poll_call(now_ms) {
+        while let Some(call) = group.member.poll_request(now_ms) {
             if matches!(call.request, MemberRequest::Join(_)) {
                 metrics.rebalance_began(now_ms);
             }
             self.send_member_call(&connection, call);
         }
-        let standing = group.member.standing();
-        while let Some(call) = group.offsets.poll_call(now_ms, &standing) {
+        let membership = group.member.membership();
+        while let Some(call) = group.offsets.poll_request(now_ms, &membership) {
             self.send_offset_call(&connection, call);
         }
     }
@@ -264,10 +264,7 @@ impl ConsumerShared {
                 pending.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
             }
             MemberRequest::Leave(request) => {
-                let build = move |version| match MemberRequest::Leave(request).for_version(version) {
-                    MemberRequest::Leave(request) => request,
-                    _ => Default::default(),
-                };
+                let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
                     pending.handle_member_response(result, MemberResponse::Leave);
                 });
@@ -283,10 +280,7 @@ impl ConsumerShared {
                 pending.handle_offset_response(result, OffsetResponse::Commit);
             }),
             OffsetRequest::Fetch(request) => {
-                let build = move |version| match OffsetRequest::Fetch(request).for_version(version) {
-                    OffsetRequest::Fetch(request) => request,
-                    OffsetRequest::Commit(_) => Default::default(),
-                };
+                let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
                     pending.handle_offset_response(result, OffsetResponse::Fetch);
                 });
@@ -352,7 +346,7 @@ impl ConsumerShared {
                 let _ = done.send(results);
             }
             Some(OffsetFetchReceiver::Positions(requested)) => {
-                for (partition, turn) in requested {
+                for (partition, epoch) in requested {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
                             // Whoever committed may know of a newer leader than we do.
@@ -363,13 +357,13 @@ impl ConsumerShared {
                                 offset: committed.offset,
                                 epoch: committed.leader_epoch,
                             });
-                            core.positions.handle_committed(&partition, turn, position);
+                            core.positions.handle_committed(&partition, epoch, position);
                         }
                         Some(Err(error)) => {
                             tracing::debug!(%partition, %error, "the committed offset is not known yet");
-                            core.positions.handle_unanswered(now_ms, &partition, turn);
+                            core.positions.handle_lookup_failed(now_ms, &partition, epoch);
                         }
-                        None => core.positions.handle_unanswered(now_ms, &partition, turn),
+                        None => core.positions.handle_lookup_failed(now_ms, &partition, epoch),
                     }
                 }
             }
@@ -380,7 +374,7 @@ impl ConsumerShared {
     /// Asks the group where partitions begin that have no place yet.
     pub(super) fn request_committed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
-        let requested = core.positions.ask_committed(now_ms);
+        let requested = core.positions.poll_committed(now_ms);
         if requested.is_empty() {
             return;
         }
@@ -504,8 +498,8 @@ impl PendingCall {
             core.metrics.called(now_ms, GroupCall::Commit, latency_us);
         }
         if let Some(group) = &mut core.group {
-            let standing = group.member.standing();
-            group.offsets.handle_response(now_ms, self.call, response, &standing);
+            let membership = group.member.membership();
+            group.offsets.handle_response(now_ms, self.call, response, &membership);
             if group.offsets.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }

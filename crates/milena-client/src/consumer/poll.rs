@@ -134,7 +134,7 @@ impl Consumer {
             if after != before {
                 has_moved = true;
                 core.positions
-                    .handle_delivered(&completed.partition, completed.turn, after);
+                    .handle_delivered(&completed.partition, completed.epoch, after);
                 records.set_next(&completed.partition, after);
             }
             if let Some(count) = completed.take_count() {
@@ -154,7 +154,7 @@ impl Consumer {
                 }
                 Err(error) => {
                     // It is fetched again: what went wrong may have gone wrong on the way.
-                    core.positions.read_again(&completed.partition, completed.turn);
+                    core.positions.refetch(&completed.partition, completed.epoch);
                     core.buffer.finish(&completed);
                     core.is_dirty = true;
                     if records.is_empty() {
@@ -204,12 +204,12 @@ impl Consumer {
         let outcome = match &event {
             MemberEvent::Revoked(partitions) => {
                 tracing::info!(partitions = %names(partitions), "partitions revoked");
-                self.hold(partitions, true);
+                self.block(partitions, true);
                 self.commit_revoked(partitions).await;
                 self.listener.revoked(&mut self.inner, partitions).await
             }
             MemberEvent::Lost(partitions) => {
-                self.hold(partitions, true);
+                self.block(partitions, true);
                 tracing::warn!(partitions = %names(partitions), "partitions lost: the group went on without us");
                 self.listener.lost(&mut self.inner, partitions).await
             }
@@ -227,8 +227,8 @@ impl Consumer {
         }
     }
 
-    fn hold(&self, partitions: &[TopicPartition], held: bool) {
-        self.inner.shared.core().positions.hold(partitions, held);
+    fn block(&self, partitions: &[TopicPartition], blocked: bool) {
+        self.inner.shared.core().positions.block(partitions, blocked);
     }
 
     /// What was handed out of these counts as done when they go, if commits are automatic.
@@ -258,7 +258,7 @@ impl Consumer {
         let shared = &self.inner.shared;
         let mut core = shared.core();
         core.positions.assign(all.iter().cloned());
-        core.positions.hold(added, true);
+        core.positions.block(added, true);
         shared.notice_recreated(&mut core);
         shared.select_topics(&core);
     }
@@ -288,7 +288,7 @@ impl Consumer {
                 core.buffer.retain_current(&core.positions);
             }
             MemberEvent::Assigned { added, .. } => {
-                core.positions.hold(added, false);
+                core.positions.block(added, false);
                 core.metrics.rebalanced(now_ms);
                 if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
                     auto_commit.restart(now_ms);
@@ -330,7 +330,7 @@ fn take_decoded(core: &mut ConsumerCore, max: usize) -> Option<ConsumerRecords> 
     completed.take_decoded(max, &mut records);
     let position = completed.position();
     core.positions
-        .handle_delivered(&completed.partition, completed.turn, position);
+        .handle_delivered(&completed.partition, completed.epoch, position);
     records.set_next(&completed.partition, position);
     Some(records)
 }
@@ -368,16 +368,16 @@ pub(super) enum StepOutcome {
 fn finish(core: &mut ConsumerCore, completed: &CompletedFetch) -> Option<PollError> {
     core.is_dirty = true;
     core.buffer.finish(completed);
-    let (partition, turn) = (&completed.partition, completed.turn);
+    let (partition, epoch) = (&completed.partition, completed.epoch);
     match completed.end() {
         FetchEnd::Open => None,
         FetchEnd::OutOfRange => {
-            core.positions.handle_end_of_range(partition, turn);
+            core.positions.handle_end_of_range(partition, epoch);
             None
         }
         FetchEnd::Error(error) => Some(PollError::Fetch(error.clone())),
         FetchEnd::Unreadable => {
-            core.positions.read_again(partition, turn);
+            core.positions.refetch(partition, epoch);
             Some(PollError::Unreadable {
                 partition: partition.clone(),
                 offset: completed.position().offset,

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
     member::{CallFailure, CallId},
-    produce::{BatchError, BatchId, NewBatch, ProduceCall, Produced, SenderEvent, Slot},
+    produce::{BatchError, BatchId, NewBatch, ProduceCall, ProducePartitionResponse, SenderEvent, Slot},
 };
 use milena_wire::{
     Uuid,
@@ -57,7 +57,7 @@ impl ProducerShared {
         // What is refused makes room for others, so the events come first and last.
         self.take_events(core, now_ms);
         let lingers_ms = self.take_batches(core, now_ms);
-        while let Some(call) = core.sender.poll_produce(now_ms) {
+        while let Some(call) = core.sender.poll_produce_request(now_ms) {
             self.send_produce(core, call);
         }
         self.drive_control(core, now_ms);
@@ -128,7 +128,7 @@ impl ProducerShared {
         let cluster = self.metadata.cache();
         let Some(endpoint) = cluster.broker(call.node).map(Broker::endpoint) else {
             let failure = Err(CallFailure::Disconnected);
-            core.sender.handle_produced(io::now_ms(), call.id, failure);
+            core.sender.handle_produce_response(io::now_ms(), call.id, failure);
             return;
         };
         let mut topics: Vec<TopicProduceData> = vec![];
@@ -216,7 +216,7 @@ impl ProducerShared {
         let mut core = self.core();
         match result {
             Ok(()) => core.sender.handle_sent(now_ms, call),
-            Err(error) => core.sender.handle_produced(now_ms, call, Err(failure(error))),
+            Err(error) => core.sender.handle_produce_response(now_ms, call, Err(failure(error))),
         }
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
@@ -237,11 +237,11 @@ impl ProducerShared {
                 core.metrics.answered(now_ms, response.latency_us, throttle_ms);
                 let produced = read_response(&response.body, requested);
                 self.update_leaders(&mut core, now_ms, &response.body, requested);
-                core.sender.handle_produced(now_ms, call, Ok(&produced));
+                core.sender.handle_produce_response(now_ms, call, Ok(&produced));
             }
             Err(error) => {
                 tracing::debug!(%error, "a request with batches was not answered");
-                core.sender.handle_produced(now_ms, call, Err(failure(&error)));
+                core.sender.handle_produce_response(now_ms, call, Err(failure(&error)));
             }
         }
         let next_ms = self.drive_locked(&mut core, now_ms);
@@ -410,12 +410,12 @@ fn find<'a>(
         .find(is_topic)
 }
 
-fn read_response(response: &ProduceResponse, requested: &[RequestPartition]) -> Vec<Produced> {
+fn read_response(response: &ProduceResponse, requested: &[RequestPartition]) -> Vec<ProducePartitionResponse> {
     let mut produced = Vec::with_capacity(requested.len());
     for topic in &response.responses {
         for data in &topic.partition_responses {
             if let Some(requested) = find(requested, &topic.name, topic.topic_id, data.index) {
-                produced.push(Produced {
+                produced.push(ProducePartitionResponse {
                     slot: requested.slot,
                     error: ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError),
                     base_offset: data.base_offset,

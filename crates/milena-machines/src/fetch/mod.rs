@@ -10,5 +10,5 @@ mod positions;
 mod session;
 
 pub use position::{FetchFrom, Position, ResetPolicy, ResetTo};
-pub use positions::{FetchError, Fetchable, Positions, ResetNeeded, Turn, Verdict};
-pub use session::{FetchSession, SessionProblem, Wanted};
+pub use positions::{FetchError, FetchErrorAction, Fetchable, PositionEpoch, Positions, ResetNeeded};
+pub use session::{FetchSession, SessionError, SessionPartition};

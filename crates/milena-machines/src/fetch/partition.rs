@@ -2,18 +2,18 @@
 
 use super::{
     position::{Position, ResetTo},
-    positions::{FetchError, Turn},
+    positions::{FetchError, PositionEpoch},
 };
 
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) turn: Turn,
+    pub(super) epoch: PositionEpoch,
     pub(super) state: State,
     pub(super) paused: bool,
     /// Neither read nor handed out: the application has not been told that it has it, or is about to lose it.
-    pub(super) held: bool,
-    /// Somebody asks for its place, although it is held.
-    pub(super) asked_for: bool,
+    pub(super) blocked: bool,
+    /// Somebody asks for its place, although it is blocked.
+    pub(super) is_requested: bool,
     /// The next record to hand out.
     pub(super) consumed: Position,
     /// The next record to ask for: ahead of `consumed` by what is buffered.
@@ -45,13 +45,13 @@ pub(super) enum State {
 }
 
 impl Partition {
-    pub(super) fn new(turn: Turn, state: State) -> Self {
+    pub(super) fn new(epoch: PositionEpoch, state: State) -> Self {
         Self {
-            turn,
+            epoch,
             state,
             paused: false,
-            held: false,
-            asked_for: false,
+            blocked: false,
+            is_requested: false,
             consumed: Position::at(0),
             fetch: Position::at(0),
             high_watermark: None,
@@ -66,7 +66,7 @@ impl Partition {
 
     /// Whether it is worth finding out where it begins.
     pub(super) fn needs_place(&self) -> bool {
-        !self.held || self.asked_for
+        !self.blocked || self.is_requested
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -74,14 +74,14 @@ impl Partition {
     }
 
     /// Reads on from here; whatever was fetched for another place is stale.
-    pub(super) fn place(&mut self, turn: Turn, position: Position) {
-        self.change(turn, State::Ready);
+    pub(super) fn place(&mut self, epoch: PositionEpoch, position: Position) {
+        self.change(epoch, State::Ready);
         self.consumed = position;
         self.fetch = position;
     }
 
-    pub(super) fn change(&mut self, turn: Turn, state: State) {
-        self.turn = turn;
+    pub(super) fn change(&mut self, epoch: PositionEpoch, state: State) {
+        self.epoch = epoch;
         self.state = state;
         self.retry_at_ms = i64::MIN;
     }

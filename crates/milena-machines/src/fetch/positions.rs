@@ -10,9 +10,9 @@ use super::{
 };
 use crate::TopicPartition;
 
-/// Counts the changes of place: what was fetched or found out in an earlier turn is stale.
+/// Counts the changes of place: what was fetched or found out in an earlier epoch is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Turn(u64);
+pub struct PositionEpoch(u64);
 
 /// What only the application can decide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,22 +49,22 @@ pub enum FetchError {
 
 /// What an error of a fetch leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FetchErrorAction {
     /// It is asked for again after a pause.
     Retry,
     /// The same, but the metadata is old.
     RefreshMetadata,
     /// It concerns the place after all that is buffered: [`Positions::handle_end_of_range`] once that is handed out.
-    WhenDrained,
+    ResetWhenDrained,
     /// The application must know, once all that is buffered is handed out.
-    Tell(FetchError),
+    Raise(FetchError),
 }
 
 /// A partition that can be read now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetchable {
     pub partition: TopicPartition,
-    pub turn: Turn,
+    pub epoch: PositionEpoch,
     pub position: Position,
     /// The leader's epoch, -1 if it is not known.
     pub leader_epoch: i32,
@@ -74,11 +74,11 @@ pub struct Fetchable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResetNeeded {
     pub partition: TopicPartition,
-    pub turn: Turn,
+    pub epoch: PositionEpoch,
     pub to: ResetTo,
 }
 
-/// The partitions of one consumer. Every change of place begins a new [`Turn`].
+/// The partitions of one consumer. Every change of place begins a new [`PositionEpoch`].
 #[derive(Debug)]
 pub struct Positions {
     policy: ResetPolicy,
@@ -86,7 +86,7 @@ pub struct Positions {
     has_group: bool,
     retry_backoff_ms: i64,
     partitions: BTreeMap<TopicPartition, Partition>,
-    last_turn: u64,
+    last_epoch: u64,
 }
 
 impl Positions {
@@ -96,7 +96,7 @@ impl Positions {
             has_group,
             retry_backoff_ms,
             partitions: BTreeMap::new(),
-            last_turn: 0,
+            last_epoch: 0,
         }
     }
 
@@ -107,7 +107,7 @@ impl Positions {
         let mut old = std::mem::take(&mut self.partitions);
         for partition in partitions {
             let kept = old.remove(&partition);
-            let state = kept.unwrap_or_else(|| Partition::new(self.next_turn(), self.first_state(&partition)));
+            let state = kept.unwrap_or_else(|| Partition::new(self.next_epoch(), self.first_state(&partition)));
             self.partitions.insert(partition, state);
         }
     }
@@ -125,20 +125,20 @@ impl Positions {
     }
 
     /// Keeps partitions from being read and handed out, or ends that. Partitions that are not assigned are left out.
-    pub fn hold<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>, held: bool) {
+    pub fn block<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>, blocked: bool) {
         for partition in partitions {
             if let Some(state) = self.partitions.get_mut(partition) {
-                state.held = held;
-                state.asked_for = false;
+                state.blocked = blocked;
+                state.is_requested = false;
             }
         }
     }
 
-    /// Somebody needs to know where a partition begins, although it is held: a listener does that, while the group waits
+    /// Somebody needs to know where a partition begins, although it is blocked: a listener does that, while the group waits
     /// for it.
-    pub fn ask_place(&mut self, partition: &TopicPartition) {
+    pub fn request_position(&mut self, partition: &TopicPartition) {
         if let Some(state) = self.partitions.get_mut(partition) {
-            state.asked_for = true;
+            state.is_requested = true;
         }
     }
 
@@ -159,17 +159,17 @@ impl Positions {
 
     /// Says whether it is assigned.
     pub fn seek(&mut self, partition: &TopicPartition, position: Position) -> bool {
-        let turn = self.next_turn();
+        let epoch = self.next_epoch();
         let state = self.partitions.get_mut(partition);
-        state.map(|state| state.place(turn, position)).is_some()
+        state.map(|state| state.place(epoch, position)).is_some()
     }
 
     /// The leader will be asked. Says whether it is assigned.
     pub fn seek_to(&mut self, partition: &TopicPartition, to: ResetTo) -> bool {
-        let turn = self.next_turn();
+        let epoch = self.next_epoch();
         let state = self.partitions.get_mut(partition);
         state
-            .map(|state| state.change(turn, State::NeedsReset { to, asked: false }))
+            .map(|state| state.change(epoch, State::NeedsReset { to, asked: false }))
             .is_some()
     }
 
@@ -215,7 +215,7 @@ impl Positions {
     }
 
     /// Partitions whose committed offset is needed; each is named once until an answer or a failure is told.
-    pub fn ask_committed(&mut self, now_ms: i64) -> Vec<(TopicPartition, Turn)> {
+    pub fn poll_committed(&mut self, now_ms: i64) -> Vec<(TopicPartition, PositionEpoch)> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
             let needs_place = state.needs_place();
@@ -224,29 +224,29 @@ impl Positions {
                 && state.retry_at_ms <= now_ms
             {
                 *asked = true;
-                needed.push((partition.clone(), state.turn));
+                needed.push((partition.clone(), state.epoch));
             }
         }
         needed
     }
 
-    pub fn handle_committed(&mut self, partition: &TopicPartition, turn: Turn, committed: Option<Position>) {
+    pub fn handle_committed(&mut self, partition: &TopicPartition, epoch: PositionEpoch, committed: Option<Position>) {
         let policy = self.policy;
-        let Some(state) = self.in_turn(partition, turn) else {
+        let Some(state) = self.in_epoch(partition, epoch) else {
             return;
         };
         match (committed, policy.target()) {
-            (Some(position), _) => state.place(turn, position),
-            (None, Some(to)) => state.change(turn, State::NeedsReset { to, asked: false }),
+            (Some(position), _) => state.place(epoch, position),
+            (None, Some(to)) => state.change(epoch, State::NeedsReset { to, asked: false }),
             (None, None) => {
                 let partition = partition.clone();
-                state.change(turn, State::Stuck(FetchError::NoOffset { partition }));
+                state.change(epoch, State::Stuck(FetchError::NoOffset { partition }));
             }
         }
     }
 
     /// Partitions whose leader must be asked; each is named once until an answer or a failure is told.
-    pub fn ask_resets(&mut self, now_ms: i64) -> Vec<ResetNeeded> {
+    pub fn poll_resets(&mut self, now_ms: i64) -> Vec<ResetNeeded> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
             let needs_place = state.needs_place();
@@ -258,25 +258,25 @@ impl Positions {
                 && state.retry_at_ms <= now_ms
             {
                 *asked = true;
-                let (partition, turn, to) = (partition.clone(), state.turn, *to);
-                needed.push(ResetNeeded { partition, turn, to });
+                let (partition, epoch, to) = (partition.clone(), state.epoch, *to);
+                needed.push(ResetNeeded { partition, epoch, to });
             }
         }
         needed
     }
 
-    pub fn handle_reset(&mut self, partition: &TopicPartition, turn: Turn, position: Position) {
-        if let Some(state) = self.in_turn(partition, turn)
+    pub fn handle_reset(&mut self, partition: &TopicPartition, epoch: PositionEpoch, position: Position) {
+        if let Some(state) = self.in_epoch(partition, epoch)
             && matches!(state.state, State::NeedsReset { .. })
         {
-            state.place(turn, position);
+            state.place(epoch, position);
         }
     }
 
     /// There was no answer about a committed offset or a reset: it is asked for again after a pause.
-    pub fn handle_unanswered(&mut self, now_ms: i64, partition: &TopicPartition, turn: Turn) {
+    pub fn handle_lookup_failed(&mut self, now_ms: i64, partition: &TopicPartition, epoch: PositionEpoch) {
         let retry_at_ms = now_ms + self.retry_backoff_ms;
-        if let Some(state) = self.in_turn(partition, turn)
+        if let Some(state) = self.in_epoch(partition, epoch)
             && let State::NeedsCommitted { asked } | State::NeedsReset { asked, .. } = &mut state.state
         {
             *asked = false;
@@ -285,7 +285,7 @@ impl Positions {
     }
 
     /// When something can be asked again that a pause holds back now.
-    pub fn next_retry(&self, now_ms: i64) -> Option<i64> {
+    pub fn poll_timeout(&self, now_ms: i64) -> Option<i64> {
         let waiting = self.partitions.values().filter(|state| state.needs_place());
         waiting.map(|state| state.retry_at_ms).filter(|at| *at > now_ms).min()
     }
@@ -314,7 +314,7 @@ impl Positions {
             if state.replica.map_or(from.node, |(replica, _)| replica) != node {
                 continue;
             }
-            let waits = !state.is_ready() || state.held || state.paused || state.retry_at_ms > now_ms;
+            let waits = !state.is_ready() || state.blocked || state.paused || state.retry_at_ms > now_ms;
             if waits || !wants(partition) {
                 let since_ms = state.left_out.map_or(now_ms, |(_, since_ms)| since_ms);
                 state.left_out = Some((node, since_ms));
@@ -323,7 +323,7 @@ impl Positions {
             state.left_out = None;
             fetchable.push(Fetchable {
                 partition: partition.clone(),
-                turn: state.turn,
+                epoch: state.epoch,
                 position: state.fetch,
                 leader_epoch: from.leader_epoch,
             });
@@ -340,17 +340,23 @@ impl Positions {
         since.max().map(|since_ms| now_ms.saturating_sub(since_ms))
     }
 
-    /// Whether something fetched in this turn may be handed out now; `None` if it is stale.
-    pub fn deliverable(&self, partition: &TopicPartition, turn: Turn) -> Option<bool> {
-        let state = self.partitions.get(partition).filter(|state| state.turn == turn)?;
-        Some(state.is_ready() && !state.paused && !state.held)
+    /// Whether something fetched in this epoch may be handed out now; `None` if it is stale.
+    pub fn deliverable(&self, partition: &TopicPartition, epoch: PositionEpoch) -> Option<bool> {
+        let state = self.partitions.get(partition).filter(|state| state.epoch == epoch)?;
+        Some(state.is_ready() && !state.paused && !state.blocked)
     }
 
     /// Records came that were asked for from the offset `asked` on: the next to ask for is `next`. Says whether they are
     /// wanted still. When the leader has just changed, both may have been asked, and only the first answer counts.
-    pub fn handle_fetched(&mut self, partition: &TopicPartition, turn: Turn, asked: i64, next: Position) -> bool {
+    pub fn handle_fetched(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: PositionEpoch,
+        asked: i64,
+        next: Position,
+    ) -> bool {
         let is_wanted = |state: &&mut Partition| state.is_ready() && state.fetch.offset == asked;
-        let state = self.in_turn(partition, turn).filter(is_wanted);
+        let state = self.in_epoch(partition, epoch).filter(is_wanted);
         state.map(|state| state.fetch = next).is_some()
     }
 
@@ -365,8 +371,14 @@ impl Positions {
     }
 
     /// The leader has named a follower that is nearer.
-    pub fn handle_preferred_replica(&mut self, partition: &TopicPartition, turn: Turn, node: i32, until_ms: i64) {
-        if let Some(state) = self.in_turn(partition, turn) {
+    pub fn handle_preferred_replica(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: PositionEpoch,
+        node: i32,
+        until_ms: i64,
+    ) {
+        if let Some(state) = self.in_epoch(partition, epoch) {
             state.replica = Some((node, until_ms));
         }
     }
@@ -384,8 +396,8 @@ impl Positions {
     }
 
     /// Records up to `next` were handed out.
-    pub fn handle_delivered(&mut self, partition: &TopicPartition, turn: Turn, next: Position) {
-        if let Some(state) = self.in_turn(partition, turn) {
+    pub fn handle_delivered(&mut self, partition: &TopicPartition, epoch: PositionEpoch, next: Position) {
+        if let Some(state) = self.in_epoch(partition, epoch) {
             state.consumed = next;
         }
     }
@@ -395,12 +407,12 @@ impl Positions {
         &mut self,
         now_ms: i64,
         partition: &TopicPartition,
-        turn: Turn,
+        epoch: PositionEpoch,
         code: ErrorCode,
-    ) -> Verdict {
+    ) -> FetchErrorAction {
         let retry_at_ms = now_ms + self.retry_backoff_ms;
-        let Some(state) = self.in_turn(partition, turn) else {
-            return Verdict::Retry;
+        let Some(state) = self.in_epoch(partition, epoch) else {
+            return FetchErrorAction::Retry;
         };
         let was_follower = state.replica.take().is_some();
         let offset = state.fetch.offset;
@@ -410,20 +422,20 @@ impl Positions {
             ErrorCode::OffsetOutOfRange if was_follower => {
                 // The follower is behind; the leader knows better.
                 state.retry_at_ms = now_ms;
-                Verdict::Retry
+                FetchErrorAction::Retry
             }
-            ErrorCode::OffsetOutOfRange => Verdict::WhenDrained,
-            ErrorCode::TopicAuthorizationFailed => Verdict::Tell(FetchError::TopicAuthorization {
+            ErrorCode::OffsetOutOfRange => FetchErrorAction::ResetWhenDrained,
+            ErrorCode::TopicAuthorizationFailed => FetchErrorAction::Raise(FetchError::TopicAuthorization {
                 topic: partition.topic.to_string(),
             }),
-            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => Verdict::Retry,
-            ErrorCode::CorruptMessage => Verdict::Tell(FetchError::Broker {
+            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => FetchErrorAction::Retry,
+            ErrorCode::CorruptMessage => FetchErrorAction::Raise(FetchError::Broker {
                 partition: name(),
                 offset,
                 code,
             }),
-            code if code.is_retriable() => Verdict::RefreshMetadata,
-            code => Verdict::Tell(FetchError::Broker {
+            code if code.is_retriable() => FetchErrorAction::RefreshMetadata,
+            code => FetchErrorAction::Raise(FetchError::Broker {
                 partition: name(),
                 offset,
                 code,
@@ -433,9 +445,9 @@ impl Positions {
 
     /// The offset to read on from does not exist, and all before it is handed out. The policy decides; without one the
     /// application has to, and is told with every poll.
-    pub fn handle_end_of_range(&mut self, partition: &TopicPartition, turn: Turn) {
-        let (policy, next) = (self.policy, self.next_turn());
-        let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) else {
+    pub fn handle_end_of_range(&mut self, partition: &TopicPartition, epoch: PositionEpoch) {
+        let (policy, next) = (self.policy, self.next_epoch());
+        let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) else {
             return;
         };
         let state_after = match policy.target() {
@@ -451,20 +463,20 @@ impl Positions {
     /// A topic was deleted, and another one made under its name: no offset of the old one means anything there.
     pub fn handle_recreated(&mut self, topic: &str) {
         let of_topic = self.partitions.iter().filter(|(partition, _)| partition.topic == topic);
-        let old: Vec<(TopicPartition, Turn)> = of_topic
-            .map(|(partition, state)| (partition.clone(), state.turn))
+        let old: Vec<(TopicPartition, PositionEpoch)> = of_topic
+            .map(|(partition, state)| (partition.clone(), state.epoch))
             .collect();
-        for (partition, turn) in old {
-            self.handle_end_of_range(&partition, turn);
+        for (partition, epoch) in old {
+            self.handle_end_of_range(&partition, epoch);
         }
     }
 
     /// The leader's log and what was read part at `end`: records from there on were cut off. What is buffered may be among
     /// them and is read again. If what was handed out is, reading goes on at the place where they part; without a policy
     /// the application decides.
-    pub fn handle_divergence(&mut self, partition: &TopicPartition, turn: Turn, end: Position) {
-        let (policy, next) = (self.policy, self.next_turn());
-        let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) else {
+    pub fn handle_divergence(&mut self, partition: &TopicPartition, epoch: PositionEpoch, end: Position) {
+        let (policy, next) = (self.policy, self.next_epoch());
+        let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) else {
             return;
         };
         let consumed = state.consumed;
@@ -487,9 +499,9 @@ impl Positions {
     }
 
     /// What was fetched is gone or cannot be used: it is read again from where the application stands.
-    pub fn read_again(&mut self, partition: &TopicPartition, turn: Turn) {
-        let next = self.next_turn();
-        if let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) {
+    pub fn refetch(&mut self, partition: &TopicPartition, epoch: PositionEpoch) {
+        let next = self.next_epoch();
+        if let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) {
             state.place(next, state.consumed);
         }
     }
@@ -497,7 +509,7 @@ impl Positions {
     /// What the application must hear before anything else; it hears it again until it seeks.
     pub fn stuck(&self) -> Option<&FetchError> {
         self.partitions.values().find_map(|state| match &state.state {
-            State::Stuck(error) if !state.held => Some(error),
+            State::Stuck(error) if !state.blocked => Some(error),
             _ => None,
         })
     }
@@ -510,13 +522,13 @@ impl Positions {
         }
     }
 
-    fn in_turn(&mut self, partition: &TopicPartition, turn: Turn) -> Option<&mut Partition> {
-        self.partitions.get_mut(partition).filter(|state| state.turn == turn)
+    fn in_epoch(&mut self, partition: &TopicPartition, epoch: PositionEpoch) -> Option<&mut Partition> {
+        self.partitions.get_mut(partition).filter(|state| state.epoch == epoch)
     }
 
-    fn next_turn(&mut self) -> Turn {
-        self.last_turn += 1;
-        Turn(self.last_turn)
+    fn next_epoch(&mut self) -> PositionEpoch {
+        self.last_epoch += 1;
+        PositionEpoch(self.last_epoch)
     }
 
     fn first_state(&self, partition: &TopicPartition) -> State {

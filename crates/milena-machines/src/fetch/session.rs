@@ -16,7 +16,7 @@ use crate::TopicPartition;
 
 /// A partition to read and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<Tag> {
+pub struct SessionPartition<Tag> {
     pub partition: TopicPartition,
     /// `None` if no broker has told.
     pub topic_id: Option<Uuid>,
@@ -30,11 +30,11 @@ pub struct Wanted<Tag> {
 
 /// Why an answer cannot be used. The session begins anew with the next request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SessionProblem {
+pub enum SessionError {
     #[error("the broker refused the fetch: {code}")]
     Refused { code: ErrorCode },
     #[error("the broker answered for {partition}, which the fetch did not ask for")]
-    NotAsked { partition: String },
+    NotRequested { partition: String },
 }
 
 /// A session with one broker (KIP-227): only what changes is said. One request at a time.
@@ -45,7 +45,7 @@ pub struct FetchSession<Tag> {
     /// Of the next request.
     epoch: i32,
     uses_ids: bool,
-    partitions: BTreeMap<TopicPartition, Wanted<Tag>>,
+    partitions: BTreeMap<TopicPartition, SessionPartition<Tag>>,
     names: BTreeMap<Uuid, ByteString>,
 }
 
@@ -66,13 +66,13 @@ const TOPIC_IDS_SINCE: i16 = 13;
 
 impl<Tag: Copy> FetchSession<Tag> {
     /// Whether a request with ids can be sent: every partition must have one.
-    fn can_use_ids(wanted: &[Wanted<Tag>]) -> bool {
+    fn can_use_ids(wanted: &[SessionPartition<Tag>]) -> bool {
         wanted.iter().all(|wanted| wanted.topic_id.is_some())
     }
 
     /// Fills in session, partitions and what is forgotten. Returns the newest version that can carry it, if that is less
     /// than any.
-    pub fn build(&mut self, wanted: Vec<Wanted<Tag>>, request: &mut FetchRequest) -> Option<i16> {
+    pub fn build(&mut self, wanted: Vec<SessionPartition<Tag>>, request: &mut FetchRequest) -> Option<i16> {
         let uses_ids = Self::can_use_ids(&wanted);
         if uses_ids != self.uses_ids {
             // A session speaks of topics in one way only.
@@ -114,7 +114,7 @@ impl<Tag: Copy> FetchSession<Tag> {
     }
 
     /// The partition that a part of the answer is about, as it was asked for.
-    pub fn asked(&self, topic: &ByteString, topic_id: Uuid, partition: i32) -> Option<&Wanted<Tag>> {
+    pub fn requested(&self, topic: &ByteString, topic_id: Uuid, partition: i32) -> Option<&SessionPartition<Tag>> {
         let topic = if self.uses_ids {
             self.names.get(&topic_id)?
         } else {
@@ -125,23 +125,23 @@ impl<Tag: Copy> FetchSession<Tag> {
     }
 
     /// What was asked for last.
-    pub fn partitions(&self) -> impl Iterator<Item = &Wanted<Tag>> {
+    pub fn partitions(&self) -> impl Iterator<Item = &SessionPartition<Tag>> {
         self.partitions.values()
     }
 
     /// Judges an answer as a whole. Its parts count only if this is fine.
-    pub fn handle_response(&mut self, response: &FetchResponse) -> Result<(), SessionProblem> {
+    pub fn handle_response(&mut self, response: &FetchResponse) -> Result<(), SessionError> {
         let code = ErrorCode::from_code(response.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
             if code == ErrorCode::FetchSessionIdNotFound {
                 self.id = 0;
             }
             self.reopen();
-            return Err(SessionProblem::Refused { code });
+            return Err(SessionError::Refused { code });
         }
         if let Some(partition) = self.stranger(response) {
             self.reopen();
-            return Err(SessionProblem::NotAsked { partition });
+            return Err(SessionError::NotRequested { partition });
         }
         self.epoch = match (response.session_id, self.epoch) {
             (0, _) => 0,
@@ -181,7 +181,7 @@ impl<Tag: Copy> FetchSession<Tag> {
                 .iter()
                 .map(move |partition| (topic, partition.partition_index))
         });
-        all.find(|(topic, partition)| self.asked(&topic.topic, topic.topic_id, *partition).is_none())
+        all.find(|(topic, partition)| self.requested(&topic.topic, topic.topic_id, *partition).is_none())
             .map(|(topic, partition)| {
                 let name = self.names.get(&topic.topic_id).unwrap_or(&topic.topic);
                 format!("{name}-{partition} (id {})", topic.topic_id)
@@ -189,7 +189,7 @@ impl<Tag: Copy> FetchSession<Tag> {
     }
 }
 
-impl<Tag> Wanted<Tag> {
+impl<Tag> SessionPartition<Tag> {
     fn is_said_differently(&self, other: &Self) -> bool {
         let said = |wanted: &Self| {
             let Self {
@@ -206,7 +206,7 @@ impl<Tag> Wanted<Tag> {
     }
 }
 
-fn push_wanted<Tag>(topics: &mut Vec<FetchTopic>, wanted: &Wanted<Tag>) {
+fn push_wanted<Tag>(topics: &mut Vec<FetchTopic>, wanted: &SessionPartition<Tag>) {
     let partition = FetchPartition {
         partition: wanted.partition.partition,
         current_leader_epoch: wanted.leader_epoch,
@@ -227,7 +227,7 @@ fn push_wanted<Tag>(topics: &mut Vec<FetchTopic>, wanted: &Wanted<Tag>) {
     }
 }
 
-fn push_forgotten<Tag>(topics: &mut Vec<ForgottenTopic>, gone: &Wanted<Tag>) {
+fn push_forgotten<Tag>(topics: &mut Vec<ForgottenTopic>, gone: &SessionPartition<Tag>) {
     let (topic, topic_id) = (&gone.partition.topic, gone.topic_id.unwrap_or_default());
     match topics.last_mut() {
         Some(last) if last.topic == *topic && last.topic_id == topic_id => {

@@ -93,7 +93,7 @@ impl GroupCoordinator {
         effects
     }
 
-    pub fn handle(&mut self, context: &GroupContext, request: GroupRequest) -> GroupEffects {
+    pub fn handle_request(&mut self, context: &GroupContext, request: GroupRequest) -> GroupEffects {
         let mut effects = GroupEffects::default();
         let reply = match request {
             GroupRequest::Join(request) => self.join(context, request, &mut effects),
@@ -117,7 +117,7 @@ impl GroupCoordinator {
     }
 
     /// What the machine waits for: call [`Self::handle_timeout`] then.
-    pub fn next_deadline(&self) -> Option<i64> {
+    pub fn poll_timeout(&self) -> Option<i64> {
         self.timers.next_deadline()
     }
 

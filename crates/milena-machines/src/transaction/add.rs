@@ -4,9 +4,10 @@ use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 
 use super::{
-    ClientVersion, ProducerEpoch, TopicPartition, TransactionContext, TransactionCoordinator, TransactionEffects,
-    TransactionState, fenced_in, metadata::Transaction,
+    ClientVersion, ProducerEpoch, TransactionContext, TransactionCoordinator, TransactionEffects, TransactionState,
+    fenced_in, metadata::Transaction,
 };
+use crate::TopicPartition;
 
 impl TransactionCoordinator {
     pub(super) fn add_partitions(

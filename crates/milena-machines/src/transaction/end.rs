@@ -143,7 +143,7 @@ impl TransactionCoordinator {
     }
 
     /// All markers that were asked for with this id and producer are durable. Said twice, it counts once.
-    pub fn markers_written(
+    pub fn handle_markers_written(
         &mut self,
         now_ms: i64,
         transactional_id: &str,

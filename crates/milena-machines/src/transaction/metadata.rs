@@ -10,7 +10,8 @@ use milena_wire::{
     messages::{TransactionLogValue, transaction_log_value::PartitionsSchema},
 };
 
-use super::{ClientVersion, NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TopicPartition, TransactionState};
+use super::{ClientVersion, NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TransactionState};
+use crate::TopicPartition;
 
 const NO_TIMESTAMP: i64 = -1;
 

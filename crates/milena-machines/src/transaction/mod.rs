@@ -7,7 +7,7 @@
 //! the version before it.
 //!
 //! The driver appends the records, waits until they are durable, writes the markers, and calls
-//! [`TransactionCoordinator::markers_written`]. An answer leaves when all records that were made before it are durable.
+//! [`TransactionCoordinator::handle_markers_written`]. An answer leaves when all records that were made before it are durable.
 
 mod add;
 mod config;
@@ -31,7 +31,7 @@ pub use records::TransactionRecord;
 pub use requests::{IdPattern, TransactionReply, TransactionRequest, produce_error};
 pub use state::TransactionState;
 
-use crate::{Ticket, timers::Timers};
+use crate::{Ticket, TopicPartition, timers::Timers};
 
 use metadata::Transaction;
 
@@ -47,12 +47,6 @@ pub struct ProducerEpoch {
 
 /// Gives a producer id that nobody ever had; `None` if there is none to be had now.
 pub type NextProducerId<'a> = &'a mut dyn FnMut() -> Option<i64>;
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicPartition {
-    pub topic: ByteString,
-    pub partition: i32,
-}
 
 /// The markers that end a transaction, one for each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +140,7 @@ impl TransactionCoordinator {
         effects
     }
 
-    pub fn handle(
+    pub fn handle_request(
         &mut self,
         context: &TransactionContext,
         request: TransactionRequest,
@@ -211,7 +205,7 @@ impl TransactionCoordinator {
     }
 
     /// What the machine waits for: call [`Self::handle_timeout`] then.
-    pub fn next_deadline(&self) -> Option<i64> {
+    pub fn poll_timeout(&self) -> Option<i64> {
         self.timers.next_deadline()
     }
 

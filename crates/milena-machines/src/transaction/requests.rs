@@ -10,7 +10,8 @@ use milena_wire::{
 };
 use regex::Regex;
 
-use super::{ProducerEpoch, TopicPartition};
+use super::ProducerEpoch;
+use crate::TopicPartition;
 
 #[derive(Debug, Clone)]
 pub enum TransactionRequest {

@@ -251,7 +251,7 @@ mod tests {
             topic_partitions: is_join.then(Vec::new),
             ..Default::default()
         };
-        let effects = coordinator.handle(&context, GroupRequest::ConsumerHeartbeat(request));
+        let effects = coordinator.handle_request(&context, GroupRequest::ConsumerHeartbeat(request));
         match effects.replies.into_iter().next() {
             Some((_, GroupReply::ConsumerHeartbeat(response))) => {
                 assert_eq!(response.error_code, 0, "{response:?}");

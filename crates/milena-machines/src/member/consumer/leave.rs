@@ -2,14 +2,14 @@
 
 use milena_wire::messages::ConsumerGroupHeartbeatRequest;
 
-use super::{Common, MemberRequest, Modern, Why};
+use super::{Common, ConsumerProtocol, MemberRequest, Why};
 use crate::member::Leave;
 
 const LEAVE: i32 = -1;
 /// A static member that is expected back: its partitions wait for it as long as its session.
 const LEAVE_FOR_NOW: i32 = -2;
 
-impl Modern {
+impl ConsumerProtocol {
     pub(super) fn farewell(&mut self, common: &Common, why: Why) -> Option<MemberRequest> {
         let is_static = common.instance_id.is_some();
         let epoch = match why {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use milena_wire::Uuid;
 
-use super::{Common, MemberEvent, Modern, PartitionsById, Told};
+use super::{Common, ConsumerProtocol, MemberEvent, PartitionsById, Told};
 use crate::TopicPartition;
 
-impl Modern {
+impl ConsumerProtocol {
     /// The broker has told where to go.
     pub(super) fn aim(&mut self, common: &Common, target: PartitionsById) {
         // Even if we are there already: the broker may wait for us to let go of what we have never taken.

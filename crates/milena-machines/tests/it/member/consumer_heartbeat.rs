@@ -1,7 +1,7 @@
 //! The heartbeats of the consumer protocol.
 
 use milena_machines::member::{
-    CallFailure, GroupProtocol, Member, MemberConfig, MemberError, MemberEvent, Standing, Subscription,
+    CallFailure, GroupProtocol, Member, MemberConfig, MemberError, MemberEvent, Membership, Subscription,
 };
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::ConsumerGroupHeartbeatResponse};
 
@@ -43,7 +43,7 @@ fn member_ids_differ_between_processes_and_stay_within_one() {
         let mut member = Member::new(config(GroupProtocol::Consumer { remote_assignor: None }), seed).unwrap();
         member.subscribe(0, Subscription::Topics(names(&["t"])));
         member.handle_poll(0);
-        format!("{:?}", member.poll_call(0).unwrap().request)
+        format!("{:?}", member.poll_request(0).unwrap().request)
     });
     assert_ne!(ids[0], ids[1]);
     let mut rig = Rig::modern();
@@ -177,7 +177,7 @@ fn whoever_is_fenced_loses_all_and_joins_again_with_the_same_id() {
         rig.pass(INTERVAL_MS);
         let (call, _) = rig.expect_modern();
         rig.refuse_modern(call, error);
-        assert_eq!(rig.member.standing(), Standing::Gone);
+        assert_eq!(rig.member.membership(), Membership::NotMember);
         assert_eq!(
             (rig.member.identity().generation, &*rig.member.identity().member_id),
             (-1, "")

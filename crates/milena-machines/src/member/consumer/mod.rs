@@ -14,7 +14,7 @@ use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::{
     CallFailure, CallId, GroupMetadata, MemberCall, MemberError, MemberEvent, MemberRequest, MemberResponse,
-    MetadataNeed, Protocol, Standing, Subscription, Why,
+    Membership, MetadataNeed, Protocol, Subscription, Why,
     common::{Common, Told},
 };
 
@@ -25,7 +25,7 @@ const JOINING: i32 = 0;
 type PartitionsById = BTreeMap<Uuid, BTreeSet<i32>>;
 
 #[derive(Debug)]
-pub(super) struct Modern {
+pub(super) struct ConsumerProtocol {
     /// For as long as the process lives.
     member_id: ByteString,
     remote_assignor: Option<ByteString>,
@@ -65,7 +65,7 @@ struct ToldBroker {
     owned: PartitionsById,
 }
 
-impl Modern {
+impl ConsumerProtocol {
     pub(super) fn new(member_id: ByteString, remote_assignor: Option<ByteString>) -> Self {
         Self {
             member_id,
@@ -106,7 +106,7 @@ impl Modern {
     }
 }
 
-impl Protocol for Modern {
+impl Protocol for ConsumerProtocol {
     /// The next heartbeat carries it, and is due at once.
     fn subscription_changed(&mut self, _common: &mut Common, now_ms: i64) {
         self.heartbeat_at = self.heartbeat_at.min(now_ms);
@@ -130,11 +130,11 @@ impl Protocol for Modern {
         self.reconciled(told);
     }
 
-    fn next_call(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
+    fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
         self.next_heartbeat(common, now_ms)
     }
 
-    fn handle_answer(
+    fn handle_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
@@ -156,7 +156,7 @@ impl Protocol for Modern {
 
     fn handle_timeout(&mut self, _common: &mut Common, _now_ms: i64) {}
 
-    fn deadline(&self, common: &Common) -> Option<i64> {
+    fn poll_timeout(&self, common: &Common) -> Option<i64> {
         let due = self.due(common)?;
         Some(due).filter(|due| *due != i64::MIN)
     }
@@ -165,11 +165,11 @@ impl Protocol for Modern {
         self.farewell(common, why)
     }
 
-    fn standing(&self, common: &Common) -> Standing {
+    fn membership(&self, common: &Common) -> Membership {
         if !self.is_in_group() {
-            return Standing::Gone;
+            return Membership::NotMember;
         }
-        Standing::Member {
+        Membership::Member {
             identity: common.identity(self.epoch, self.member_id.clone()),
             is_epoch: true,
         }

@@ -11,12 +11,12 @@ use milena_wire::{
 };
 
 use super::{
-    CallFailure, Common, JOINING, MemberCall, MemberError, MemberRequest, Modern, PartitionsById, Subscription,
-    ToldBroker, subscribed,
+    CallFailure, Common, ConsumerProtocol, JOINING, MemberCall, MemberError, MemberRequest, PartitionsById,
+    Subscription, ToldBroker, subscribed,
 };
 use crate::member::offsets::{code, moves_coordinator};
 
-impl Modern {
+impl ConsumerProtocol {
     /// When the next heartbeat is due; `None` if there is none to send, or one is under way.
     pub(super) fn due(&self, common: &Common) -> Option<i64> {
         let is_leaving = common.leaving.is_some() && self.is_in_group();
