@@ -28,6 +28,8 @@ mod shared;
 mod stream;
 mod subscribe;
 mod subscription;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod typed;
 mod wakeup;
