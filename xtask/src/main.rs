@@ -5,7 +5,10 @@ mod client;
 mod generate;
 mod golden;
 mod kafka;
+mod map;
+mod measure;
 mod pass_on;
+mod source;
 mod tidy;
 
 use std::{path::Path, process::ExitCode};
@@ -20,10 +23,11 @@ enum Chore {
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
+    Map(map::Args),
+    Measure(measure::Args),
     /// Play the coordinators against a lying world, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
-    /// Check the rules of this repository that no compiler checks
-    Tidy,
+    Tidy(tidy::Args),
     /// Move records exactly once while processes and brokers are killed; `--help` lists the options
     Torture(pass_on::Args),
 }
@@ -34,8 +38,10 @@ fn main() -> ExitCode {
         Chore::Generate => generate::run(root()),
         Chore::Golden(args) => golden::run(&args),
         Chore::Kafka(args) => kafka::run(args),
+        Chore::Map(args) => map::run(root(), &args),
+        Chore::Measure(args) => measure::run(root(), &args),
         Chore::Simulate(args) => pass_on::simulate(&args),
-        Chore::Tidy => tidy::run(root()),
+        Chore::Tidy(args) => tidy::run(root(), &args),
         Chore::Torture(args) => pass_on::torture(&args),
     };
     match outcome {

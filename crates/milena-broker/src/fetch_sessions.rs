@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{FetchRequest, fetch_request::FetchTopic, fetch_response::PartitionData},
 };
@@ -26,9 +27,6 @@ const PARTITIONS_MAX: usize = 500_000;
 /// The epoch that asks for a new session, and the one that asks for none.
 const EPOCH_NEW: i32 = 0;
 const EPOCH_NONE: i32 = -1;
-/// From this version on topics go by their ids.
-pub(crate) const TOPIC_IDS_SINCE: i16 = 13;
-
 /// A topic as the client calls it: by name, or by id and an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TopicKey {
@@ -38,7 +36,7 @@ pub(crate) struct TopicKey {
 
 impl TopicKey {
     fn new(name: &ByteString, id: Uuid, version: i16) -> Self {
-        if version >= TOPIC_IDS_SINCE {
+        if version >= versions::fetch::TOPIC_IDS {
             return Self {
                 name: ByteString::new(),
                 id,
@@ -135,7 +133,7 @@ impl FetchSessions {
 
     /// Accepts a fetch: closes, finds or changes the session it names.
     pub(crate) fn begin(&mut self, request: &FetchRequest, version: i16, now_ms: i64) -> Result<Begun, ErrorCode> {
-        let uses_topic_ids = version >= TOPIC_IDS_SINCE;
+        let uses_topic_ids = version >= versions::fetch::TOPIC_IDS;
         let named = || request.topics.iter().flat_map(|topic| wanted_of(topic, version));
         match request.session_epoch {
             EPOCH_NEW | EPOCH_NONE => {

@@ -1,4 +1,4 @@
-//! What can go wrong with files.
+//! Errors of storage and of appends.
 
 use std::{
     io,
@@ -9,13 +9,13 @@ use milena_wire::errors::ErrorCode;
 
 use crate::{disk::Retired, producers::ProducerError, validate::InvalidBatch};
 
-/// A file operation that failed, or a file that is not what it should be.
+/// A file operation that failed, or a file with unexpected content.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// Writing is refused until there is room again; reading goes on.
+    /// Appends are refused until there is space again; reads continue.
     #[error("no room left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
-    /// The log's topic was deleted; what is in the folder now may be another's.
+    /// The log's topic was deleted; the folder may belong to another log by now.
     #[error("{} is the log of a topic that was deleted", path.display())]
     Retired { path: PathBuf },
     #[error("cannot {action} {}: {source}", path.display())]
@@ -46,7 +46,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// What a client is told.
+    /// The error code for clients.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Retired { .. } => ErrorCode::UnknownTopicOrPartition,
@@ -105,7 +105,7 @@ pub enum DeleteRecordsError {
     Storage(#[from] StorageError),
 }
 
-/// Adds to an error of the disk what was tried and with which file.
+/// Adds the action and the path to an IO error.
 pub(crate) trait Doing<T> {
     fn doing(self, action: &'static str, path: &Path) -> Result<T, StorageError>;
 }

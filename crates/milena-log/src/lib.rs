@@ -1,8 +1,8 @@
-//! Records on disk: the log of a partition in Kafka's own files.
+//! The log of a partition, in Kafka's own file formats.
 //!
-//! This room touches files, through [`disk`] and nothing else; it knows no network, no groups and no clock: the time is
-//! an argument. Where to start: [`Log`] for appending and keeping, [`LogView`] for reading, `load` for what happens when
-//! a log is opened after a crash.
+//! This crate touches files, through [`disk`] only; it has no network, no groups and no clock: the time is an
+//! argument. Start reading at [`Log`] for appends and retention, [`LogView`] for reads, `load` for recovery after a
+//! crash.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -6,6 +6,7 @@ use milena_machines::{
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -19,16 +20,13 @@ use milena_wire::{
 use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
 use crate::{coordinators::Answer, node::Node};
 
-/// The first version for brokers.
-const MANY_PRODUCERS: i16 = 4;
-
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: AddPartitionsToTxnRequest = match caller.body() {
         Ok(body) => body,
         Err(close) => return close,
     };
     let version = caller.request.version;
-    let transactions = if version >= MANY_PRODUCERS {
+    let transactions = if version >= versions::add_partitions_to_txn::BATCHES {
         body.transactions
     } else {
         vec![AddPartitionsToTxnTransaction {
@@ -51,7 +49,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             transactional_id: transaction.transactional_id,
             ..Default::default()
         });
-        if version >= MANY_PRODUCERS {
+        if version >= versions::add_partitions_to_txn::BATCHES {
             return AddPartitionsToTxnResponse {
                 results_by_transaction: results.collect(),
                 ..Default::default()

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         FetchRequest, FetchResponse,
@@ -15,7 +16,7 @@ use milena_wire::{
 
 use super::{Handled, outcomes::storage_error, outgoing, reply};
 use crate::{
-    fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
+    fetch_sessions::{Begun, Context, Finished, TopicKey, Wanted},
     net::{Incoming, Outgoing, PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
@@ -28,9 +29,6 @@ const FILE_FROM: usize = 1024;
 
 /// Up to this size the first batch of an answer is checked whenever it is sent.
 const CHECKED_ALWAYS_MAX: usize = 64 << 10;
-
-/// From this version on an answer tells who leads, if the client has it wrong.
-const LEADERS_SINCE: i16 = 16;
 
 pub(super) fn handle(node: &Arc<Node>, request: &Incoming) -> Handled {
     let body: FetchRequest = match request.body() {
@@ -128,7 +126,7 @@ impl Fetch {
 
     fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
         let unknown_topic = match self.request.version {
-            TOPIC_IDS_SINCE.. => ErrorCode::UnknownTopicId,
+            versions::fetch::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
         let partition = topic.ok_or(unknown_topic)?.partition(wanted.partition);
@@ -212,7 +210,7 @@ impl Fetch {
 
     /// Tells a client that believes in an older leader who leads now, so that it need not ask for metadata.
     fn tell_leader(&self, response: &mut FetchResponse) {
-        if self.request.version < LEADERS_SINCE {
+        if self.request.version < versions::fetch::NODE_ENDPOINTS {
             return;
         }
         let node = &self.node;

@@ -4,6 +4,7 @@ use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         OffsetCommitRequest, OffsetCommitResponse,
@@ -14,9 +15,6 @@ use milena_wire::{
 
 use super::{Caller, Handled, groups::GroupOutcome, reply, waiting::error_of};
 use crate::node::Node;
-
-/// The first version that names topics by their ids.
-const BY_ID: i16 = 10;
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let mut body: OffsetCommitRequest = match caller.body() {
@@ -48,7 +46,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             for topic in &mut response.topics {
                 // Only one of the two has a place in each version.
                 match version {
-                    BY_ID.. => topic.name = ByteString::new(),
+                    versions::offset_commit::TOPIC_IDS.. => topic.name = ByteString::new(),
                     _ => topic.topic_id = Uuid::ZERO,
                 }
             }
@@ -66,7 +64,7 @@ fn sort_out(
     let found = node.topics().called(&topic.name, topic.topic_id).cloned();
     let Some(found) = found else {
         let error = match version {
-            BY_ID.. => ErrorCode::UnknownTopicId,
+            versions::offset_commit::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
         return (None, Some(failed(topic, error)));

@@ -12,6 +12,7 @@ use milena_machines::{
 };
 use milena_wire::{
     Uuid,
+    api::versions,
     compression::Codec,
     errors::ErrorCode,
     messages::{
@@ -22,12 +23,7 @@ use milena_wire::{
     records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
-use super::{
-    Caller, Handled,
-    outcomes::storage_error,
-    outgoing, reply,
-    transactions::{IMPLICIT_ADD, was_added},
-};
+use super::{Caller, Handled, outcomes::storage_error, outgoing, reply, transactions::was_added};
 use crate::{
     config::TopicConfig,
     coordinators::Answer,
@@ -36,9 +32,6 @@ use crate::{
     partition::{Partition, SyncFailed},
     topics::Topic,
 };
-
-/// The first version that adds partitions to the transaction.
-const ADDS_PARTITIONS: i16 = 12;
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let body: ProduceRequest = match caller.body() {
@@ -118,7 +111,10 @@ fn add_partitions(
     version: i16,
     body: &ProduceRequest,
 ) -> Option<Result<Answer<TransactionReply>, ErrorCode>> {
-    let transactional_id = body.transactional_id.as_ref().filter(|_| version >= ADDS_PARTITIONS)?;
+    let transactional_id = body
+        .transactional_id
+        .as_ref()
+        .filter(|_| version >= versions::produce::ADDS_PARTITIONS)?;
     let mut producer = None;
     let mut partitions = vec![];
     for data in &body.topic_data {
@@ -148,7 +144,12 @@ fn add_partitions(
         partitions,
         verify_only: false,
     };
-    Some(node.transactions.ask(node, IMPLICIT_ADD, transactional_id, request))
+    Some(node.transactions.ask(
+        node,
+        versions::add_partitions_to_txn::IMPLICIT,
+        transactional_id,
+        request,
+    ))
 }
 
 /// Whose transaction a batch belongs to, if to any.

@@ -8,9 +8,6 @@ use super::{
     waiting::{Outcome, error_of},
 };
 
-/// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for, when they add partitions themselves.
-pub(super) const IMPLICIT_ADD: i16 = 5;
-
 pub(super) type TransactionOutcome = Outcome<TransactionReply>;
 
 impl Caller<'_> {

@@ -6,6 +6,7 @@ use milena_machines::{
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         TxnOffsetCommitRequest, TxnOffsetCommitResponse,
@@ -14,19 +15,8 @@ use milena_wire::{
     },
 };
 
-use super::{
-    Caller, Handled,
-    groups::GroupOutcome,
-    outgoing, reply,
-    transactions::{IMPLICIT_ADD, was_added},
-    waiting::error_of,
-};
+use super::{Caller, Handled, groups::GroupOutcome, outgoing, reply, transactions::was_added, waiting::error_of};
 use crate::{coordinators::Answer, net::Peer, node::Node};
-
-/// The first version that adds the group to the transaction.
-const ADDS_GROUP: i16 = 5;
-/// The first version whose clients know `TRANSACTION_ABORTABLE`.
-const KNOWS_ABORTABLE: i16 = 4;
 
 pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     let mut body: TxnOffsetCommitRequest = match caller.body() {
@@ -68,7 +58,7 @@ fn add_group(
     caller: &Caller<'_>,
     body: &TxnOffsetCommitRequest,
 ) -> Result<Option<Answer<TransactionReply>>, ErrorCode> {
-    if caller.request.version < ADDS_GROUP {
+    if caller.request.version < versions::txn_offset_commit::ADDS_GROUP {
         return Ok(None);
     }
     let request = TransactionRequest::AddPartitions {
@@ -77,10 +67,12 @@ fn add_group(
         partitions: vec![caller.node.groups.partition_of(caller.node, &body.group_id)?],
         verify_only: false,
     };
-    let answer = caller
-        .node
-        .transactions
-        .ask(caller.node, IMPLICIT_ADD, &body.transactional_id, request)?;
+    let answer = caller.node.transactions.ask(
+        caller.node,
+        versions::add_partitions_to_txn::IMPLICIT,
+        &body.transactional_id,
+        request,
+    )?;
     Ok(Some(answer))
 }
 
@@ -103,7 +95,9 @@ fn commit(caller: &Caller<'_>, body: TxnOffsetCommitRequest) -> Result<Answer<Gr
         });
     match committed {
         Ok(answer) => answer,
-        Err(ErrorCode::TransactionAbortable) if version < KNOWS_ABORTABLE => Err(ErrorCode::InvalidTxnState),
+        Err(ErrorCode::TransactionAbortable) if version < versions::txn_offset_commit::TRANSACTION_ABORTABLE => {
+            Err(ErrorCode::InvalidTxnState)
+        }
         Err(error) => Err(error),
     }
 }

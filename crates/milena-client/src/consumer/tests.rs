@@ -23,7 +23,12 @@ use crate::{
 fn serve(listener: &TcpListener, fetches: &mpsc::Sender<(i16, FetchRequest)>) {
     let port = i32::from(listener.local_addr().unwrap().port());
     for stream in listener.incoming() {
-        let (mut peer, fetches) = (Peer { stream: stream.unwrap() }, fetches.clone());
+        let (mut peer, fetches) = (
+            Peer {
+                stream: stream.unwrap(),
+            },
+            fetches.clone(),
+        );
         std::thread::spawn(move || {
             while let Some(request) = peer.request() {
                 match request.key {

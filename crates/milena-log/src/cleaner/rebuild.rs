@@ -1,4 +1,4 @@
-//! Writing a batch anew with some of its records.
+//! Rewrites a batch with some of its records.
 
 use bytes::Bytes;
 use milena_wire::{
@@ -10,14 +10,14 @@ use milena_wire::{
     },
 };
 
-/// What one batch may decompress to; none that a broker took is larger.
+/// Largest decompressed batch; the broker accepts none that is larger.
 const DECOMPRESSED_MAX: usize = 1 << 30;
 
 /// Memory and codecs for one batch after the other.
 pub(super) struct Rebuilder {
     decoder: RecordDecoder,
     set: RecordSet,
-    /// For each record of the set, whether it stays.
+    /// For each record of the set, whether it is kept.
     stays: Vec<bool>,
     buffer: Vec<u8>,
     compressors: Vec<Compressor>,
@@ -34,7 +34,7 @@ impl Rebuilder {
         }
     }
 
-    /// Takes a batch apart. Its checksum is compared first, because what is written anew gets a new one.
+    /// Decodes a batch. Its checksum is verified first, because the rewritten batch gets a new one.
     pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), String> {
         batch.verify().map_err(|error| error.to_string())?;
         batch
@@ -47,14 +47,14 @@ impl Rebuilder {
         self.set.iter()
     }
 
-    /// Asks about each of them whether it stays; gives the number of those that do.
+    /// Decides for each of them whether it is kept; returns the number of kept records.
     pub(super) fn mark(&mut self, stays: impl FnMut(Record<'_>) -> bool) -> usize {
         self.stays.clear();
         self.stays.extend(self.set.iter().map(stays));
         self.stays.iter().filter(|stays| **stays).count()
     }
 
-    /// The batch, with the records that stay at their old offsets.
+    /// The batch with only the kept records, at their old offsets.
     pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, String> {
         let header = self.header_of(batch);
         let options = BatchOptions {
@@ -106,7 +106,7 @@ impl Rebuilder {
         }
     }
 
-    /// The header to go by. What has an old format is written anew without compression.
+    /// The header for the new batch. Old formats are rewritten without compression.
     fn header_of(&self, batch: &Batch) -> BatchHeader {
         let (first, last) = (self.set.get(0), batch.last_offset());
         let base_offset = first.map_or(last, |record| record.offset());
@@ -125,7 +125,7 @@ impl Rebuilder {
     }
 }
 
-/// A batch without records: it tells where its producer was, and where the next one begins.
+/// A batch without records: it preserves the state of its producer and the offset of the next batch.
 pub(super) fn empty(batch: &Batch) -> Bytes {
     let header = match batch {
         Batch::V2(batch) => *batch.header(),

@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{EndTxnRequest, EndTxnResponse},
 };
@@ -30,7 +31,7 @@ impl TransactionCoordinator {
         ids: NextProducerId<'_>,
         effects: &mut TransactionEffects,
     ) -> Option<EndTxnResponse> {
-        let client = if context.version >= 5 {
+        let client = if context.version >= versions::end_txn::NEW_EPOCH {
             ClientVersion::V2
         } else {
             ClientVersion::V1

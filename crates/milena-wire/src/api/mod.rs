@@ -1,6 +1,7 @@
 //! The version table: which APIs there are, and the versions of each that our client and our broker speak.
 
 mod keys;
+pub mod versions;
 
 pub use keys::ApiKey;
 

@@ -1,7 +1,7 @@
 //! A static member that comes back under a new member id.
 
 use bytestring::ByteString;
-use milena_wire::{errors::ErrorCode, messages::JoinGroupRequest};
+use milena_wire::{api::versions, errors::ErrorCode, messages::JoinGroupRequest};
 
 use super::{
     answers::join_reply,
@@ -9,9 +9,6 @@ use super::{
     timeouts,
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
-
-/// From this version on a leader can be told that it need not assign.
-const SKIP_ASSIGNMENT_VERSION: i16 = 9;
 
 impl GroupCoordinator {
     /// The new one takes the place of the old one, which is fenced. If the group is stable and stays with its protocol,
@@ -69,7 +66,7 @@ impl GroupCoordinator {
         let group = self.classic_group(group_id)?;
         let is_leader = group.is_leader(&member_id);
         let mut response = group.joined(member_id);
-        if context.version >= SKIP_ASSIGNMENT_VERSION {
+        if context.version >= versions::join_group::SKIP_ASSIGNMENT {
             response.skip_assignment = is_leader;
         } else {
             // Under the old id of the leader, an old client does not take itself for it, and does not assign.

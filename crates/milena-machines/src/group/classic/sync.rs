@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{SyncGroupRequest, SyncGroupResponse},
 };
@@ -18,9 +19,6 @@ use super::{
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
 
-/// From this version on a member says which protocol it believes in.
-const PROTOCOL_REQUIRED_VERSION: i16 = 5;
-
 impl GroupCoordinator {
     /// The answer, unless it comes later.
     pub(in crate::group) fn sync(
@@ -30,7 +28,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
         let lacks_protocol = request.protocol_type.is_none() || request.protocol_name.is_none();
-        if context.version >= PROTOCOL_REQUIRED_VERSION && lacks_protocol {
+        if context.version >= versions::sync_group::PROTOCOL && lacks_protocol {
             return Some(sync_error(ErrorCode::InconsistentGroupProtocol));
         }
         if request.group_id.is_empty() {

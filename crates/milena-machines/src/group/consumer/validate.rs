@@ -1,11 +1,8 @@
 //! Who may commit and fetch offsets.
 
-use milena_wire::{Uuid, errors::ErrorCode};
+use milena_wire::{Uuid, api::versions, errors::ErrorCode};
 
 use super::{group::ConsumerGroup, member::Member};
-
-/// The first version of OffsetCommit that can say that an epoch is stale.
-const CONSUMER_COMMIT_VERSION_MIN: i16 = 9;
 
 impl ConsumerGroup {
     /// Whether a member may commit. An epoch that has passed is not wrong in itself (KIP-1251): ask
@@ -25,7 +22,8 @@ impl ConsumerGroup {
             return Ok(());
         }
         let member = self.members.get(member_id).ok_or(ErrorCode::UnknownMemberId)?;
-        if !is_transactional && !member.uses_classic_protocol() && version < CONSUMER_COMMIT_VERSION_MIN {
+        if !is_transactional && !member.uses_classic_protocol() && version < versions::offset_commit::CONSUMER_PROTOCOL
+        {
             return Err(ErrorCode::UnsupportedVersion);
         }
         if epoch > member.current.epoch {
