@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 use milena_wire::{
     errors::ErrorCode,
     message::{Request, VersionRange},
@@ -24,7 +24,7 @@ use crate::{
     consumer::Node,
     io,
     metadata::Refresh,
-    net::{ApiResponse, Backoff, CallError, Connection, SendOptions, Throttled},
+    net::{ApiResponse, CallError, Connection, SendOptions, Throttled},
 };
 
 /// How often it must be said that there is no such topic or broker. One that was just made is not known everywhere at once.
@@ -205,7 +205,7 @@ impl Admin {
                     }
                 }
             }
-            let again_ms = io::now_ms().saturating_add(backoff.after(attempts, &mut random));
+            let again_ms = io::now_ms().saturating_add(backoff.after_ms(attempts, &mut random));
             if pending.is_empty() || again_ms >= deadline_ms {
                 break;
             }

@@ -1,7 +1,7 @@
 //! When to look for a coordinator, and what follows from the answer.
 
 use bytestring::ByteString;
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -11,7 +11,7 @@ use milena_wire::{
 use super::{CoordinatorEvent, CoordinatorKind, FindCoordinatorError};
 use crate::{
     metadata::Broker,
-    net::{Backoff, CallError},
+    net::CallError,
 };
 
 /// Decides when to look for the coordinator. One look-up is in flight at most.
@@ -132,7 +132,7 @@ impl Finder {
             Err(error) => self.failure = Some(FindFailure::Call(error)),
         }
         self.failures = self.failures.saturating_add(1);
-        self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
+        self.not_before_ms = now_ms.saturating_add(self.backoff.after_ms(self.failures, &mut self.random));
         self.state = FinderState::Needed;
         None
     }

@@ -16,6 +16,7 @@ use std::{
 };
 
 use bytestring::ByteString;
+use milena_machines::backoff::Backoff;
 use milena_wire::{errors::ErrorCode, messages::FindCoordinatorResponse};
 use notices::{CoordinatorNotices, Subject};
 use tokio::sync::Notify;
@@ -23,7 +24,7 @@ use tokio::sync::Notify;
 use crate::{
     io::{instant, now_ms},
     metadata::{Broker, Metadata},
-    net::{Backoff, CallError, Connection, Role, SendOptions},
+    net::{CallError, Connection, Role, SendOptions},
 };
 
 /// What is coordinated.

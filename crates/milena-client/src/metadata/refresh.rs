@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytestring::ByteString;
-use milena_machines::{Random, TopicPartition};
+use milena_machines::{Random, TopicPartition, backoff::Backoff};
 use milena_wire::{
     Uuid,
     api::versions,
@@ -15,7 +15,7 @@ use milena_wire::{
 use super::{Broker, LeaderHint, MetadataCache};
 use crate::{
     config::MetadataRecovery,
-    net::{Backoff, CallError, ClientSettings},
+    net::{CallError, ClientSettings},
 };
 
 /// Older versions cannot say that a topic is not to be created.
@@ -272,7 +272,7 @@ impl Refresher {
         self.not_before_ms = if newer_selection {
             i64::MIN
         } else {
-            now_ms.saturating_add(self.backoff.step(self.equivalent.saturating_sub(1), &mut self.random))
+            now_ms.saturating_add(self.backoff.after_ms(self.equivalent.max(1), &mut self.random))
         };
     }
 
@@ -281,7 +281,7 @@ impl Refresher {
         let rebootstrap = is_required && self.recovery == MetadataRecovery::Rebootstrap;
         self.needed = true;
         self.failures = self.failures.saturating_add(1);
-        self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
+        self.not_before_ms = now_ms.saturating_add(self.backoff.after_ms(self.failures, &mut self.random));
         self.last_error = Some(error);
         if rebootstrap {
             self.rebootstrap();

@@ -7,10 +7,10 @@ use std::{
     task::{Poll, ready},
 };
 
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 
 use super::{
-    Backoff, CallError, Status,
+    CallError, Status,
     connection::{Common, Link, ParkOutcome},
     dial::dial,
     error::{ConnectError, DisconnectCause},
@@ -73,7 +73,7 @@ impl Lifecycle {
         let connecting = connect(
             &self.link,
             &self.common,
-            self.setup.step(self.setups_failed, &mut self.random),
+            self.setup.after_ms(self.setups_failed.saturating_add(1), &mut self.random),
         );
         let mut connection = match while_waiting(&self.link, connecting).await? {
             Ok(connection) => connection,
@@ -166,7 +166,7 @@ impl Lifecycle {
 
     fn back_off(&mut self) {
         self.losses = self.losses.saturating_add(1);
-        self.not_before_ms = now_ms().saturating_add(self.reconnect.after(self.losses, &mut self.random));
+        self.not_before_ms = now_ms().saturating_add(self.reconnect.after_ms(self.losses, &mut self.random));
         self.link.set_status(Status::BackingOff {
             until_ms: self.not_before_ms,
         });

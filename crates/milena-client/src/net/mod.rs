@@ -5,7 +5,6 @@
 //! that same thread, so that the callback of a Fetch can send the next one before anything else happens.
 
 mod auth;
-mod backoff;
 mod call;
 mod connection;
 mod connections;
@@ -24,7 +23,6 @@ mod versions;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use backoff::Backoff;
 pub(crate) use call::{ApiResponse, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
 pub(crate) use connections::{Connections, NodeNumbers};
