@@ -172,18 +172,18 @@ mod tests {
     use milena_machines::fetch::{Position, ResetPolicy};
     use milena_wire::records::{BatchBuilder, BatchOptions, Batches, NewRecord};
 
-    use super::*;
+    use super::{super::completed_fetch::FetchOrigin, *};
 
     const KB: usize = 1024;
 
-    fn index(partition: i32) -> TopicPartition {
+    fn orders(partition: i32) -> TopicPartition {
         TopicPartition::new("orders", partition)
     }
 
-    /// Positions of which partitions 0 and 1 are read, and their turns.
-    fn reader() -> (Positions, Vec<PositionEpoch>) {
+    /// Positions of which partitions 0 and 1 are read, and their epochs.
+    fn assigned() -> (Positions, Vec<PositionEpoch>) {
         let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
-        positions.assign([index(0), index(1)]);
+        positions.assign([orders(0), orders(1)]);
         let resets = positions.poll_resets(0);
         for reset in &resets {
             positions.handle_reset(&reset.partition, reset.epoch, Position::at(0));
@@ -201,12 +201,12 @@ mod tests {
             headers: &[],
         };
         batch.append(&record).unwrap();
-        CompletedFetch::new(
-            (index(partition), epoch),
-            Position::at(0),
-            Batches::new(batch.finish()),
-            None,
-        )
+        let origin = FetchOrigin {
+            partition: orders(partition),
+            epoch,
+            position: Position::at(0),
+        };
+        CompletedFetch::new(origin, Batches::new(batch.finish()), None)
     }
 
     #[test]
@@ -235,36 +235,36 @@ mod tests {
 
     #[test]
     fn records_come_in_order_stale_ones_go_and_paused_ones_stay() {
-        let (mut positions, epochs) = reader();
+        let (mut positions, epochs) = assigned();
         let mut buffer = Buffer::new(1_000 * KB);
         buffer.push(completed(0, epochs[0], 10));
         buffer.push(completed(1, epochs[1], 10));
-        positions.pause(&index(0), true);
+        positions.pause(&orders(0), true);
         let taken = buffer.take(&positions).unwrap();
-        assert_eq!(taken.partition, index(1));
+        assert_eq!(taken.partition, orders(1));
         buffer.put_back(taken);
-        assert_eq!(buffer.take(&positions).map(|taken| taken.partition), Some(index(1)));
+        assert_eq!(buffer.take(&positions).map(|taken| taken.partition), Some(orders(1)));
         assert!(buffer.take(&positions).is_none());
-        positions.pause(&index(0), false);
-        positions.seek(&index(0), Position::at(7));
+        positions.pause(&orders(0), false);
+        positions.seek(&orders(0), Position::at(7));
         assert!(buffer.take(&positions).is_none());
-        assert_eq!(buffer.bytes_of(&index(0)), 0, "what is stale is not counted any more");
+        assert_eq!(buffer.bytes_of(&orders(0)), 0, "what is stale is not counted any more");
     }
 
     #[test]
     fn paused_records_make_room_only_when_nothing_else_can() {
-        let (mut positions, epochs) = reader();
+        let (mut positions, epochs) = assigned();
         let mut buffer = Buffer::new(100 * KB);
         buffer.push(completed(0, epochs[0], 80 * KB));
         buffer.push(completed(1, epochs[1], 10));
         assert_eq!(buffer.reserve(50 * KB, 1), None);
-        positions.pause(&index(0), true);
+        positions.pause(&orders(0), true);
         assert!(!buffer.is_full_of_paused(&positions), "the other can be handed out");
         let other = buffer.take(&positions).unwrap();
         assert!(!buffer.is_full_of_paused(&positions), "it is being handed out");
         buffer.finish(&other);
         assert!(buffer.is_full_of_paused(&positions));
-        assert_eq!(buffer.evict_largest(), Some((index(0), epochs[0])));
+        assert_eq!(buffer.evict_largest(), Some((orders(0), epochs[0])));
         assert_eq!(buffer.reserve(50 * KB, 1), Some(50 * KB));
     }
 }

@@ -26,12 +26,27 @@ pub(crate) struct CompletedFetch {
     /// `None` if transactions do not matter.
     aborted: Option<AbortedTransactions>,
     current: Option<CurrentBatch>,
-    /// Records and their bytes that were handed out and not yet counted.
-    uncounted: (usize, usize),
+    /// Delivered and not yet counted in the metrics.
+    uncounted: DeliveredCount,
     /// What comes when all records are handed out.
     end: FetchEnd,
     /// The end of the batch that is looked into, which stays if it cannot be read.
     current_end: Option<i64>,
+}
+
+/// The partition that a fetch was for, and the position that it started at.
+#[derive(Debug, Clone)]
+pub(crate) struct FetchOrigin {
+    pub(crate) partition: TopicPartition,
+    pub(crate) epoch: PositionEpoch,
+    pub(crate) position: Position,
+}
+
+/// Records that were handed out, and the bytes of their batches.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeliveredCount {
+    pub(crate) records: usize,
+    pub(crate) bytes: usize,
 }
 
 /// How the buffered part of a partition ends.
@@ -62,35 +77,26 @@ pub(crate) struct BatchReader {
 }
 
 impl CompletedFetch {
-    pub(crate) fn new(
-        (partition, epoch): (TopicPartition, PositionEpoch),
-        position: Position,
-        batches: Batches,
-        aborted: Option<AbortedTransactions>,
-    ) -> Self {
+    pub(crate) fn new(origin: FetchOrigin, batches: Batches, aborted: Option<AbortedTransactions>) -> Self {
         Self {
-            partition,
-            epoch,
+            partition: origin.partition,
+            epoch: origin.epoch,
             bytes: batches.leftover(),
-            position,
+            position: origin.position,
             batches,
             aborted,
             current: None,
-            uncounted: (0, 0),
+            uncounted: DeliveredCount::default(),
             end: FetchEnd::Open,
             current_end: None,
         }
     }
 
     /// No records, but something to be told in its turn.
-    pub(crate) fn ending(
-        (partition, epoch): (TopicPartition, PositionEpoch),
-        position: Position,
-        end: FetchEnd,
-    ) -> Self {
+    pub(crate) fn ending(origin: FetchOrigin, end: FetchEnd) -> Self {
         Self {
             end,
-            ..Self::new((partition, epoch), position, Batches::new(bytes::Bytes::new()), None)
+            ..Self::new(origin, Batches::new(bytes::Bytes::new()), None)
         }
     }
 
@@ -107,8 +113,8 @@ impl CompletedFetch {
     }
 
     /// What was handed out since this was last asked, once a batch is over: records and bytes.
-    pub(crate) fn take_count(&mut self) -> Option<(usize, usize)> {
-        let is_due = self.current.is_none() && self.uncounted.0 > 0;
+    pub(crate) fn take_count(&mut self) -> Option<DeliveredCount> {
+        let is_due = self.current.is_none() && self.uncounted.records > 0;
         is_due.then(|| std::mem::take(&mut self.uncounted))
     }
 
@@ -151,7 +157,7 @@ impl CompletedFetch {
         let end = len.min(first + max);
         if first < end {
             into.push(&current.batch, first, end);
-            self.uncounted.0 += end - first;
+            self.uncounted.records += end - first;
         }
         if end == len {
             self.position = current.after;
@@ -208,7 +214,7 @@ impl CompletedFetch {
             self.position = after;
             return Ok(true);
         }
-        self.uncounted.1 += records.size();
+        self.uncounted.bytes += records.size();
         let first_offset = self.position.offset;
         let next = records
             .iter()

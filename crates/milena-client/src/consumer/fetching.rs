@@ -7,6 +7,7 @@ use milena_machines::{
     fetch::{FetchErrorAction, FetchFrom, FetchSession, Fetchable, Position, PositionEpoch, SessionPartition},
 };
 use milena_wire::{
+    Uuid,
     api::versions,
     errors::ErrorCode,
     messages::{
@@ -19,7 +20,7 @@ use milena_wire::{
 use super::{
     aborted::AbortedTransactions,
     buffer::Buffer,
-    completed_fetch::{CompletedFetch, FetchEnd, scan_headers},
+    completed_fetch::{CompletedFetch, FetchEnd, FetchOrigin, scan_headers},
     shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
@@ -118,50 +119,62 @@ impl ConsumerShared {
         // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
         let wait_ms = self.wait_ms(core, now_ms, node);
         let options = SendOptions::timeout_ms(i64::from(wait_ms) + i64::from(self.config.request_timeout_ms));
+        let targets = self.fetch_targets(fetchable);
+        // Since this version topics have ids and no names; a topic may have no id in a cluster that was upgraded.
+        let options = match targets.iter().all(|target| target.topic_id.is_some()) {
+            true => options,
+            false => options.version_max(versions::fetch::TOPIC_IDS - 1),
+        };
+        let budget = FetchBudget {
+            max_bytes: reserved,
+            max_wait_ms: wait_ms,
+        };
         let (builder, handler) = (Arc::clone(self), Arc::clone(self));
         connection.send_built(
-            move |version| builder.build_fetch(node, &fetchable, (reserved, wait_ms), version),
+            move |version| builder.build_fetch(node, &targets, budget, version),
             options,
             move |result| handler.handle_fetch(node, reserved, result),
         );
         true
     }
 
-    fn build_fetch(
-        &self,
-        node: i32,
-        fetchable: &[Fetchable],
-        (max_bytes, max_wait_ms): (usize, i32),
-        version: i16,
-    ) -> FetchRequest {
+    fn fetch_targets(&self, fetchable: Vec<Fetchable>) -> Vec<FetchTarget> {
         let cluster = self.metadata.cache();
-        let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
+        let targets = fetchable.into_iter().map(|fetchable| FetchTarget {
+            topic_id: cluster.topic_id(&fetchable.partition.topic),
+            fetchable,
+        });
+        targets.collect()
+    }
+
+    fn build_fetch(&self, node: i32, targets: &[FetchTarget], budget: FetchBudget, version: i16) -> FetchRequest {
+        let max_bytes = i32::try_from(budget.max_bytes).unwrap_or(i32::MAX);
         let mut request = FetchRequest {
-            max_wait_ms,
+            max_wait_ms: budget.max_wait_ms,
             min_bytes: self.config.fetch_min_bytes,
             max_bytes,
             isolation_level: i8::from(self.reads_committed()),
             rack_id: self.config.client_rack.clone().unwrap_or_default().into(),
             ..Default::default()
         };
-        let wanted = fetchable.iter().map(|fetchable| SessionPartition {
-            partition: fetchable.partition.clone(),
-            topic_id: cluster
-                .topic_id(&fetchable.partition.topic)
-                .filter(|_| version >= versions::fetch::TOPIC_IDS),
-            offset: fetchable.position.offset,
-            leader_epoch: fetchable.leader_epoch,
-            last_fetched_epoch: fetchable
-                .position
-                .epoch
-                .filter(|_| version >= versions::fetch::DIVERGING_EPOCH)
-                .unwrap_or(-1),
-            max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
-            tag: fetchable.epoch,
-        });
+        let partitions = targets
+            .iter()
+            .map(|FetchTarget { fetchable, topic_id }| SessionPartition {
+                partition: fetchable.partition.clone(),
+                topic_id: topic_id.filter(|_| version >= versions::fetch::TOPIC_IDS),
+                offset: fetchable.position.offset,
+                leader_epoch: fetchable.leader_epoch,
+                last_fetched_epoch: fetchable
+                    .position
+                    .epoch
+                    .filter(|_| version >= versions::fetch::DIVERGING_EPOCH)
+                    .unwrap_or(-1),
+                max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
+                tag: fetchable.epoch,
+            });
         let mut core = self.core();
         let fetch = core.nodes.entry(node).or_default();
-        fetch.session.build(wanted.collect(), &mut request);
+        fetch.session.build(partitions.collect(), &mut request);
         request
     }
 
@@ -237,21 +250,23 @@ impl ConsumerShared {
     ) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
-            let asked =
+            let requested =
                 session.and_then(|session| session.requested(&topic.topic, topic.topic_id, data.partition_index));
-            let Some(asked) = asked else { continue };
-            let epoch = Some(asked.last_fetched_epoch).filter(|epoch| *epoch >= 0);
-            let position = Position {
-                offset: asked.offset,
-                epoch,
+            let Some(requested) = requested else { continue };
+            let origin = FetchOrigin {
+                partition: requested.partition.clone(),
+                epoch: requested.tag,
+                position: Position {
+                    offset: requested.offset,
+                    epoch: Some(requested.last_fetched_epoch).filter(|epoch| *epoch >= 0),
+                },
             };
-            let place = (asked.partition.clone(), asked.tag);
-            let batches = self.take_partition(core, now_ms, (place.clone(), position), &data);
+            let batches = self.take_partition(core, now_ms, &origin, &data);
             if let Some(batches) = batches {
                 let aborted = self
                     .reads_committed()
                     .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
-                take_records(core, place, position, batches, aborted, totals);
+                take_records(core, origin, batches, aborted, totals);
             }
         }
     }
@@ -261,23 +276,21 @@ impl ConsumerShared {
         &self,
         core: &mut ConsumerCore,
         now_ms: i64,
-        (place, position): ((TopicPartition, PositionEpoch), Position),
+        origin: &FetchOrigin,
         data: &PartitionData,
     ) -> Option<Batches> {
-        let (partition, epoch) = &place;
+        let FetchOrigin { partition, epoch, .. } = origin;
         let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
             match core.positions.handle_fetch_error(now_ms, partition, *epoch, code) {
                 FetchErrorAction::Retry => {}
                 FetchErrorAction::RefreshMetadata => self.refresh_metadata(),
-                FetchErrorAction::ResetWhenDrained => {
-                    core.buffer
-                        .push(CompletedFetch::ending(place, position, FetchEnd::OutOfRange))
-                }
-                FetchErrorAction::Raise(error) => {
-                    core.buffer
-                        .push(CompletedFetch::ending(place, position, FetchEnd::Error(error)))
-                }
+                FetchErrorAction::ResetWhenDrained => core
+                    .buffer
+                    .push(CompletedFetch::ending(origin.clone(), FetchEnd::OutOfRange)),
+                FetchErrorAction::Raise(error) => core
+                    .buffer
+                    .push(CompletedFetch::ending(origin.clone(), FetchEnd::Error(error))),
             }
             return None;
         }
@@ -380,7 +393,21 @@ fn fetch_from(cluster: &MetadataCache, partition: &TopicPartition) -> Option<Fet
     })
 }
 
-/// What an answer brought, for the metrics.
+/// The most that one fetch may return, and how long the broker may wait for it.
+#[derive(Debug, Clone, Copy)]
+struct FetchBudget {
+    max_bytes: usize,
+    max_wait_ms: i32,
+}
+
+/// A partition to fetch, with the id of its topic if it has one.
+#[derive(Debug)]
+struct FetchTarget {
+    fetchable: Fetchable,
+    topic_id: Option<Uuid>,
+}
+
+/// The size of one response, for the metrics.
 #[derive(Debug, Default)]
 struct FetchTotals {
     bytes: usize,
@@ -389,24 +416,28 @@ struct FetchTotals {
 
 fn take_records(
     core: &mut ConsumerCore,
-    place: (TopicPartition, PositionEpoch),
-    position: Position,
+    origin: FetchOrigin,
     batches: Batches,
     aborted: Option<AbortedTransactions>,
     totals: &mut FetchTotals,
 ) {
     totals.bytes += batches.leftover();
-    // What cannot be cut into batches is told when the application comes to it.
+    // Bytes that are no batch are reported when the application reaches them.
     let scanned = scan_headers(batches.clone()).ok().flatten();
-    let wanted = match scanned {
+    let FetchOrigin {
+        partition,
+        epoch,
+        position,
+    } = &origin;
+    let is_current = match scanned {
         Some((next, records)) => {
             totals.records += records;
-            core.positions.handle_fetched(&place.0, place.1, position.offset, next)
+            core.positions.handle_fetched(partition, *epoch, position.offset, next)
         }
-        None => core.positions.deliverable(&place.0, place.1).is_some(),
+        None => core.positions.deliverable(partition, *epoch).is_some(),
     };
-    if wanted {
-        let mut completed = CompletedFetch::new(place, position, batches, aborted);
+    if is_current {
+        let mut completed = CompletedFetch::new(origin, batches, aborted);
         if scanned.is_none() {
             completed.set_end(FetchEnd::Unreadable);
         }

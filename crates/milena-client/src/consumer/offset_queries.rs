@@ -32,6 +32,14 @@ pub(crate) struct FoundOffset {
     pub(crate) epoch: Option<i32>,
 }
 
+/// A query about one partition, as it is sent to the leader.
+#[derive(Debug)]
+struct OffsetQuery {
+    partition: TopicPartition,
+    timestamp: i64,
+    leader_epoch: i32,
+}
+
 /// Outcome for one partition; `Ok(None)` if there is no such record.
 type OffsetOutcome = Result<Option<FoundOffset>, OffsetsError>;
 type OffsetQueries = BTreeMap<TopicPartition, i64>;
@@ -97,8 +105,8 @@ impl ConsumerShared {
             self.select_topics_of(queries.keys());
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
             if left_ms <= 0 && !queries.is_empty() {
-                let cause_of_metadata = self.metadata.last_error().map(|error| error.to_string());
-                return Err(OffsetsError::timed_out(queries.keys(), cause_of_metadata.or(cause)));
+                let metadata_error = self.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(queries.keys(), metadata_error.or(cause)));
             }
             for (partition, outcome) in self.query_leaders(queries.clone(), left_ms).await {
                 match outcome {
@@ -122,13 +130,16 @@ impl ConsumerShared {
     async fn query_leaders(self: &Arc<Self>, queries: OffsetQueries, timeout_ms: i64) -> OffsetOutcomes {
         let cluster = self.metadata.cache();
         let mut outcomes = OffsetOutcomes::new();
-        let mut by_leader: BTreeMap<i32, Vec<(TopicPartition, i64, i32)>> = BTreeMap::new();
+        let mut by_leader: BTreeMap<i32, Vec<OffsetQuery>> = BTreeMap::new();
         for (partition, timestamp) in queries {
             match cluster.leader(&partition.topic, partition.partition) {
                 Some(leader) => {
-                    let epoch = leader.epoch.unwrap_or(-1);
-                    let sent = by_leader.entry(leader.broker.id).or_default();
-                    sent.push((partition, timestamp, epoch));
+                    let leader_epoch = leader.epoch.unwrap_or(-1);
+                    by_leader.entry(leader.broker.id).or_default().push(OffsetQuery {
+                        partition,
+                        timestamp,
+                        leader_epoch,
+                    });
                 }
                 None => {
                     self.refresh_metadata();
@@ -138,10 +149,10 @@ impl ConsumerShared {
             }
         }
         let (done, mut results) = mpsc::unbounded_channel();
-        for (node, sent) in by_leader {
+        for (node, queries) in by_leader {
             let Some(broker) = cluster.broker(node) else { continue };
             let connection = self.connections.node(node, Role::Data, &broker.endpoint());
-            let request = self.list_request(&sent, timeout_ms);
+            let request = self.list_request(&queries, timeout_ms);
             let version_min = if self.reads_committed() {
                 versions::list_offsets::ISOLATION_LEVEL
             } else {
@@ -151,23 +162,24 @@ impl ConsumerShared {
             let done = done.clone();
             connection.send(request, options.version_min(version_min), move |result| {
                 // Whoever asked may have gone.
-                let _ = done.send((sent, result));
+                let _ = done.send((queries, result));
             });
         }
         drop(done);
-        while let Some((sent, result)) = results.recv().await {
-            self.read_response(sent, result, &mut outcomes);
+        while let Some((queries, result)) = results.recv().await {
+            self.read_response(queries, result, &mut outcomes);
         }
         outcomes
     }
 
-    fn list_request(&self, sent: &[(TopicPartition, i64, i32)], timeout_ms: i64) -> ListOffsetsRequest {
+    fn list_request(&self, queries: &[OffsetQuery], timeout_ms: i64) -> ListOffsetsRequest {
         let mut topics: Vec<ListOffsetsTopic> = vec![];
-        for (partition, timestamp, leader_epoch) in sent {
+        for query in queries {
+            let partition = &query.partition;
             let entry = ListOffsetsPartition {
                 partition_index: partition.partition,
-                current_leader_epoch: *leader_epoch,
-                timestamp: *timestamp,
+                current_leader_epoch: query.leader_epoch,
+                timestamp: query.timestamp,
                 ..Default::default()
             };
             match topics.last_mut() {
@@ -190,7 +202,7 @@ impl ConsumerShared {
 
     fn read_response(
         &self,
-        sent: Vec<(TopicPartition, i64, i32)>,
+        queries: Vec<OffsetQuery>,
         result: Result<ApiResponse<ListOffsetsResponse>, CallError>,
         outcomes: &mut OffsetOutcomes,
     ) {
@@ -198,8 +210,8 @@ impl ConsumerShared {
             Ok(response) => response.body,
             Err(error) => {
                 self.refresh_metadata();
-                for (partition, ..) in sent {
-                    outcomes.insert(partition, Err(OffsetsError::from(error.clone())));
+                for query in queries {
+                    outcomes.insert(query.partition, Err(OffsetsError::from(error.clone())));
                 }
                 return;
             }

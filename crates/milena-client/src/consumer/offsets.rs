@@ -49,8 +49,8 @@ impl RebalanceConsumer {
                 self.shared.drive_locked(&mut core, io::now_ms());
             }
             if !self.notified_before(Some(deadline)).await {
-                let cause_of_metadata = self.shared.metadata.last_error().map(|error| error.to_string());
-                return Err(OffsetsError::timed_out(std::iter::once(partition), cause_of_metadata));
+                let metadata_error = self.shared.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(std::iter::once(partition), metadata_error));
             }
         }
     }

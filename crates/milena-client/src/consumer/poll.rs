@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::{
     Consumer,
-    completed_fetch::{CompletedFetch, FetchEnd},
+    completed_fetch::{CompletedFetch, DeliveredCount, FetchEnd},
     error::PollError,
     group::committable,
     records::ConsumerRecords,
@@ -313,10 +313,10 @@ fn count_delivered(
     core: &mut ConsumerCore,
     now_ms: i64,
     partition: &TopicPartition,
-    count: (usize, usize),
+    count: DeliveredCount,
     reads_committed: bool,
 ) {
-    core.metrics.delivered(now_ms, partition, count.0, count.1);
+    core.metrics.delivered(now_ms, partition, count.records, count.bytes);
     let lag = core.positions.lag(partition, reads_committed);
     core.metrics
         .placed(now_ms, partition, lag, core.positions.lead(partition));

@@ -9,10 +9,7 @@ use milena_wire::{
 };
 
 use super::{CoordinatorEvent, CoordinatorKind, FindCoordinatorError};
-use crate::{
-    metadata::Broker,
-    net::CallError,
-};
+use crate::{metadata::Broker, net::CallError};
 
 /// Decides when to look for the coordinator. One look-up is in flight at most.
 #[derive(Debug)]

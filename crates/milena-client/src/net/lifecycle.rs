@@ -73,7 +73,8 @@ impl Lifecycle {
         let connecting = connect(
             &self.link,
             &self.common,
-            self.setup.after_ms(self.setups_failed.saturating_add(1), &mut self.random),
+            self.setup
+                .after_ms(self.setups_failed.saturating_add(1), &mut self.random),
         );
         let mut connection = match while_waiting(&self.link, connecting).await? {
             Ok(connection) => connection,

@@ -15,7 +15,7 @@ use super::{
     error::NewProducerError,
     memory::Memory,
     partition::{self, Partitioner},
-    shared::{ProducerCore, ProducerShared},
+    shared::{Network, ProducerCore, ProducerShared},
 };
 use crate::{
     config::{ConfigErrors, ProducerConfig},
@@ -84,7 +84,12 @@ impl Producer {
         };
         let metrics = ProducerMetrics::new(window, config.client_id.clone());
         let core = ProducerCore::new(sender, transactions.clone(), metrics);
-        let shared = ProducerShared::start(config, (io, connections, metadata), limits, partitioner, core);
+        let network = Network {
+            io,
+            connections,
+            metadata,
+        };
+        let shared = ProducerShared::start(config, network, limits, partitioner, core);
         if let Some(transactions) = transactions {
             shared.watch(&transactions, &Target::TransactionCoordinator);
         }

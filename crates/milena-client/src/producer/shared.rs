@@ -85,6 +85,14 @@ pub(super) struct ProducerCore {
     pub(super) operations: BTreeMap<OperationId, Vec<oneshot::Sender<Result<(), TransactionCallError>>>>,
 }
 
+/// The connections of a producer, and the metadata that comes over them.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) io: Io,
+    pub(super) connections: Connections,
+    pub(super) metadata: Metadata,
+}
+
 /// A batch that the sender has.
 #[derive(Debug)]
 pub(super) struct PendingBatch {
@@ -132,11 +140,16 @@ impl ProducerCore {
 impl ProducerShared {
     pub(super) fn start(
         config: ProducerConfig,
-        (io, connections, metadata): (Io, Connections, Metadata),
+        network: Network,
         limits: Limits,
         partitioner: Arc<dyn Partitioner>,
         core: ProducerCore,
     ) -> Arc<Self> {
+        let Network {
+            io,
+            connections,
+            metadata,
+        } = network;
         let shared = Arc::new(Self {
             config,
             io,
