@@ -1,4 +1,4 @@
-//! When to look for a coordinator, and what follows from the answer.
+//! The finder: when to look up a coordinator, and the handling of the response.
 
 use bytestring::ByteString;
 use milena_machines::{Random, backoff::Backoff};
@@ -11,7 +11,7 @@ use milena_wire::{
 use super::{CoordinatorEvent, CoordinatorKind, FindCoordinatorError};
 use crate::{metadata::Broker, net::CallError};
 
-/// Decides when to look for the coordinator. One look-up is in flight at most.
+/// Decides when to look up the coordinator. At most one look-up is in flight.
 #[derive(Debug)]
 pub(crate) struct Finder {
     key: ByteString,
@@ -21,21 +21,21 @@ pub(crate) struct Finder {
     failures: u32,
     not_before_ms: i64,
     calls: u64,
-    /// Why the last look-up brought nothing, until it is taken.
+    /// The failure of the last look-up, until it is taken.
     failure: Option<FindFailure>,
 }
 
-/// A look-up that will be tried again.
+/// A failed look-up that will be retried.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FindFailure {
     Call(CallError),
-    /// The broker said that there is no coordinator now.
+    /// The broker responded that no coordinator is available.
     NotAvailable(ErrorCode),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum FinderState {
-    /// Nobody has asked.
+    /// Not needed yet.
     Unknown,
     Needed,
     InFlight {
@@ -58,7 +58,7 @@ impl Finder {
         }
     }
 
-    /// The coordinator, if it is known. Otherwise it will be looked for.
+    /// Returns the coordinator, if it is known. Otherwise it will be looked up.
     pub(crate) fn find(&mut self) -> Option<&Broker> {
         if self.state == FinderState::Unknown {
             self.state = FinderState::Needed;
@@ -69,8 +69,8 @@ impl Finder {
         }
     }
 
-    /// The node was told or proved not to be the coordinator. Whether it was taken for it until now; if so it is looked
-    /// for again.
+    /// Handles that a node is not the coordinator. Returns whether it was taken for it; then the coordinator is looked
+    /// up again.
     pub(crate) fn mark_unknown(&mut self, node_id: i32) -> bool {
         let known = matches!(&self.state, FinderState::Known(broker) if broker.id == node_id);
         if known {
@@ -79,7 +79,7 @@ impl Finder {
         known
     }
 
-    /// Whether to send a request now; its fate comes back with this id.
+    /// Returns the id of a look-up to send now. Its result comes back with this id.
     pub(crate) fn poll_request(&mut self, now_ms: i64) -> Option<u64> {
         if self.poll_timeout()? > now_ms {
             return None;
@@ -134,7 +134,7 @@ impl Finder {
         None
     }
 
-    /// Why the last look-up brought nothing and will be tried again.
+    /// Takes the failure of the last look-up, if it will be retried.
     pub(crate) fn take_failure(&mut self) -> Option<FindFailure> {
         self.failure.take()
     }
@@ -159,7 +159,7 @@ impl Finder {
         }
     }
 
-    /// The request in the form of its version.
+    /// The request for this version.
     pub(super) fn request(kind: CoordinatorKind, key: ByteString, version: i16) -> FindCoordinatorRequest {
         let key_type = match kind {
             CoordinatorKind::Group => 0,

@@ -1,6 +1,6 @@
-//! Who coordinates a group or a transactional id.
+//! Coordinators of groups and transactional ids.
 //!
-//! [`Finder`] decides when to look; it knows no socket and no clock. [`Coordinator`] does what it wants on the io thread.
+//! [`Finder`] decides when to look one up; it has no socket and no clock. [`Coordinator`] runs it on the io thread.
 
 mod finder;
 mod notices;
@@ -27,7 +27,6 @@ use crate::{
     net::{CallError, Connection, Role, SendOptions},
 };
 
-/// What is coordinated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CoordinatorKind {
     Group,
@@ -37,7 +36,7 @@ pub(crate) enum CoordinatorKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CoordinatorEvent {
     Found(Broker),
-    /// Looking again would not help. It is done when somebody asks for the coordinator again.
+    /// A retry would not help. The next call of [`Coordinator::connection`] looks it up again.
     Failed(FindCoordinatorError),
 }
 
@@ -59,8 +58,8 @@ fn or_nothing(message: &Option<String>) -> String {
         .map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// The coordinator of one group or transactional id, looked for on the io thread. Clones are the same; it ends with the
-/// last.
+/// The coordinator of one group or transactional id, looked up on the io thread. Clones share it; it ends with the last
+/// clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Coordinator {
     guard: Arc<Guard>,
@@ -90,7 +89,7 @@ struct CoordinatorCore {
 }
 
 impl Coordinator {
-    /// Nothing is looked for before somebody asks.
+    /// The first look-up starts with the first call of [`Self::connection`].
     pub(crate) fn start(metadata: Metadata, kind: CoordinatorKind, key: ByteString) -> Self {
         let settings = metadata.connections().settings();
         let backoff = Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms);
@@ -111,7 +110,7 @@ impl Coordinator {
         }
     }
 
-    /// The coordinator's own connection. `None` if it is not known: then it is being looked for.
+    /// Returns the connection to the coordinator. `None` while it is not known; then it is being looked up.
     pub(crate) fn connection(&self) -> Option<Connection> {
         let shared = &self.guard.shared;
         let found = shared.core().finder.find().cloned();
@@ -123,15 +122,15 @@ impl Coordinator {
         Some(connections.node(broker.id, Role::Coordinator, &broker.endpoint()))
     }
 
-    /// The node said that it is not the coordinator, or cannot be reached. It is looked for again, unless another one
-    /// has been found since.
+    /// Handles that the node is not the coordinator, or cannot be reached. Another look-up starts, unless a different
+    /// node has been found since.
     pub(crate) fn mark_unknown(&self, node_id: i32) {
         if self.guard.shared.core().finder.mark_unknown(node_id) {
             self.guard.shared.wake.notify_one();
         }
     }
 
-    /// Calls `observer` on the io thread when the coordinator was found or cannot be; no lock is held.
+    /// Calls `observer` on the io thread when a look-up has succeeded or failed for good, without holding a lock.
     pub(crate) fn on_change(&self, observer: impl Fn(&CoordinatorEvent) + Send + Sync + 'static) {
         self.guard.shared.observers().push(Arc::new(observer));
     }
@@ -154,7 +153,7 @@ async fn run(shared: Arc<CoordinatorShared>) {
             }
             Next::Until(due_ms) => due_ms,
         };
-        // Either way there may be something to do.
+        // A wake-up and a timeout are handled alike.
         let _ = tokio::time::timeout_at(instant(due_ms), shared.wake.notified()).await;
     }
 }
@@ -183,7 +182,7 @@ impl CoordinatorShared {
             return;
         };
         let (kind, key) = (self.kind, self.key.clone());
-        // Whoever waits for an answer must not keep this alive.
+        // A request in flight must not keep this alive.
         let shared = Arc::downgrade(self);
         connection.send_built(
             move |version| Finder::request(kind, key, version),
@@ -198,7 +197,7 @@ impl CoordinatorShared {
 
     fn handle(&self, id: u64, result: Result<(i16, FindCoordinatorResponse), CallError>) {
         if let Err(error) = &result {
-            tracing::debug!(key = %self.key, %error, "no coordinator");
+            tracing::debug!(event = "find_coordinator_failed", key = %self.key, %error, "coordinator look-up failed");
         }
         let now_ms = now_ms();
         let mut core = self.core();

@@ -1,4 +1,4 @@
-//! The rules of the finder, and a real broker that is asked.
+//! The finder, and a coordinator look-up with a real broker.
 
 use std::sync::mpsc;
 
@@ -20,7 +20,7 @@ fn finder() -> Finder {
     Finder::new("readers".into(), Backoff::new(100, 1000), 1)
 }
 
-/// The answer in the form of a version.
+/// A response as encoded in this version.
 fn response_for(version: i16, node_id: i32, error: ErrorCode) -> (i16, FindCoordinatorResponse) {
     let response = if version >= 4 {
         let coordinator = |key: &'static str, node_id| find_coordinator_response::Coordinator {
@@ -116,7 +116,7 @@ fn what_may_pass_is_tried_again_later_and_later() {
 }
 
 #[test]
-fn what_cannot_pass_is_told_and_tried_when_the_next_lookup() {
+fn a_refusal_is_reported_and_tried_with_the_next_lookup() {
     let unsupported = CallError::EncodeFailed {
         api: milena_wire::api::ApiKey::FindCoordinator,
         problem: RequestProblem::AlreadySent,
@@ -150,7 +150,7 @@ fn only_the_one_that_is_taken_for_it_can_prove_not_to_be() {
     assert_eq!(finder.find().unwrap().id, 7);
     assert!(finder.mark_unknown(7));
     assert!(finder.find().is_none());
-    // An answer from before says nothing any more.
+    // A stale response is ignored.
     assert_eq!(
         finder.handle_response(0, id, Ok(response_for(LISTED, 7, ErrorCode::None))),
         None
@@ -176,7 +176,7 @@ fn a_real_broker_coordinates_on_a_connection_of_its_own() {
             let _ = sender.send(event.clone());
         });
         assert!(coordinator.connection().is_none());
-        // Once because somebody asked, and once because it was marked as unknown.
+        // Once for the first look-up, and once after it was marked as unknown.
         for _ in 0..2 {
             let event = events.recv_timeout(PATIENCE).unwrap();
             assert!(matches!(event, CoordinatorEvent::Found(_)), "{event:?}");

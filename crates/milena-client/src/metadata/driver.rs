@@ -1,4 +1,4 @@
-//! Asking a broker for metadata, whenever the refresher says so.
+//! The driver of the metadata: sends the requests of the [`Refresher`].
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::{
     net::{CallError, Connection, Connections, Role, SendOptions},
 };
 
-/// What a client knows of the cluster, kept up to date on the io thread. Clones are the same; it ends with the last.
+/// The metadata of a client, kept up to date on the io thread. Clones share it; it ends with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Metadata {
     guard: Arc<Guard>,
@@ -41,10 +41,10 @@ struct MetadataShared {
     notices: MetadataNotices,
 }
 
-/// What those who wait are told.
+/// The state that waiting tasks watch.
 #[derive(Debug, Clone, Copy, Default)]
 struct UpdateSignal {
-    /// The version of the cache after the last answer.
+    /// The version of the cache after the last response.
     version: u64,
     closed: bool,
 }
@@ -59,7 +59,7 @@ struct MetadataCore {
 }
 
 impl Metadata {
-    /// Starts to learn of the cluster from the bootstrap servers.
+    /// Starts to request metadata from the bootstrap servers.
     pub(crate) fn start(connections: Connections) -> Self {
         let seeds = RandomState::new();
         let settings = Arc::clone(connections.settings());
@@ -90,30 +90,29 @@ impl Metadata {
         }
     }
 
-    /// What is known now.
     pub(crate) fn cache(&self) -> Arc<MetadataCache> {
         Arc::clone(self.core().refresher.cache())
     }
 
-    /// How long ago a broker last told of the cluster; `None` if none has.
+    /// The time since the last response; `None` before the first.
     pub(crate) fn age_ms(&self) -> Option<i64> {
         self.core().refresher.age_ms(now_ms())
     }
 
-    /// Replaces the topics that metadata is wanted for. What is new is asked for at once.
+    /// Replaces the topics of interest. New topics are requested at once.
     pub(crate) fn select(&self, selection: TopicSelection) {
         self.core().refresher.select(selection);
         self.guard.shared.wake.notify_one();
     }
 
-    /// Asks for an update, and gives the version of the cache before it.
+    /// Requests an update. Returns the version of the cache before it.
     pub(crate) fn request_update(&self, why: Refresh) -> u64 {
         let version = self.core().refresher.request_update(why);
         self.guard.shared.wake.notify_one();
         version
     }
 
-    /// Waits until a broker's answer has made the cache newer than `version`. `false` if it never will, as it is closed.
+    /// Waits until a response has made the cache newer than `version`. Returns `false` if the metadata is closed.
     pub(crate) fn updated_past(&self, version: u64) -> impl Future<Output = bool> + Send + use<> {
         let mut signal = self.guard.shared.signal.subscribe();
         async move {
@@ -124,14 +123,14 @@ impl Metadata {
         }
     }
 
-    /// Takes leaders that another answer than Metadata's has named, if they are newer. Gives their partitions. No
-    /// observer is called: whoever calls this knows.
+    /// Applies newer leaders that another response than Metadata has named. Returns their partitions. Observers are not
+    /// called: the caller knows.
     pub(crate) fn handle_leaders(&self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
         self.core().refresher.handle_leaders(hints, brokers)
     }
 
-    /// Notes a leader's epoch that was heard of elsewhere. If it is newer, an update is asked for, and until that comes
-    /// the leader is unknown.
+    /// Records a leader epoch that was seen elsewhere. A newer one requests an update; until it arrives the leader is
+    /// unknown.
     pub(crate) fn handle_epoch(&self, partition: &TopicPartition, epoch: i32) -> bool {
         let newer = self.core().refresher.handle_epoch(partition, epoch);
         if newer {
@@ -140,20 +139,20 @@ impl Metadata {
         newer
     }
 
-    /// Calls `observer` on the io thread after every answer that was taken; no lock is held.
+    /// Calls `observer` on the io thread after every response that was applied, without holding a lock.
     pub(crate) fn on_update(&self, observer: impl Fn(&Arc<MetadataCache>) + Send + Sync + 'static) {
         self.guard.shared.observers().push(Arc::new(observer));
     }
 
-    /// A broker that is likely to answer soon: one that is known, or a bootstrap server before any is. `None` if there
-    /// are no bootstrap servers.
+    /// Returns the broker that is likely to respond first: a known one, or a bootstrap server before any is known.
+    /// `None` without bootstrap servers.
     pub(crate) fn any_broker(&self) -> Option<Connection> {
         let mut core = self.core();
         let core = &mut *core;
         best(self.guard.shared.known(&core.refresher), &mut core.random)
     }
 
-    /// Why the last attempt to learn of the cluster failed; `None` if it did not.
+    /// The error of the last attempt; `None` if it succeeded.
     pub(crate) fn last_error(&self) -> Option<MetadataError> {
         self.core().refresher.last_error().cloned()
     }
@@ -162,7 +161,7 @@ impl Metadata {
         &self.guard.shared.connections
     }
 
-    /// Asks no more, and forgets its observers.
+    /// Stops all requests and drops the observers.
     pub(crate) fn close(&self) {
         self.guard.shared.close();
     }
@@ -185,7 +184,7 @@ async fn run(shared: Arc<MetadataShared>) {
             Drive::Until(due_ms) => due_ms,
         };
         let woken = shared.wake.notified();
-        // Either way there may be something to do.
+        // A wake-up and a timeout are handled alike.
         let _ = tokio::time::timeout_at(instant(due_ms), woken).await;
     }
 }
@@ -196,7 +195,7 @@ enum Drive {
 }
 
 impl MetadataShared {
-    /// Sends what is due.
+    /// Sends the request that is due.
     fn drive(self: &Arc<Self>) -> Drive {
         loop {
             let mut core = self.core();
@@ -221,12 +220,12 @@ impl MetadataShared {
             versions: call.versions,
             ..SendOptions::default()
         };
-        // Whoever waits for an answer must not keep this alive.
+        // A request in flight must not keep this alive.
         let shared = Arc::downgrade(self);
         connection.send(call.request, options, move |result| {
             let Some(shared) = Weak::upgrade(&shared) else { return };
             if matches!(result, Err(CallError::Closed)) {
-                // There will be no connections any more.
+                // No further connection will be opened.
                 shared.close();
                 return;
             }
@@ -242,7 +241,7 @@ impl MetadataShared {
             let client = &shared.connections.settings().client_id;
             match failed {
                 Some(error) => {
-                    tracing::debug!(%error, "no metadata");
+                    tracing::debug!(event = "metadata_failed", %error, "metadata request failed");
                     shared.notices.handle_failure(now_ms(), client, &error);
                 }
                 None if changed => {
@@ -264,7 +263,8 @@ impl MetadataShared {
         self.signal.send_modify(|signal| signal.version = cache.version);
     }
 
-    /// Whom to ask for metadata. If none of the brokers can be reached, it may be time for the bootstrap servers.
+    /// Chooses the broker for a Metadata request. If no broker can be reached, the refresher may fall back to the
+    /// bootstrap servers.
     fn pick(&self, core: &mut MetadataCore) -> Option<Connection> {
         let mut known = self.known(&core.refresher);
         let candidates: Vec<_> = known.iter().map(candidate).collect();
@@ -274,7 +274,7 @@ impl MetadataShared {
         best(known, &mut core.random)
     }
 
-    /// All brokers, or the bootstrap servers as long as there are none.
+    /// All known brokers, or the bootstrap servers before any is known.
     fn known(&self, refresher: &Refresher) -> Vec<Connection> {
         let brokers = refresher.cache().brokers();
         if brokers.len() == 0 {
@@ -288,7 +288,7 @@ impl MetadataShared {
         self.core().closed = true;
         self.signal.send_modify(|signal| signal.closed = true);
         self.wake.notify_one();
-        // They may hold what holds this.
+        // Observers may own this metadata, so they are dropped outside of the lock.
         let observers = std::mem::take(&mut *self.observers());
         drop(observers);
     }

@@ -1,4 +1,4 @@
-//! When to ask for metadata, for what, and what follows from the answer.
+//! The refresher: when to request metadata, for which topics, and the handling of the response.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,40 +18,40 @@ use crate::{
     net::{CallError, ClientSettings},
 };
 
-/// Older versions cannot say that a topic is not to be created.
+/// Older versions cannot disable the creation of topics.
 pub(crate) const VERSION_MIN: i16 = versions::metadata::AUTO_CREATION;
-/// The topics that metadata is wanted for.
+/// The topics to request metadata for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TopicSelection {
     All,
     Topics(BTreeSet<ByteString>),
-    /// Of a broker that can be asked by id.
+    /// By id, for brokers that support it.
     Ids(BTreeSet<Uuid>),
 }
 
-/// Why an update is asked for.
+/// The reason for an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// Something is wanted that was not wanted before.
+    /// Something new was selected.
     New,
-    /// What we have seems to be out of date. If the answers bring nothing new, they are asked for less and less often.
+    /// The cache seems to be out of date. While responses bring nothing new, the interval between requests grows.
     Stale,
 }
 
-/// Why an attempt to learn of the cluster failed.
+/// The reason why an attempt to get metadata failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MetadataError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("the broker answered Metadata with {0}")]
+    #[error("the broker refused the Metadata request: {0}")]
     Refused(ErrorCode),
-    #[error("the broker answered Metadata without naming any broker; it may just be starting")]
+    #[error("the Metadata response names no broker; the cluster may be starting")]
     NoBrokers,
-    #[error("there is no bootstrap server to ask")]
+    #[error("there is no bootstrap server")]
     NoBootstrap,
 }
 
-/// A request for metadata that is to be sent now. Its fate comes back with its id.
+/// A Metadata request to send now. Its result comes back with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MetadataCall {
     pub(crate) id: u64,
@@ -59,7 +59,7 @@ pub(crate) struct MetadataCall {
     pub(crate) versions: VersionRange,
 }
 
-/// Decides when to ask for metadata. It has the cache and one request in flight at most.
+/// Decides when to request metadata. It owns the cache and has at most one request in flight.
 #[derive(Debug)]
 pub(crate) struct Refresher {
     cache: Arc<MetadataCache>,
@@ -71,17 +71,17 @@ pub(crate) struct Refresher {
     backoff: Backoff,
     random: Random,
     needed: bool,
-    /// Grows when something new is wanted, which an answer to an older request cannot have.
+    /// Grows when a topic is added, which the response to an older request cannot contain.
     selection_version: u64,
     in_flight: Option<InFlight>,
     calls: u64,
-    /// The next request leaves not before.
+    /// The earliest time of the next request.
     not_before_ms: i64,
     success_ms: Option<i64>,
     failures: u32,
-    /// Answers in a row that brought nothing new.
+    /// Consecutive responses without new information.
     equivalent: u32,
-    /// Since when we have tried without success.
+    /// Start of the attempts since the last success.
     trying_since_ms: Option<i64>,
     last_error: Option<MetadataError>,
 }
@@ -120,17 +120,17 @@ impl Refresher {
         &self.cache
     }
 
-    /// How long ago the last answer came.
+    /// The time since the last response.
     pub(crate) fn age_ms(&self, now_ms: i64) -> Option<i64> {
         self.success_ms.map(|success_ms| now_ms - success_ms)
     }
 
-    /// Why the last attempt failed; `None` if it did not.
+    /// The error of the last attempt; `None` if it succeeded.
     pub(crate) fn last_error(&self) -> Option<&MetadataError> {
         self.last_error.as_ref()
     }
 
-    /// Replaces what is wanted. What is new is asked for at once.
+    /// Replaces the topics of interest. New topics are requested at once.
     pub(crate) fn select(&mut self, selection: TopicSelection) {
         let new = match (&self.selection, &selection) {
             (TopicSelection::All, TopicSelection::All | TopicSelection::Topics(_)) => false,
@@ -143,14 +143,14 @@ impl Refresher {
             self.selection_version += 1;
             self.needed = true;
             self.equivalent = 0;
-            // Unless attempts fail, there is no reason to wait.
+            // Without failures there is no backoff to keep.
             if self.failures == 0 {
                 self.not_before_ms = i64::MIN;
             }
         }
     }
 
-    /// Asks for an update. An answer to what is in flight will do. Gives the version of the cache now.
+    /// Requests an update; a request in flight counts. Returns the current version of the cache.
     pub(crate) fn request_update(&mut self, why: Refresh) -> u64 {
         self.needed = true;
         if why == Refresh::New {
@@ -159,11 +159,11 @@ impl Refresher {
         self.cache.version
     }
 
-    /// Takes newer leaders that another answer named. Gives their partitions.
+    /// Applies newer leaders that another response has named. Returns their partitions.
     pub(crate) fn handle_leaders(&mut self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
         let mut changed = Vec::new();
         for hint in hints {
-            // What others hold of the cache is copied only for a change.
+            // The cache is copied on write only for a change.
             if self.cache.is_newer(hint, brokers) {
                 Arc::make_mut(&mut self.cache).handle_leader(hint, brokers);
                 changed.push(hint.partition.clone());
@@ -172,7 +172,7 @@ impl Refresher {
         changed
     }
 
-    /// A leader's epoch was heard of. If it is newer than the one we know, its leader must be found.
+    /// Records a leader epoch that was seen elsewhere. A newer one requests an update to find its leader.
     pub(crate) fn handle_epoch(&mut self, partition: &TopicPartition, epoch: i32) -> bool {
         let seen = self.cache.seen_epoch(&partition.topic, partition.partition);
         if seen.is_none_or(|seen| epoch <= seen) {
@@ -182,7 +182,7 @@ impl Refresher {
         Arc::make_mut(&mut self.cache).handle_epoch(partition, epoch)
     }
 
-    /// None of the brokers that we know can be reached. Whether to ask the bootstrap servers instead.
+    /// Handles that no known broker can be reached. Returns whether to use the bootstrap servers instead.
     pub(crate) fn handle_unreachable(&mut self) -> bool {
         let rebootstrap = self.recovery == MetadataRecovery::Rebootstrap && self.cache.brokers().len() > 0;
         if rebootstrap {
@@ -191,7 +191,7 @@ impl Refresher {
         rebootstrap
     }
 
-    /// The request that is to be sent now.
+    /// Returns the request to send now.
     pub(crate) fn poll_request(&mut self, now_ms: i64) -> Option<MetadataCall> {
         if self.poll_timeout()? > now_ms {
             return None;
@@ -213,7 +213,7 @@ impl Refresher {
         })
     }
 
-    /// When the next request is due; `None` while one is in flight.
+    /// The time of the next request; `None` while one is in flight.
     pub(crate) fn poll_timeout(&self) -> Option<i64> {
         if self.in_flight.is_some() {
             return None;
@@ -225,7 +225,7 @@ impl Refresher {
         Some(due_ms.max(self.not_before_ms))
     }
 
-    /// Takes the answer and its version, or why there is none. Whether the cache has changed.
+    /// Handles a response with its version, or the error. Returns whether the cache has changed.
     pub(crate) fn handle_response(
         &mut self,
         now_ms: i64,
@@ -292,7 +292,7 @@ impl Refresher {
     fn rebootstrap(&mut self) {
         self.needed = true;
         if self.cache.brokers().len() > 0 {
-            tracing::info!("beginning again with the bootstrap servers");
+            tracing::info!(event = "rebootstrap", "using the bootstrap servers again");
             Arc::make_mut(&mut self.cache).forget_brokers();
         }
     }
@@ -304,7 +304,7 @@ impl Refresher {
             TopicSelection::Ids(ids) => Some(ids.iter().map(by_id).collect()),
         };
         MetadataRequest {
-            // Asking for all of them creates none.
+            // A request for all topics creates none.
             allow_auto_topic_creation: self.allow_auto_create && matches!(self.selection, TopicSelection::Topics(_)),
             topics,
             ..MetadataRequest::default()

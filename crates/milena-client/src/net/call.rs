@@ -1,4 +1,4 @@
-//! A request, from when it is handed over to when its callback has run.
+//! A request in flight: from the call until its callback has run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,12 +15,12 @@ use super::{
     error::{RequestProblem, ResponseProblem},
 };
 
-/// How a request is sent.
+/// Options for sending a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendOptions {
-    /// For waiting to be sent, and again for the answer; `None` is `request.timeout.ms`.
+    /// Limit for the wait in the queue, and again for the response; `None` is `request.timeout.ms`.
     pub(crate) timeout_ms: Option<i64>,
-    /// Versions that will do. Those of our own table and of the broker limit it further.
+    /// Acceptable versions. Our own table and the broker's limit them further.
     pub(crate) versions: VersionRange,
 }
 
@@ -52,40 +52,40 @@ impl SendOptions {
     }
 }
 
-/// What a broker answered.
+/// A decoded response.
 #[derive(Debug)]
 pub(crate) struct ApiResponse<T> {
     pub(crate) body: T,
-    /// The version that was agreed on.
+    /// The version of the request and of its response.
     pub(crate) version: i16,
-    /// From handing the request to the socket to the whole answer.
+    /// From writing the request to the socket until the whole response was read.
     pub(crate) latency_us: u64,
 }
 
-/// A request of any kind. Its callback runs exactly once, whatever happens.
+/// A request of any API. Its callback runs exactly once, in every case.
 pub(super) trait Call: Send {
     fn api(&self) -> ApiKey;
 
     fn versions(&self) -> VersionRange;
 
-    /// Whether the broker will say anything.
+    /// Whether the broker sends a response.
     fn expects_response(&self) -> bool {
         true
     }
 
-    /// It is on its way, and there will be no answer.
+    /// Runs the callback of a request without a response, after it was queued for writing.
     fn sent(self: Box<Self>) {}
 
-    /// Makes the frame. It can be made once.
+    /// Encodes the frame. This works once.
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
 
-    /// Reads the answer and runs the callback. Gives how long nothing may be sent, or why it could not be read.
+    /// Decodes the response and runs the callback. Returns the throttle time, or the problem with the response.
     fn complete(self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, ResponseProblem>;
 
     fn fail(self: Box<Self>, error: CallError);
 }
 
-/// `build` makes the request when its version is known.
+/// A request that `build` creates when its version is known.
 pub(super) fn call<R, B, F>(options: SendOptions, build: B, done: F) -> Box<dyn Call>
 where
     R: Request + 'static,
@@ -102,7 +102,7 @@ where
     })
 }
 
-/// A request that brokers do not answer: Produce with `acks=0`. `done` hears when it is on its way.
+/// A request without a response: Produce with `acks=0`. `done` runs when it is queued for writing.
 pub(super) fn one_way<R: Request + Send + 'static>(
     options: SendOptions,
     request: R,
@@ -188,7 +188,7 @@ where
     R: Request,
     F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
-    /// A callback that panics must not take the connection with it, nor those whose requests wait there.
+    /// Runs the callback. A panic inside it must not end the connection, nor the other requests in flight.
     fn finish(&mut self, result: Result<ApiResponse<R::Response>, CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
@@ -257,7 +257,7 @@ where
     R: Request,
     F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
-    /// Whoever waits is told, even if the task of the connection is gone.
+    /// Runs the callback even if the task of the connection is gone.
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
     }

@@ -1,8 +1,8 @@
-//! Numbers for metrics.
+//! Network counters for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a connection, or all of a client's, have done. Written once for each request, never for each record.
+/// Counters of one connection, or of all connections of a client. Updated per request, never per record.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     bytes_in: AtomicU64,
@@ -62,22 +62,22 @@ impl Counters {
     }
 }
 
-/// The numbers at one moment. All of them only grow.
+/// A snapshot of [`Counters`]. All values only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Numbers {
-    /// Whole answers, with their lengths.
+    /// Bytes of responses, with their length fields.
     pub(crate) bytes_in: u64,
-    /// Whole requests, with their lengths.
+    /// Bytes of requests, with their length fields.
     pub(crate) bytes_out: u64,
     pub(crate) requests: u64,
     pub(crate) responses: u64,
-    /// From handing a request to the socket to its whole answer, over all answers.
+    /// Sum over all responses, from writing the request to the socket until the whole response was read.
     pub(crate) latency_us_total: u64,
     pub(crate) latency_us_max: u64,
-    /// How long brokers told the client to be quiet.
+    /// Time for which brokers asked the client not to send.
     pub(crate) throttled_ms: u64,
     pub(crate) connections_made: u64,
     pub(crate) connections_closed: u64,
-    /// Attempts that did not lead to a connection.
+    /// Failed connection attempts.
     pub(crate) connections_failed: u64,
 }

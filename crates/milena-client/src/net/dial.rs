@@ -63,7 +63,7 @@ async fn connect(address: SocketAddr, settings: &ClientSettings) -> io::Result<T
     } else {
         TcpSocket::new_v6()?
     };
-    // A negative size leaves it to the operating system.
+    // A negative size means the default of the operating system.
     if let Ok(size) = u32::try_from(settings.send_buffer_bytes) {
         socket.set_send_buffer_size(size)?;
     }

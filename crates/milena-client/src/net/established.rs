@@ -1,4 +1,4 @@
-//! One socket, from the agreement on versions to its end.
+//! One connection, from the handshake to its end.
 
 use std::{
     collections::VecDeque,
@@ -32,20 +32,20 @@ use super::{
 };
 use crate::io::{instant, now_ms};
 
-/// Requests without an answer on one connection; more of them wait.
+/// Most requests in flight on one connection; more wait in the queue.
 const IN_FLIGHT_MAX: usize = 100;
-/// What is done at once, before others on the thread have their turn.
+/// Most steps in one poll of the task, so that other tasks of the thread can run.
 const STEPS_MAX: usize = 64;
-/// Parts of frames that are written with one call.
+/// Most slices in one vectored write.
 const SLICES_MAX: usize = 16;
 
-/// An answer of less is likely to be waited for by itself; larger ones come in a stream.
+/// Smaller responses are likely to be waited for one by one; larger ones are part of a stream.
 const SMALL: usize = 4 << 10;
 
-/// Why a session stands still.
+/// The reason why `poll_serve` returns.
 enum ServeStep {
     Ended(ConnectionEnd),
-    /// An answer was handled.
+    /// A small response was handled.
     Response,
 }
 
@@ -55,12 +55,12 @@ impl ServeStep {
     }
 }
 
-/// Why a session is over.
+/// The reason why a connection ended.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
-    /// Nothing was asked for so long that the socket is better given back.
+    /// Nothing was sent for `connections.max.idle.ms`.
     Idle,
-    /// The client wants no more.
+    /// The client closed the connection.
     Closed(CallError),
     Lost(DisconnectCause),
 }
@@ -72,15 +72,15 @@ pub(super) struct EstablishedConnection {
     versions: BrokerVersions,
     transport: Transport,
     reader: FrameReader,
-    /// Frames that are not yet written.
+    /// Frames that are not completely written.
     out: VecDeque<Frame>,
     in_flight: VecDeque<InFlight>,
     correlation_id: i32,
-    /// Nothing may be sent before.
+    /// The broker asked the client not to send before this time.
     quiet_until_ms: i64,
     active_ms: i64,
     timer: Pin<Box<Sleep>>,
-    /// When the timer fires. It may be too early, as it is moved only to the front; never too late.
+    /// The deadline of the timer. The timer is only ever moved forward, so it may fire too early, never too late.
     timer_ms: i64,
 }
 
@@ -138,27 +138,27 @@ impl EstablishedConnection {
         &self.versions
     }
 
-    /// Serves requests until the end.
+    /// Serves requests until the connection ends.
     pub(super) async fn serve(&mut self) -> ConnectionEnd {
         loop {
             match poll_fn(|cx| self.poll_serve(cx)).await {
                 ServeStep::Ended(end) => return end,
-                // Whoever waits for the answer is on the same threads, and comes before the next request is written.
+                // The task that waits for the response runs on the same runtime; it may send before the next request is
+                // written.
                 ServeStep::Response => tokio::task::yield_now().await,
             }
         }
     }
 
-    /// Whether a request was sent and has no answer.
     pub(super) fn has_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Fails what was sent and has no answer.
+    /// Fails all requests in flight.
     pub(super) fn fail_in_flight(self, error: &CallError) {
         self.link.in_flight.store(0, Relaxed);
         let in_flight = self.in_flight;
-        // The socket is closed before anybody is told.
+        // The socket is closed before the callbacks run.
         drop(self.transport);
         for sent in in_flight {
             sent.call.fail(error.clone());
@@ -204,9 +204,9 @@ impl EstablishedConnection {
         now_ms >= self.quiet_until_ms && self.in_flight.len() < IN_FLIGHT_MAX
     }
 
-    /// Makes frames of requests that wait.
+    /// Encodes queued requests.
     fn fill(&mut self, now_ms: i64) {
-        // A request that cannot be written may be sent again by its handler, and again.
+        // Bounded, because the callback of a request that cannot be encoded may send it again.
         for _ in 0..IN_FLIGHT_MAX {
             if !self.can_send(now_ms) {
                 return;
@@ -314,7 +314,7 @@ impl EstablishedConnection {
         }
     }
 
-    /// Ready when something may be due.
+    /// Ready when a deadline may have passed.
     fn poll_timer(&mut self, cx: &mut Context<'_>, queued_deadline_ms: Option<i64>) -> Poll<()> {
         let due_ms = self.due_ms(queued_deadline_ms);
         if due_ms < self.timer_ms {

@@ -1,4 +1,4 @@
-//! The task of a connection: it waits for requests, connects, serves, and after a loss begins again.
+//! The task of a connection: waits for requests, connects, serves, and reconnects after a loss.
 
 use std::{
     future::{Future, poll_fn},
@@ -22,7 +22,7 @@ use crate::{
     reachability::FailureCause,
 };
 
-/// Runs until the link is closed. Without it the link is closed too, also if it never ran.
+/// Runs until the link is closed. Dropping the future closes the link too, even if it was never polled.
 pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Future<Output = ()> + Send {
     let settings = &common.settings;
     let mut lifecycle = Lifecycle {
@@ -54,19 +54,19 @@ struct Lifecycle {
     reconnect: Backoff,
     setup: Backoff,
     random: Random,
-    /// In a row.
+    /// Consecutive losses and failed attempts.
     losses: u32,
     setups_failed: u32,
     not_before_ms: i64,
 }
 
 impl Lifecycle {
-    /// From no connection to no connection. The error ends it all.
+    /// Waits for work, connects and serves until the connection ends. An error ends the task.
     async fn run_once(&mut self) -> Result<(), CallError> {
         self.link.work().await?;
         while_waiting(&self.link, tokio::time::sleep_until(instant(self.not_before_ms))).await?;
         if !self.link.has_waiting() {
-            // Those who asked have all given up.
+            // All queued requests have expired.
             return Ok(());
         }
         self.link.set_status(Status::Connecting);
@@ -174,7 +174,7 @@ impl Lifecycle {
     }
 }
 
-/// A runtime that ends takes its tasks with it, wherever they are.
+/// The end of a runtime drops its tasks at any await point.
 impl Drop for Lifecycle {
     fn drop(&mut self) {
         let gone = CallError::Disconnected {
@@ -197,7 +197,7 @@ async fn connect(
     EstablishedConnection::begin(Arc::clone(link), Arc::clone(common), transport).await
 }
 
-/// Waits for `future`. Meanwhile requests fail whose time is over, and it ends when the link is closed.
+/// Waits for `future`. Meanwhile queued requests may expire, and closing the link ends the wait.
 async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, CallError> {
     let mut future = pin!(future);
     let mut timer = pin!(tokio::time::sleep_until(instant(i64::MAX)));

@@ -1,8 +1,8 @@
 //! Connections to brokers.
 //!
-//! [`Connections`] has a [`Connection`] for each node and role, opened when it is first needed. Each is a task on the io
-//! thread that owns its socket. Requests are pipelined; their answers come in order and are handed to the callbacks on
-//! that same thread, so that the callback of a Fetch can send the next one before anything else happens.
+//! [`Connections`] has a [`Connection`] for each node and role, opened with its first request. Each is a task on the io
+//! thread that owns its socket. Requests are pipelined; responses come in order and run their callbacks on that same
+//! thread, so that the callback of a Fetch can send the next one before anything else happens.
 
 mod auth;
 mod call;

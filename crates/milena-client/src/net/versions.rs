@@ -1,4 +1,4 @@
-//! What a broker speaks, and the version that is used with it.
+//! API versions: those of a broker, and the choice of the version for a request.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use milena_wire::{
 
 use super::{CallError, Endpoint};
 
-/// What one broker said of itself when the connection was made.
+/// The ApiVersions response of a broker.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct BrokerVersions {
     ranges: BTreeMap<i16, VersionRange>,
     features: Features,
 }
 
-/// The features that the cluster has agreed on, such as `transaction.version`.
+/// The finalized features of the cluster, such as `transaction.version`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Features {
-    /// A larger number is newer; -1 if the broker did not say.
+    /// Grows with each change; -1 if the broker does not report it.
     pub(crate) epoch: i64,
     pub(crate) finalized: BTreeMap<ByteString, i16>,
 }
@@ -40,7 +40,7 @@ impl Default for Features {
 }
 
 impl BrokerVersions {
-    /// The versions of an API that the broker takes; `None` if it does not know it.
+    /// The versions of an API that the broker supports; `None` if it does not know the API.
     pub(crate) fn of(&self, api: ApiKey) -> Option<VersionRange> {
         self.ranges.get(&api.id()).copied()
     }
@@ -49,7 +49,7 @@ impl BrokerVersions {
         &self.features
     }
 
-    /// The newest version within `requested` that both sides have.
+    /// Returns the newest version within `requested` that both sides support.
     pub(super) fn choose(&self, api: ApiKey, requested: VersionRange, address: &Endpoint) -> Result<i16, CallError> {
         let theirs = self.of(api);
         let ours = api.client_versions().and_then(|ours| ours.intersect(requested));
@@ -79,18 +79,18 @@ impl From<&ApiVersionsResponse> for BrokerVersions {
     }
 }
 
-/// The first request of every connection. Its answer always has the oldest header, so that it can be read by whoever
-/// asked in a version that the broker does not know.
+/// The ApiVersions request, the first of every connection. Its response always has header version 0, so that it can be
+/// read even if the broker does not know the version of the request.
 #[derive(Debug)]
 pub(super) struct Negotiation {
     version: i16,
 }
 
-/// What follows from an answer to it.
+/// The outcome of an ApiVersions response.
 #[derive(Debug)]
 pub(super) enum NegotiationStep {
     Done(BrokerVersions),
-    /// The broker is older: ask again so.
+    /// The broker is older: send again in this version.
     Again(Negotiation),
     Refused(ErrorCode),
 }
@@ -115,7 +115,8 @@ impl Negotiation {
     }
 
     pub(super) fn handle(&self, response: &Bytes) -> Result<NegotiationStep, DecodeError> {
-        // A broker that does not know the version answers in version 0, and says so where every version has its error.
+        // A broker that does not know the version responds in version 0, with the error code at the same offset as
+        // every version.
         let error = response.get(4..6).and_then(|code| code.try_into().ok());
         let error = error.map_or(0, i16::from_be_bytes);
         let unsupported = error == ErrorCode::UnsupportedVersion.code();
@@ -132,7 +133,8 @@ impl Negotiation {
         }
     }
 
-    /// The newest that the broker has said it takes, and always an older one than this: it must end.
+    /// Returns the newest version that the broker supports. It is always older than this one, so that the negotiation
+    /// ends.
     fn next_version(&self, theirs: &BrokerVersions) -> i16 {
         let both = theirs
             .of(ApiKey::ApiVersions)
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_broker_is_asked_again_in_its_newest_version() {
+    fn an_older_broker_gets_the_request_again_in_its_newest_version() {
         let first = Negotiation::new();
         assert_eq!(first.version(), 4);
         let next = again(&first, &unsupported(vec![api(ApiKey::ApiVersions, 0, 2)]));
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_does_not_say_is_asked_in_version_0_and_then_no_more() {
+    fn a_broker_without_a_version_list_gets_version_0_once() {
         let next = again(&Negotiation::new(), &unsupported(vec![]));
         assert_eq!(next.version(), 0);
         let refused = next.handle(&unsupported(vec![])).unwrap();
@@ -203,7 +205,7 @@ mod tests {
             matches!(refused, NegotiationStep::Refused(ErrorCode::UnsupportedVersion)),
             "{refused:?}"
         );
-        // One that offers what it has just refused.
+        // A broker that advertises the version it has just refused.
         let next = again(&Negotiation::new(), &unsupported(vec![api(ApiKey::ApiVersions, 0, 9)]));
         assert_eq!(next.version(), 0);
     }

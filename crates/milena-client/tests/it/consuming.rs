@@ -152,7 +152,7 @@ async fn what_was_paused_for_a_moment_does_not_wait_for_a_fetch_of_others() {
 }
 
 #[tokio::test]
-async fn questions_about_offsets_are_answered() {
+async fn offsets_can_be_queried() {
     let broker = TestBroker::start();
     let mut consumer = reader(&broker, &[]);
     broker.create_topic("unassigned", 1);
@@ -573,7 +573,7 @@ async fn a_consumer_can_live_in_a_task_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_responses_says_why() {
+async fn a_query_without_a_response_says_why() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap().to_string();
     drop(nobody);

@@ -152,7 +152,7 @@ async fn a_first_contact_that_fails_names_every_address_and_its_reason() {
     ];
     assert_eq!(causes, expected, "{error}");
     let text = error.to_string();
-    assert!(text.starts_with("no bootstrap server answered within 2s: "), "{text}");
+    assert!(text.starts_with("no bootstrap server responded within 2s: "), "{text}");
     for address in [&*dead.address, "no..such..host:9092", &rude_address] {
         assert!(text.contains(&format!("{address}: ")), "{text}");
     }
@@ -175,7 +175,7 @@ async fn a_first_contact_needs_only_one_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_responses_is_named_too() {
+async fn a_server_that_never_responds_is_named_too() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let admin = Admin::new(AdminConfig::builder(&*address)).unwrap();

@@ -1,4 +1,4 @@
-//! What is kept of an answer.
+//! The metadata cache.
 
 use milena_wire::{frame, pool::BufferPool};
 
@@ -37,7 +37,7 @@ fn a_response_is_kept() {
     );
     let all: Vec<_> = cache.topics().map(|topic| (&*topic.name, topic.internal)).collect();
     assert_eq!(all, [("__internal", true), ("orders", false)]);
-    // Racks of all replicas, each once.
+    // The racks of all replicas, without duplicates.
     let racks = ["rack0", "rack1"].map(ByteString::from_static).to_vec();
     assert_eq!(cache.replica_racks("orders").unwrap(), [racks.clone(), racks]);
 
@@ -100,7 +100,7 @@ fn epochs_outlive_an_error() {
         refresher.cache().topic_errors().collect::<Vec<_>>(),
         [(&"orders".into(), error)]
     );
-    // The one that answers now has not heard of the newest leader: that there is one is all we know.
+    // This broker does not know the newest leader: only its existence is known.
     learn_leader(&mut refresher, id(1), 2, 4);
     assert_eq!(leader(&refresher), None);
     assert_eq!(refresher.cache().topic_error("orders"), None);
@@ -168,7 +168,7 @@ fn a_hint_is_taken_if_it_is_newer_and_its_leader_can_be_found() {
     );
     assert_eq!(leader(&refresher), Some((4, Some(6))));
     assert!(refresher.cache().version > before.version);
-    // A broker that answers Metadata may not know yet.
+    // The broker that serves Metadata may not know the new leader yet.
     learn_leader(&mut refresher, id(1), 1, 5);
     assert_eq!(refresher.cache().seen_epoch("orders", 0), Some(6));
     assert_eq!(leader(&refresher), None, "broker 4 was not in that answer");

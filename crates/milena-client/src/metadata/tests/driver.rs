@@ -23,7 +23,7 @@ fn bootstrapped(bootstrap: Vec<Endpoint>) -> Connections {
     })
 }
 
-/// Waits for an answer after which this holds.
+/// Waits for a response after which the condition holds.
 fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
     loop {
         let cache = metadata.cache();
@@ -107,7 +107,7 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
     });
     let connections = connections(ClientSettings {
         bootstrap: vec![server.endpoint.clone()],
-        // Who failed once does not come back during the test.
+        // A broker that failed once is not retried during the test.
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
         retry_backoff_ms: 1,
@@ -116,7 +116,7 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
     let metadata = Metadata::start(connections.clone());
     assert!(wait(metadata.updated_past(0)));
     assert_eq!(metadata.cache().brokers().len(), 3);
-    // One broker after the other cannot be reached, and so the bootstrap server is asked again.
+    // One broker after the other cannot be reached, so the bootstrap server is used again.
     metadata.select(names(&["orders"]));
     until(&metadata, |cache| partition_count(cache, "orders") == Some(1));
     assert!(connections.numbers().connections_failed >= 3);
@@ -144,7 +144,7 @@ fn no_bootstrap_server_is_a_readable_error() {
 #[test]
 fn a_lost_connection_asks_for_an_update() {
     let server = scripted(|listener| {
-        // The first one is lost after it has answered; what is asked for then is metadata, though nobody wanted it.
+        // The first broker is lost after its response; the loss alone triggers another request.
         for _ in 0..2 {
             let mut peer = Peer::agree(&listener);
             let request = peer.request().unwrap();
@@ -172,7 +172,7 @@ fn it_ends_with_its_last_handle() {
     metadata.clone().request_update(Refresh::New);
     drop(metadata);
     assert!(!wait(never));
-    // The connections are not its own.
+    // The connections are shared with others and stay open.
     assert_ne!(node.status(), Status::Closed);
     drop(connections);
     rig::until(|| node.status() == Status::Closed);

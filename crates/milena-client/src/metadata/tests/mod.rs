@@ -1,4 +1,4 @@
-//! The rules of the cache and of the refresher, and the driver against brokers.
+//! Tests of the cache and the refresher, and of the driver against brokers.
 
 mod cache;
 mod driver;
@@ -18,7 +18,7 @@ use milena_wire::{
 use super::{MetadataCache, Refresher, TopicSelection};
 use crate::net::ClientSettings;
 
-/// The version of all answers, unless a test is about versions.
+/// The version of all responses, unless a test is about versions.
 const VERSION: i16 = 13;
 
 fn id(number: u8) -> Uuid {
@@ -82,22 +82,22 @@ fn names(names: &[&'static str]) -> TopicSelection {
     TopicSelection::Topics(names.iter().map(|name| ByteString::from_static(name)).collect())
 }
 
-/// A refresher that wants the topic `orders`.
+/// A refresher with the topic `orders` selected.
 fn refresher() -> Refresher {
     let mut refresher = Refresher::new(&ClientSettings::default(), 1);
     refresher.select(names(&["orders"]));
     refresher
 }
 
-/// Lets the refresher ask, when it wants to, and gives it the answer. Gives when that was.
-fn learn(refresher: &mut Refresher, version: i16, response_with: MetadataResponse) -> i64 {
+/// Lets the refresher send its next request and applies the response. Returns the time.
+fn learn(refresher: &mut Refresher, version: i16, response: MetadataResponse) -> i64 {
     let now_ms = refresher.poll_timeout().unwrap().max(0);
     let call = refresher.poll_request(now_ms).unwrap();
-    assert!(refresher.handle_response(now_ms, call.id, Ok((version, response_with))));
+    assert!(refresher.handle_response(now_ms, call.id, Ok((version, response))));
     now_ms
 }
 
-/// Learns that `orders` has one partition with this leader.
+/// Applies a response in which `orders` has one partition with this leader.
 fn learn_leader(refresher: &mut Refresher, topic_id: Uuid, leader_id: i32, epoch: i32) {
     let topic = topic("orders", topic_id, vec![partition(0, leader_id, epoch)]);
     learn(refresher, VERSION, response_with(vec![topic]));

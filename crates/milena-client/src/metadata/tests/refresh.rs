@@ -1,4 +1,4 @@
-//! When metadata is asked for.
+//! Times of metadata requests.
 
 use super::*;
 use crate::{
@@ -41,11 +41,11 @@ fn what_is_newly_wanted_is_asked_for_at_once() {
     let call = refresher.poll_request(0).unwrap();
     refresher.select(names(&["orders", "others"]));
     refresher.handle_response(1, call.id, Ok((VERSION, orders_response(1))));
-    // That answer could not have it.
+    // The response in flight could not contain it.
     let call = refresher.poll_request(1).unwrap();
     assert_eq!(call.request.topics.as_ref().unwrap().len(), 2);
     refresher.handle_response(2, call.id, Ok((VERSION, orders_response(1))));
-    // Wanting less is nothing new.
+    // A smaller selection is nothing new.
     refresher.select(names(&["others"]));
     assert_eq!(refresher.poll_timeout(), Some(2 + 300_000));
     refresher.select(TopicSelection::All);
@@ -70,7 +70,7 @@ fn responses_that_bring_nothing_new_are_asked_for_less_and_less_often() {
             "{waits:?}"
         );
     }
-    // Progress, or somebody who wants something else, begins anew.
+    // Progress or a new selection resets the interval.
     refresher.request_update(Refresh::Stale);
     last_ms = learn(&mut refresher, VERSION, orders_response(2));
     refresher.request_update(Refresh::Stale);
@@ -113,7 +113,7 @@ fn failures_are_kept_and_tried_again_later_and_later() {
         assert_eq!(refresher.last_error(), Some(&MetadataError::NoBootstrap));
         last_ms = now_ms;
     }
-    // Who wants something new does not make a broken network better.
+    // A new selection does not shorten the backoff of a broken network.
     let due_ms = refresher.poll_timeout();
     refresher.select(names(&["others"]));
     assert_eq!(refresher.poll_timeout(), due_ms);
@@ -152,7 +152,7 @@ fn a_broker_can_send_us_back_to_the_bootstrap_servers() {
         };
         refresher.handle_response(now_ms, call.id, Ok((VERSION, required)));
         assert_eq!(brokers(&refresher), left);
-        // Topics are still known; where their leaders are is not.
+        // Topics are still known; their leaders are not.
         assert_eq!(partition_count(refresher.cache(), "orders"), Some(1));
         assert_eq!(leader(&refresher).is_some(), left > 0);
     }

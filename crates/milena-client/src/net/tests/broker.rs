@@ -48,7 +48,7 @@ fn produce(connection: &Connection, topic: &str, value: &[u8]) {
         }],
         ..Default::default()
     };
-    // From version 13 on topics have ids instead of names.
+    // Since version 13 topics have ids instead of names.
     let response = wait(connection.call(request, SendOptions::default().version_max(12))).unwrap();
     assert_eq!(
         response.body.responses[0].partition_responses[0].error_code, 0,
@@ -60,7 +60,7 @@ fn fetch_from(topic: &str, fetch_offset: i64) -> FetchRequest {
     FetchRequest {
         max_wait_ms: 0,
         min_bytes: 1,
-        // One batch each time.
+        // One batch per fetch.
         max_bytes: 1,
         topics: vec![fetch_request::FetchTopic {
             topic: topic.into(),
@@ -116,7 +116,7 @@ fn responses_come_in_the_order_of_the_requests() {
     assert_eq!(connections.numbers().connections_made, 1);
 }
 
-/// Fetches one batch after the other, each from the handler of the one before.
+/// Fetches one batch after the other, each from the callback of the one before.
 fn fetch_on(connection: Connection, offset: i64, done: mpsc::Sender<(i64, Option<String>)>) {
     let options = SendOptions::default().version_max(12);
     let next = connection.clone();
@@ -137,7 +137,7 @@ fn the_handler_of_a_response_sends_the_next_request() {
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
     create_topic(&connection, "chain");
-    // The second one is large enough to be written in parts and read into a buffer of the pool.
+    // The second value is written in several parts and read into a pooled buffer.
     for value in [&b"small"[..], &vec![1; 900_000], b"last"] {
         produce(&connection, "chain", value);
     }

@@ -1,4 +1,4 @@
-//! How connections begin and end.
+//! Connections: start, reuse, loss and end.
 
 use std::{
     net::TcpListener,
@@ -15,9 +15,9 @@ use super::rig::*;
 use crate::net::{CallError, ClientSettings, Connection, Endpoint, Role, SendOptions, Status};
 
 #[test]
-fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
-    let nobody = ClosedPort::new();
-    let endpoint = nobody.endpoint();
+fn a_closed_port_is_an_error_and_then_waited_for() {
+    let closed = ClosedPort::new();
+    let endpoint = closed.endpoint();
     let connections = connections(ClientSettings {
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
@@ -35,7 +35,7 @@ fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
     assert_eq!(losses.recv_timeout(PATIENCE).unwrap(), 7);
     assert!(matches!(connection.status(), Status::BackingOff { .. }));
     assert_eq!(connections.numbers().connections_failed, 1);
-    // The next one waits for the backoff, as long as its own time allows.
+    // The next request waits for the backoff, within its own timeout.
     let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(20))).unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
     assert_eq!(connections.numbers().connections_failed, 1);
@@ -64,7 +64,7 @@ fn an_idle_connection_is_closed_and_opened_again() {
     });
     let connections = connections(ClientSettings {
         connections_max_idle_ms: 20,
-        // A loss would show.
+        // Long enough to notice a loss.
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
         ..ClientSettings::default()
@@ -95,7 +95,7 @@ fn a_broker_that_throttles_is_left_in_peace() {
     wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(20))).unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
-    // That was not the broker's fault: the connection stays.
+    // The broker is not at fault: the connection stays.
     assert_eq!(connection.status(), Status::Ready);
     assert_eq!(connections.numbers().throttled_ms, 3_600_000);
     connections.close();
@@ -132,7 +132,7 @@ fn closing_fails_what_waits_and_what_was_sent() {
         received.send(()).unwrap();
         assert!(peer.request().is_none());
     });
-    // Connections end with the last handle to them, not with that to one of them.
+    // Connections end with the last handle to all of them, not with the handle to one.
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
     let sent = connection.call(metadata_request(), SendOptions::default());
@@ -154,7 +154,7 @@ fn closing_fails_what_waits_and_what_was_sent() {
 }
 
 #[test]
-fn a_handler_that_panics_harms_nobody_else() {
+fn a_handler_that_panics_harms_no_other_request() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
@@ -173,7 +173,7 @@ fn a_handler_that_panics_harms_nobody_else() {
     assert_eq!(connections.numbers().connections_made, 1);
 }
 
-/// Sends what cannot be sent, again and again, until it may stop.
+/// Sends a request that cannot be encoded, over and over, until `stop`.
 fn insist(connection: Connection, stop: Arc<AtomicBool>) {
     let again = connection.clone();
     let impossible = SendOptions::default().version_min(i16::MAX);
@@ -216,7 +216,7 @@ fn the_buffer_of_a_large_response_is_used_again() {
         assert!(records.len() == size && records.iter().all(|&byte| byte == 7));
         buffers.push(records.as_ptr() as usize);
     }
-    // Not by a byte: what is before the records has the same length in both.
+    // The bytes before the records have the same length in both responses.
     assert!(buffers[0].abs_diff(buffers[1]) < 100, "{buffers:?}");
     server.finish();
 }
@@ -252,7 +252,7 @@ fn a_node_that_moved_gets_a_new_connection() {
 }
 
 #[test]
-fn nodes_that_left_are_forgotten_when_nobody_uses_them() {
+fn nodes_that_left_are_forgotten_when_they_are_unused() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let used = connections.node(1, Role::Data, &broker.endpoint);

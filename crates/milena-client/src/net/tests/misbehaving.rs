@@ -1,4 +1,4 @@
-//! Servers that do not do what a broker should.
+//! Servers that violate the protocol.
 
 use std::{net::Shutdown, sync::mpsc, time::Duration};
 
@@ -15,7 +15,7 @@ fn call(connection: &Connection) -> Result<(), CallError> {
     wait(connection.call(metadata_request(), SendOptions::default())).map(|_| ())
 }
 
-/// Sends so many requests at once and gives their fates.
+/// Sends `count` requests at once and returns their results.
 fn calls(connection: &Connection, count: usize) -> Vec<Result<usize, CallError>> {
     let (done, results) = mpsc::channel();
     for _ in 0..count {
@@ -210,7 +210,8 @@ fn a_broker_that_is_silent_loses_its_connection() {
         api: ApiKey::Metadata,
         timeout_ms: 30,
     };
-    // On a busy machine its time may be over before it is written. That harms nobody, so another one is sent.
+    // On a busy machine the request may time out before it is written, which ends no connection. Then another one is
+    // sent.
     let result = loop {
         let impatient = connection.call(metadata_request(), SendOptions::timeout_ms(30));
         assert_eq!(wait(impatient).unwrap_err(), expected);
@@ -325,7 +326,7 @@ fn a_server_that_never_agrees_is_given_up() {
         request_timeout_ms: 50,
         ..ClientSettings::default()
     });
-    // What waits has its own time.
+    // Queued requests have their own timeout.
     let connection = server.connection(&connections);
     let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(60_000))).unwrap_err();
     assert!(
