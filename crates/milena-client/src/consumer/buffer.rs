@@ -1,4 +1,4 @@
-//! What is fetched and not handed out yet, under one budget of bytes.
+//! Completed fetches that were not polled yet, under one byte budget.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,21 +9,21 @@ use milena_machines::{
 
 use super::completed_fetch::{CompletedFetch, FetchEnd};
 
-/// The queue between the connections and `poll`. The budget covers what waits here and what has been asked for.
+/// The queue between the connections and `poll`. The budget covers completed fetches and fetches in flight.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     budget: usize,
-    /// Asked for and not answered.
+    /// Bytes of fetches in flight.
     reserved: usize,
-    /// Here, or in the hands of `poll`.
+    /// Bytes of completed fetches, including those taken by `poll`.
     buffered: usize,
-    /// How many are in the hands of `poll`.
+    /// Number of completed fetches taken by `poll`.
     taken: usize,
     queue: VecDeque<CompletedFetch>,
     by_partition: BTreeMap<TopicPartition, usize>,
 }
 
-/// A fetch that could bring less than this is not worth its way.
+/// A fetch for fewer bytes is not worth a request.
 const WORTH_FETCHING: usize = 64 * 1024;
 
 impl Buffer {
@@ -38,13 +38,13 @@ impl Buffer {
         }
     }
 
-    /// Sets up to `requested` bytes aside for one fetch of `fetches` that may begin now; `None` if the budget is used up.
+    /// Reserves up to `requested` bytes for one of `fetches` fetches; `None` if the budget is exhausted.
     ///
-    /// A budget below [`WORTH_FETCHING`] still lets one fetch through when nothing else is there.
+    /// A budget below [`WORTH_FETCHING`] still allows one fetch when nothing else is buffered.
     pub(crate) fn reserve(&mut self, requested: usize, fetches: usize) -> Option<usize> {
         let used = self.buffered + self.reserved;
         let share = self.budget.saturating_sub(used) / fetches.max(1);
-        // One fetch never takes all: while its records are read, the next is on its way.
+        // One fetch never takes the whole budget, so that the next is in flight while its records are read.
         let share = share.min(self.budget / 2);
         if share < WORTH_FETCHING.min(requested) && used > 0 {
             return None;
@@ -54,7 +54,7 @@ impl Buffer {
         Some(reserved)
     }
 
-    /// The fetch was answered, or never will be.
+    /// Returns the reservation of a fetch that is over.
     pub(crate) fn unreserve(&mut self, bytes: usize) {
         self.reserved = self.reserved.saturating_sub(bytes);
     }
@@ -65,19 +65,19 @@ impl Buffer {
         self.queue.push_back(completed);
     }
 
-    /// Puts back what was taken and not handed out to its end: it comes next.
+    /// Returns a fetch that was taken and not delivered completely. It is the next to deliver.
     pub(crate) fn put_back(&mut self, completed: CompletedFetch) {
         self.taken = self.taken.saturating_sub(1);
         self.queue.push_front(completed);
     }
 
-    /// What was taken is handed out to its end, or will never be.
+    /// Removes a fetch that was taken, after it was delivered or discarded.
     pub(crate) fn finish(&mut self, completed: &CompletedFetch) {
         self.taken = self.taken.saturating_sub(1);
         self.release(completed);
     }
 
-    /// The next that may be handed out. What is stale is dropped; what is paused stays.
+    /// Takes the next fetch to deliver. Stale ones are dropped; those of paused partitions stay.
     pub(crate) fn take(&mut self, positions: &Positions) -> Option<CompletedFetch> {
         let mut index = 0;
         while let Some(completed) = self.queue.get(index) {
@@ -97,7 +97,7 @@ impl Buffer {
         None
     }
 
-    /// The one that comes next, if it may be handed out and has more than `count` records decoded.
+    /// The next fetch, if it may be delivered and has more than `count` decoded records.
     pub(crate) fn first_decoded(&mut self, positions: &Positions, count: usize) -> Option<&mut CompletedFetch> {
         let first = self.queue.front_mut().filter(|first| first.decoded() > count)?;
         (positions.deliverable(&first.partition, first.epoch) == Some(true)).then_some(first)
@@ -113,7 +113,7 @@ impl Buffer {
         }
     }
 
-    /// Drops what is stale.
+    /// Drops stale fetches.
     pub(crate) fn retain_current(&mut self, positions: &Positions) {
         let queue = std::mem::take(&mut self.queue);
         for completed in queue {
@@ -125,7 +125,7 @@ impl Buffer {
         }
     }
 
-    /// Whether nothing that is here can be handed out, and nothing more is on its way.
+    /// Whether everything buffered is paused, and nothing is in flight.
     pub(crate) fn is_full_of_paused(&self, positions: &Positions) -> bool {
         let mut queue = self.queue.iter();
         let is_paused =
@@ -133,7 +133,7 @@ impl Buffer {
         self.reserved == 0 && self.taken == 0 && queue.all(is_paused)
     }
 
-    /// Lets go of the partition that takes most. It must be read again from where it stands.
+    /// Drops the fetches of the partition with the most bytes. The caller must refetch it from its position.
     pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, PositionEpoch)> {
         let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
         let partition = partition.clone();
@@ -152,7 +152,7 @@ impl Buffer {
         Some((partition, epoch))
     }
 
-    /// Whether something is to be told of the partition before more of it is read.
+    /// Whether the partition has an end to report before more of it is fetched.
     pub(crate) fn ends(&self, partition: &TopicPartition) -> bool {
         let mut queue = self.queue.iter();
         queue.any(|completed| *completed.end() != FetchEnd::Open && completed.partition == *partition)
@@ -180,7 +180,7 @@ mod tests {
         TopicPartition::new("orders", partition)
     }
 
-    /// Positions of which partitions 0 and 1 are read, and their epochs.
+    /// Positions with the partitions 0 and 1 assigned, and their epochs.
     fn assigned() -> (Positions, Vec<PositionEpoch>) {
         let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
         positions.assign([orders(0), orders(1)]);

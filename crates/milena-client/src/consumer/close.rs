@@ -1,4 +1,4 @@
-//! The end of a consumer.
+//! Closing a consumer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,12 @@ use super::{
 };
 use crate::io;
 
-/// How to close.
+/// Options of [`Consumer::close_with`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseOptions {
-    /// How long brokers may take; the listener's time does not count.
+    /// Limit for the brokers; the time of the listener does not count.
     pub timeout: Duration,
-    /// Whether the group hears of it: a dynamic member leaves unless told otherwise, a static one stays and is expected
-    /// back.
+    /// Whether to leave the group. By default a dynamic member leaves; a static one stays and is expected back.
     pub leave: Leave,
 }
 
@@ -32,32 +31,33 @@ impl Default for CloseOptions {
     }
 }
 
-/// What went wrong while closing. The consumer is closed all the same.
+/// An error while closing. The consumer is closed nevertheless.
 #[derive(Debug, thiserror::Error)]
 pub enum CloseError {
     #[error("closed, but positions were not committed: {0}")]
     Commit(#[from] CommitError),
-    #[error("closed, but: {0}")]
+    #[error("closed, but leaving the group failed: {0}")]
     Leave(#[from] PollError),
 }
 
-/// How long a consumer that was dropped goes on in the background.
+/// Limit for the background work of a dropped consumer.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Consumer {
-    /// Commits positions if commits are automatic, lets the listener hear what goes, leaves the group, waits for commits
-    /// under way, and frees all connections. All of it is done even if a part fails; the first failure is returned.
+    /// Closes the consumer and returns the first failure. It commits positions with `enable.auto.commit`, calls the
+    /// listener, leaves the group, waits for commits in flight, and closes all connections. A failure does not stop the
+    /// remaining steps.
     ///
-    /// In the middle of a rebalance positions cannot be committed: then this waits for its end first.
+    /// During a rebalance positions cannot be committed, so this waits for its end first.
     pub async fn close(self) -> Result<(), CloseError> {
         self.close_with(CloseOptions::default()).await
     }
 
-    /// The same with a deadline and a way to leave.
+    /// As [`close`](Self::close), with a timeout and a way to leave.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, what is left of it happens in the background, as if the consumer had been dropped.
+    /// If the future is dropped, the remaining steps happen in the background, as after a drop of the consumer.
     pub async fn close_with(mut self, options: CloseOptions) -> Result<(), CloseError> {
         let deadline = Instant::now().checked_add(options.timeout);
         let committed = self.commit_before_close(options.timeout).await;
@@ -84,13 +84,13 @@ impl Consumer {
             if offsets.is_empty() {
                 return Ok(());
             }
-            // Nobody can commit in the middle of a rebalance. It goes on without the application.
+            // Commits fail during a rebalance. The rebalance continues without the application.
             shared.wait_while(deadline, is_rebalancing).await;
             let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
             let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
             let deadline_ms = io::now_ms().saturating_add(left_ms);
             match self.start_commit(offsets, CommitMode::Last { deadline_ms })?.await {
-                // Another one began before the commit was there.
+                // Another rebalance started before the commit arrived.
                 Err(error) if error.is_rebalance() && !left.is_zero() => {}
                 Err(error) => return error.without_gone_topics(),
                 Ok(()) => return Ok(()),
@@ -98,7 +98,7 @@ impl Consumer {
         }
     }
 
-    /// Tells the listener what goes, then the group.
+    /// Calls the listener for the assigned partitions, then leaves the group.
     pub(super) async fn leave_group(&mut self, how: Leave) -> Result<(), PollError> {
         let mut outcome = Ok(());
         {
@@ -127,13 +127,13 @@ impl Consumer {
 }
 
 impl ConsumerShared {
-    /// Waits until the group has heard that we leave, and commits are answered.
+    /// Waits until the leave request and all commits have responses.
     async fn wait_until_gone(&self, deadline: Option<Instant>) {
         self.wait_while(deadline, |group| !group.member.is_gone() || group.offsets.has_commits())
             .await;
     }
 
-    /// Waits as long as something holds of the group, up to the deadline.
+    /// Waits while the condition holds, up to the deadline.
     async fn wait_while(&self, deadline: Option<Instant>, holds: impl Fn(&Group) -> bool) {
         while self.core().group.as_ref().is_some_and(&holds) {
             let Some(deadline) = deadline else {
@@ -153,7 +153,7 @@ impl ConsumerShared {
         }
     }
 
-    /// What is left to do when nobody is there to hear of it.
+    /// Closes a consumer that was dropped, without its listener.
     async fn close_in_background(self: Arc<Self>) {
         let deadline = Instant::now().checked_add(DROP_TIMEOUT);
         if self.config.enable_auto_commit {

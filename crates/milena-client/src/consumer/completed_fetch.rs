@@ -1,4 +1,4 @@
-//! What one fetch brought of one partition, on its way to the application.
+//! Completed fetches: the records of one partition from one response, until they are polled.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use super::{
     records::{ConsumerRecords, DecodedBatch},
 };
 
-/// Nothing behind the headers of its batches is looked at before the application asks for records.
+/// The records of one partition from one response. Batches are decoded when the application polls.
 #[derive(Debug)]
 pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     pub(crate) epoch: PositionEpoch,
-    /// What it counts for in the budget.
+    /// Its share of the byte budget.
     pub(crate) bytes: usize,
-    /// The next record to hand out.
+    /// The position of the next record to deliver.
     position: Position,
     batches: Batches,
-    /// `None` if transactions do not matter.
+    /// `None` with `isolation.level=read_uncommitted`.
     aborted: Option<AbortedTransactions>,
     current: Option<CurrentBatch>,
     /// Delivered and not yet counted in the metrics.
     uncounted: DeliveredCount,
-    /// What comes when all records are handed out.
+    /// The end, reported after all records were delivered.
     end: FetchEnd,
-    /// The end of the batch that is looked into, which stays if it cannot be read.
+    /// The offset after the current batch, for the error if the batch is unreadable.
     current_end: Option<i64>,
 }
 
-/// The partition that a fetch was for, and the position that it started at.
+/// The partition of a fetch, and its position when the fetch was sent.
 #[derive(Debug, Clone)]
 pub(crate) struct FetchOrigin {
     pub(crate) partition: TopicPartition,
@@ -42,35 +42,35 @@ pub(crate) struct FetchOrigin {
     pub(crate) position: Position,
 }
 
-/// Records that were handed out, and the bytes of their batches.
+/// Delivered records, and the bytes of their batches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeliveredCount {
     pub(crate) records: usize,
     pub(crate) bytes: usize,
 }
 
-/// How the buffered part of a partition ends.
+/// The end of a completed fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FetchEnd {
     /// More can be fetched.
     Open,
-    /// The offset after it does not exist.
+    /// The next offset is out of range.
     OutOfRange,
     Error(FetchError),
-    /// What follows is no batch.
+    /// The bytes that follow are not a batch.
     Unreadable,
 }
 
-/// The batch that is being handed out.
+/// The batch that is being delivered.
 #[derive(Debug)]
 struct CurrentBatch {
     batch: Arc<DecodedBatch>,
     next: usize,
-    /// After the last record of the batch.
+    /// The position after the batch.
     after: Position,
 }
 
-/// How records are read.
+/// The decoder of batches.
 pub(crate) struct BatchReader {
     pub(crate) decoder: RecordDecoder,
     pub(crate) checks_crc: bool,
@@ -92,7 +92,7 @@ impl CompletedFetch {
         }
     }
 
-    /// No records, but something to be told in its turn.
+    /// A fetch without records, for an end to report in order.
     pub(crate) fn ending(origin: FetchOrigin, end: FetchEnd) -> Self {
         Self {
             end,
@@ -112,26 +112,26 @@ impl CompletedFetch {
         &self.end
     }
 
-    /// What was handed out since this was last asked, once a batch is over: records and bytes.
+    /// Takes the count of delivered records, once per batch.
     pub(crate) fn take_count(&mut self) -> Option<DeliveredCount> {
         let is_due = self.current.is_none() && self.uncounted.records > 0;
         is_due.then(|| std::mem::take(&mut self.uncounted))
     }
 
-    /// Whether the application must hear of how it ends.
+    /// Whether its end must be reported to the application.
     pub(crate) fn ends_with_error(&self) -> bool {
         matches!(self.end, FetchEnd::Error(_) | FetchEnd::Unreadable)
     }
 
-    /// Where to go on after a batch that could not be read, if its header tells.
+    /// The offset after an unreadable batch, if its header has it.
     pub(crate) fn after_unreadable(&self) -> Option<i64> {
         self.current_end
     }
 
-    /// Hands out up to `max` records. Says whether there may be more.
+    /// Delivers up to `max` records. Returns whether there may be more.
     ///
-    /// The position moves on over what the application never sees. After an error it stands before the batch that cannot be
-    /// read.
+    /// The position also advances over control records and aborted transactions. After an error it is before the
+    /// unreadable batch.
     pub(crate) fn take(
         &mut self,
         max: usize,
@@ -148,7 +148,7 @@ impl CompletedFetch {
         Ok(true)
     }
 
-    /// Hands out up to `max` records of the batch in hand; says how many.
+    /// Delivers up to `max` records of the current batch. Returns their number.
     pub(crate) fn take_decoded(&mut self, max: usize, into: &mut ConsumerRecords) -> usize {
         let Some(current) = &mut self.current else {
             return 0;
@@ -172,14 +172,14 @@ impl CompletedFetch {
         end - first
     }
 
-    /// How many records of the batch in hand are left.
+    /// The number of undelivered records in the current batch.
     pub(crate) fn decoded(&self) -> usize {
         let current = self.current.as_ref();
         current.map_or(0, |current| current.batch.records.len() - current.next)
     }
 
-    /// Looks into the next batch; says whether there was one. Afterwards there is none in hand if it holds nothing for the
-    /// application.
+    /// Reads the next batch. Returns whether there was one. A batch without records for the application leaves no
+    /// current batch.
     fn next_batch(&mut self, reader: &mut BatchReader) -> Result<bool, BatchError> {
         self.current_end = None;
         let Some(batch) = self.batches.next().transpose()? else {
@@ -188,7 +188,8 @@ impl CompletedFetch {
         let after = after(&batch);
         self.current_end = Some(after.offset).filter(|offset| *offset > self.position.offset);
         if after.offset <= self.position.offset {
-            // A fetch answers from an index: what it begins with may have been read. But a damaged header says so too.
+            // A response may start before the requested offset, because the broker uses an index. A damaged header
+            // would look the same.
             if reader.checks_crc {
                 batch.verify()?;
             }
@@ -230,8 +231,8 @@ impl CompletedFetch {
     }
 }
 
-/// Where reading goes on after these batches and how many records they have, by their headers alone; `None` if there is
-/// not one whole batch.
+/// Scans the batch headers. Returns the position after the last whole batch and the number of records; `None` without a
+/// whole batch.
 pub(crate) fn scan_headers(batches: Batches) -> Result<Option<(Position, usize)>, BatchError> {
     let mut last = None;
     let mut records = 0;
@@ -246,7 +247,7 @@ pub(crate) fn scan_headers(batches: Batches) -> Result<Option<(Position, usize)>
     Ok(last)
 }
 
-/// The place after a batch, also if compaction has left it without its last records.
+/// The position after a batch, also if compaction removed its last records.
 fn after(batch: &Batch) -> Position {
     let epoch = match batch {
         Batch::V2(batch) => Some(batch.header().partition_leader_epoch).filter(|epoch| *epoch >= 0),

@@ -1,4 +1,4 @@
-//! Fetches: when to send one, and what to do with its answer. All of it runs on the io thread or in a moment of `poll`.
+//! Fetches: when to send one, and the handling of its response. Runs on the io thread and inside `poll`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::{
     net::{ApiResponse, CallError, SendOptions},
 };
 
-/// What is under way to one broker.
+/// The fetch session with one broker.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFetch {
     session: FetchSession<PositionEpoch>,
@@ -39,18 +39,18 @@ pub(crate) struct NodeFetch {
 }
 
 impl NodeFetch {
-    /// When it may be asked again, if that is not now.
+    /// The time of the next fetch, if it is in the future.
     pub(super) fn next_retry(&self, now_ms: i64) -> Option<i64> {
         Some(self.retry_at_ms).filter(|at_ms| *at_ms > now_ms)
     }
 }
 
-/// Brokers may wait so long for records, whoever else wants something of them.
+/// The minimum of `max_wait_ms`.
 const WAIT_MS_MIN: i32 = 5;
 
 impl ConsumerShared {
-    /// Sends a fetch to each broker that has none to answer, as far as the budget goes. What is buffered does not keep the
-    /// next from being asked for.
+    /// Sends a fetch to each broker without one in flight, within the byte budget. The next fetch does not wait until
+    /// the buffer is empty.
     pub(super) fn send_fetches(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let mut ready = vec![];
@@ -76,14 +76,15 @@ impl ConsumerShared {
         }
     }
 
-    /// At most one fetch of a partition is buffered while the next is asked for: so no partition takes the budget of all.
+    /// At most one completed fetch per partition is buffered while the next is in flight, so that no partition takes
+    /// the whole budget.
     fn wants_more(&self, buffer: &Buffer, partition: &TopicPartition) -> bool {
         buffer.bytes_of(partition) <= self.partition_bytes() && !buffer.ends(partition)
     }
 
-    /// How long a broker may wait for records. As long as it does it cannot be asked for partitions that are left out now,
-    /// because they are paused or have enough in the buffer. So it waits no longer than they have been left out: when their
-    /// time comes they wait twice as long at most, and one that is left out for long does not cost many requests.
+    /// The time that a broker may wait for records. Partitions that are left out of this fetch, because they are paused
+    /// or buffered, cannot be fetched until it returns. The wait is therefore no longer than they have been left out:
+    /// they are delayed by a factor of two at most, and a long pause does not cost many requests.
     fn wait_ms(&self, core: &ConsumerCore, now_ms: i64, node: i32) -> i32 {
         let most_ms = self.config.fetch_max_wait_ms;
         let left_out_ms = core.positions.left_out_ms(now_ms, node);
@@ -97,7 +98,7 @@ impl ConsumerShared {
         usize::try_from(self.config.max_partition_fetch_bytes).unwrap_or(0)
     }
 
-    /// Says whether the budget had room for it.
+    /// Sends a fetch to one broker. Returns whether the budget allowed it.
     fn send_fetch(
         self: &Arc<Self>,
         core: &mut ConsumerCore,
@@ -116,11 +117,11 @@ impl ConsumerShared {
         };
         core.nodes.entry(node).or_default().in_flight = true;
         let connection = self.connections.records(node, &endpoint);
-        // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
+        // The broker may delay the response by the allowed wait; that is not a timeout.
         let wait_ms = self.wait_ms(core, now_ms, node);
         let options = SendOptions::timeout_ms(i64::from(wait_ms) + i64::from(self.config.request_timeout_ms));
         let targets = self.fetch_targets(fetchable);
-        // Since this version topics have ids and no names; a topic may have no id in a cluster that was upgraded.
+        // Since this version requests have topic ids instead of names. A topic may lack an id in an upgraded cluster.
         let options = match targets.iter().all(|target| target.topic_id.is_some()) {
             true => options,
             false => options.version_max(versions::fetch::TOPIC_IDS - 1),
@@ -194,7 +195,7 @@ impl ConsumerShared {
         let buffered = core.buffer.len();
         self.take_response(core, now_ms, node, result);
         let notifies = core.buffer.len() != buffered || core.positions.stuck().is_some();
-        // The next fetch goes out before anybody looks into the records of this one.
+        // The next fetch leaves before the records of this one are decoded.
         self.drive_locked(core, now_ms);
         drop(guard);
         if notifies {
@@ -218,7 +219,7 @@ impl ConsumerShared {
                 response.body
             }
             Err(error) => {
-                tracing::debug!(node, %error, "a fetch was not answered");
+                tracing::debug!(event = "fetch_failed", node, %error, "fetch failed");
                 fetch.session.handle_failure();
                 fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
                 core.positions.handle_node_lost(node);
@@ -227,7 +228,7 @@ impl ConsumerShared {
             }
         };
         if let Err(problem) = fetch.session.handle_response(&response) {
-            tracing::debug!(node, %problem, "a fetch session begins anew");
+            tracing::debug!(event = "fetch_session_reset", node, %problem, "fetch session reset");
             fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
             self.refresh_metadata();
             return;
@@ -271,7 +272,7 @@ impl ConsumerShared {
         }
     }
 
-    /// Takes note of what a broker says of a partition; gives the records, if there are any.
+    /// Handles the response for one partition. Returns its records, if any.
     fn take_partition(
         &self,
         core: &mut ConsumerCore,
@@ -307,7 +308,13 @@ impl ConsumerShared {
                 offset: data.diverging_epoch.end_offset,
                 epoch: Some(data.diverging_epoch.epoch).filter(|epoch| *epoch >= 0),
             };
-            tracing::warn!(%partition, from = end.offset, "records that were read have been cut off");
+            tracing::warn!(
+                event = "log_truncated",
+                %partition,
+                from = end.offset,
+                "the log of {partition} was truncated below the position; reading continues at {}",
+                end.offset
+            );
             core.positions.handle_divergence(partition, *epoch, end);
             return None;
         }
@@ -321,18 +328,18 @@ impl ConsumerShared {
         records.map(Batches::new)
     }
 
-    /// When records of paused partitions alone fill the budget, those of one are let go, or nothing else could be read.
+    /// Evicts the buffered records of one paused partition if paused records fill the whole budget.
     fn make_room(&self, core: &mut ConsumerCore) {
         if !core.buffer.is_full_of_paused(&core.positions) {
             return;
         }
         if let Some((partition, epoch)) = core.buffer.evict_largest() {
-            tracing::debug!(%partition, "paused records make room; they are read again later");
+            tracing::debug!(event = "paused_records_evicted", %partition, "buffered records of a paused partition evicted");
             core.positions.refetch(&partition, epoch);
         }
     }
 
-    /// What a broker that does not lead says of who does (KIP-951).
+    /// Applies the current leaders in a response (KIP-951).
     fn update_leaders(&self, response: &FetchResponse) {
         if response.node_endpoints.is_empty() {
             return;
@@ -365,12 +372,12 @@ impl ConsumerShared {
         self.metadata.request_update(Refresh::Stale);
     }
 
-    /// Lets brokers forget what we read, as far as connections allow it at once.
+    /// Closes the fetch sessions, as far as possible without waiting.
     pub(super) fn close_sessions(&self) {
         let cluster = self.metadata.cache();
         let mut core = self.core();
         for (node, fetch) in &mut core.nodes {
-            // A fetch that waits at the broker keeps the connection from hearing anything else.
+            // A fetch that waits at the broker blocks the connection.
             if let (false, Some(request), Some(broker)) =
                 (fetch.in_flight, fetch.session.close(), cluster.broker(*node))
             {

@@ -1,4 +1,4 @@
-//! The driver of a consumer's membership: carries calls to the coordinator and answers back.
+//! The driver of the group membership: sends the requests of the machines and returns the responses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,22 +36,22 @@ use crate::{
 pub(crate) type CommitResults = BTreeMap<TopicPartition, Result<(), OffsetError>>;
 pub(crate) type Committed = BTreeMap<TopicPartition, Result<Option<OffsetAndMetadata>, OffsetError>>;
 
-/// A consumer's group.
+/// The group membership of a consumer.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) member: Member,
     pub(crate) offsets: OffsetCalls,
     pub(crate) coordinator: Coordinator,
-    /// What the application must hear, until it has heard it.
+    /// The event that the application must handle next.
     pub(crate) event: Option<MemberEvent>,
-    /// Why the coordinator cannot be found; told once.
+    /// The reason why the coordinator cannot be found, until `poll` returns it.
     pub(crate) coordinator_error: Option<GroupError>,
-    /// The topics that a pattern matched last.
+    /// The topics that the pattern matched last.
     pub(crate) matched: Option<BTreeSet<ByteString>>,
     pub(crate) auto_commit: Option<AutoCommit>,
-    /// Whether somebody wants to hear of commits.
+    /// Whether there are interceptors for commits.
     pub(crate) reports_commits: bool,
-    /// What was committed and has not been told yet.
+    /// Commits that were not reported to the interceptors yet.
     pub(crate) committed: Vec<BTreeMap<TopicPartition, OffsetAndMetadata>>,
     pub(crate) notices: Arc<MemberNotices>,
     pending_commits: BTreeMap<CommitId, PendingCommit>,
@@ -59,7 +59,7 @@ pub(crate) struct Group {
     pending_fetches: BTreeMap<FetchId, OffsetFetchReceiver>,
 }
 
-/// When positions are committed without being asked to.
+/// The schedule of `enable.auto.commit`.
 #[derive(Debug)]
 pub(crate) struct AutoCommit {
     interval_ms: i64,
@@ -76,38 +76,38 @@ impl AutoCommit {
         }
     }
 
-    /// Begins to count, if it does not yet.
+    /// Starts the interval, if it is not running.
     pub(crate) fn restart_if_off(&mut self, now_ms: i64) {
         if self.due_ms == i64::MAX {
             self.restart(now_ms);
         }
     }
 
-    /// Counts the interval from now on.
+    /// Restarts the interval.
     pub(crate) fn restart(&mut self, now_ms: i64) {
         self.due_ms = now_ms.saturating_add(self.interval_ms);
     }
 }
 
-/// A commit that is under way.
+/// A commit in flight.
 #[derive(Debug)]
 struct PendingCommit {
     done: CommitReceiver,
-    /// Kept only if somebody wants to hear of it.
+    /// Kept for interceptors only.
     offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
 }
 
 /// The receiver of the result of a commit.
 #[derive(Debug)]
 enum CommitReceiver {
-    /// An automatic commit, whose result has no receiver.
+    /// An automatic commit.
     Unwaited,
     Once(oneshot::Sender<CommitResults>),
-    /// It may be tried again.
+    /// An asynchronous commit that may be retried.
     Retried(RetriedCommit),
 }
 
-/// Who waits for committed offsets.
+/// The receiver of committed offsets.
 #[derive(Debug)]
 enum OffsetFetchReceiver {
     Positions(Vec<(TopicPartition, PositionEpoch)>),
@@ -159,7 +159,7 @@ impl Group {
         results
     }
 
-    /// Commits asynchronously, and again until `deadline_ms` as long as no newer commit begins.
+    /// Commits asynchronously, with retries until `deadline_ms` as long as no newer commit starts.
     pub(crate) fn commit_retried(&mut self, offsets: Offsets, deadline_ms: i64) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
         let commit = RetriedCommit {
@@ -237,7 +237,7 @@ impl ConsumerShared {
     }
 
     fn send_group_calls(self: &Arc<Self>, group: &mut Group, metrics: &mut ConsumerMetrics, now_ms: i64) {
-        // Without a coordinator the machines wait: when it is found, this is called again.
+        // Without a coordinator the machines wait; this runs again when it is found.
         let Some(connection) = group.coordinator.connection() else {
             return;
         };
@@ -349,7 +349,7 @@ impl ConsumerShared {
                 for (partition, epoch) in requested {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
-                            // Whoever committed may know of a newer leader than we do.
+                            // The committed epoch may be newer than the metadata.
                             if let Some(epoch) = committed.as_ref().and_then(|committed| committed.leader_epoch) {
                                 self.metadata.handle_epoch(&partition, epoch);
                             }
@@ -360,7 +360,7 @@ impl ConsumerShared {
                             core.positions.handle_committed(&partition, epoch, position);
                         }
                         Some(Err(error)) => {
-                            tracing::debug!(%partition, %error, "the committed offset is not known yet");
+                            tracing::debug!(event = "offset_fetch_failed", %partition, %error, "committed offset unknown; retrying");
                             core.positions.handle_lookup_failed(now_ms, &partition, epoch);
                         }
                         None => core.positions.handle_lookup_failed(now_ms, &partition, epoch),
@@ -371,7 +371,7 @@ impl ConsumerShared {
         }
     }
 
-    /// Asks the group where partitions begin that have no place yet.
+    /// Requests the committed offsets of partitions without a position.
     pub(super) fn request_committed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
         let requested = core.positions.poll_committed(now_ms);
@@ -387,7 +387,7 @@ impl ConsumerShared {
         self.send_group_calls(group, &mut core.metrics, now_ms);
     }
 
-    /// Commits what was handed out, if it is time.
+    /// Commits the delivered positions if the interval of `enable.auto.commit` is over.
     pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let is_due = |auto: &AutoCommit| auto.due_ms <= now_ms && auto.under_way.is_none();
         let group = core.group.as_ref();
@@ -410,7 +410,7 @@ impl ConsumerShared {
         }
     }
 
-    /// The coordinator was found, or cannot be.
+    /// Handles the result of a coordinator look-up.
     pub(super) fn handle_coordinator(self: &Arc<Self>, event: &CoordinatorEvent) {
         let mut core = self.core();
         if let (CoordinatorEvent::Failed(error), Some(group)) = (event, &mut core.group) {
@@ -421,7 +421,7 @@ impl ConsumerShared {
     }
 }
 
-/// Positions as they are committed.
+/// Positions as offsets to commit.
 pub(super) fn committable(
     positions: BTreeMap<TopicPartition, Position>,
 ) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
@@ -436,7 +436,7 @@ pub(super) fn committable(
         .collect()
 }
 
-/// Brings the answer of one call back to the machines.
+/// The context of a request to the coordinator.
 struct PendingCall {
     shared: Arc<ConsumerShared>,
     node: i32,
@@ -529,7 +529,7 @@ fn failure(error: &CallError) -> CallFailure {
         CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
         CallError::TimedOut { .. } => CallFailure::TimedOut,
         error => {
-            tracing::debug!(%error, "the coordinator did not answer");
+            tracing::debug!(event = "group_request_failed", %error, "no response from the coordinator");
             CallFailure::Disconnected
         }
     }

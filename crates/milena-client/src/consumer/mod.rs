@@ -1,7 +1,7 @@
 //! The consumer.
 //!
-//! [`Consumer`] is the application's side: it is polled, and all that concerns a group happens inside `poll`. The state
-//! behind it is shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
+//! [`Consumer`] is the application's side: it is polled, and group events are handled inside `poll`. Its state is
+//! shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
 mod api;
@@ -67,11 +67,11 @@ use std::ops::{Deref, DerefMut};
 use completed_fetch::BatchReader;
 use listener::AnyListener;
 
-/// A consumer of Kafka.
+/// A Kafka consumer.
 ///
-/// It has one owner at a time: what Kafka's Java client checks while it runs, `&mut` checks when it is compiled. Other
-/// tasks can only [wake it up](Consumer::wakeup_handle). What listeners may do as well (commit, seek, pause, ask for
-/// offsets) are the methods of [`RebalanceConsumer`], which it dereferences to.
+/// It has one owner at a time: `&mut` enforces at compile time the check that the Java client makes at run time. Other
+/// tasks can only [wake it up](Consumer::wakeup_handle). It dereferences to [`RebalanceConsumer`], whose methods
+/// listeners can use too: commit, seek, pause, query offsets.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -94,8 +94,8 @@ use listener::AnyListener;
 ///
 /// # Dropping
 ///
-/// A drop does not block: what [`Consumer::close`] does happens in the background then, but for the listener, which is
-/// not called. If the process ends at once, so does that; so prefer to close.
+/// A drop does not block. The steps of [`Consumer::close`] then run in the background, without the listener, and are
+/// cut off by the end of the process. Prefer [`close`](Consumer::close).
 pub struct Consumer {
     inner: RebalanceConsumer,
     reader: BatchReader,

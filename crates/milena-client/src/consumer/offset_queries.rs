@@ -1,4 +1,4 @@
-//! Asking leaders for offsets: the ends of partitions, and what was written when.
+//! ListOffsets requests: log start and end offsets, and offsets by time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// What a leader found.
+/// An offset in a ListOffsets response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundOffset {
     pub(crate) offset: i64,
@@ -40,13 +40,13 @@ struct OffsetQuery {
     leader_epoch: i32,
 }
 
-/// Outcome for one partition; `Ok(None)` if there is no such record.
+/// The outcome for one partition; `Ok(None)` without a matching record.
 type OffsetOutcome = Result<Option<FoundOffset>, OffsetsError>;
 type OffsetQueries = BTreeMap<TopicPartition, i64>;
 type OffsetOutcomes = BTreeMap<TopicPartition, OffsetOutcome>;
 
 impl ConsumerShared {
-    /// Finds out where the partitions that need a reset begin, in the background.
+    /// Determines the reset positions of these partitions in the background.
     pub(super) fn start_resets(self: &Arc<Self>, needed: Vec<ResetNeeded>) {
         let shared = Arc::clone(self);
         self.io.spawn(async move { shared.reset(needed).await });
@@ -58,7 +58,7 @@ impl ConsumerShared {
             .map(|reset| (reset.partition.clone(), reset.to.timestamp()))
             .collect();
         let mut outcomes = self.query_leaders(queries, self.request_timeout_ms()).await;
-        // Nothing is as young as asked for: then what comes next is.
+        // Without a record that is young enough, reading starts at the end.
         let none_so_young = |outcome: &OffsetOutcome| matches!(outcome, Ok(None));
         let again: OffsetQueries = outcomes
             .iter()
@@ -77,11 +77,11 @@ impl ConsumerShared {
                         offset: found.offset,
                         epoch: found.epoch,
                     };
-                    tracing::debug!(%partition, offset = found.offset, "reading begins here");
+                    tracing::debug!(event = "position_reset", %partition, offset = found.offset, "position reset");
                     core.positions.handle_reset(partition, *epoch, position);
                 }
                 Some(Err(error)) => {
-                    tracing::debug!(%partition, %error, "could not find where to begin; it is tried again");
+                    tracing::debug!(event = "position_reset_failed", %partition, %error, "position reset failed; retrying");
                     core.positions.handle_lookup_failed(now_ms, partition, *epoch);
                 }
                 Some(Ok(None)) | None => core.positions.handle_lookup_failed(now_ms, partition, *epoch),
@@ -92,7 +92,7 @@ impl ConsumerShared {
         self.signal().notify();
     }
 
-    /// The ends of partitions or their records of a time, asked for until all leaders have answered or it is too late.
+    /// Queries log ends or offsets by time, with retries until all leaders have responded or the timeout is over.
     pub(super) async fn list_offsets(
         self: &Arc<Self>,
         mut queries: OffsetQueries,
@@ -126,7 +126,7 @@ impl ConsumerShared {
         }
     }
 
-    /// Asks each leader once.
+    /// Sends one request to each leader.
     async fn query_leaders(self: &Arc<Self>, queries: OffsetQueries, timeout_ms: i64) -> OffsetOutcomes {
         let cluster = self.metadata.cache();
         let mut outcomes = OffsetOutcomes::new();
@@ -161,7 +161,7 @@ impl ConsumerShared {
             let options = SendOptions::timeout_ms(timeout_ms.min(self.request_timeout_ms()).max(1));
             let done = done.clone();
             connection.send(request, options.version_min(version_min), move |result| {
-                // Whoever asked may have gone.
+                // The caller may have dropped the future.
                 let _ = done.send((queries, result));
             });
         }
@@ -251,7 +251,7 @@ trait ResetTimestamp {
 }
 
 impl ResetTimestamp for ResetTo {
-    /// What ListOffsets calls it.
+    /// The special timestamps of ListOffsets.
     fn timestamp(self) -> i64 {
         match self {
             Self::Earliest => EARLIEST,
@@ -261,7 +261,7 @@ impl ResetTimestamp for ResetTo {
     }
 }
 
-/// The questions for one end of each partition.
+/// Queries for one end of each partition.
 pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> OffsetQueries {
     let partitions = partitions.into_iter();
     partitions

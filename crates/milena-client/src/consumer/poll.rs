@@ -1,4 +1,4 @@
-//! `poll`: what the group wants from the application, then records.
+//! `poll`: group events, then records.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use super::{
 use crate::{io, metrics::Listened};
 
 impl Consumer {
-    /// Waits for records, up to `timeout`, and hands out what is there; with a `timeout` of zero it does not wait.
+    /// Returns buffered records, or waits for records up to `timeout`. A `timeout` of zero does not wait.
     ///
-    /// All that concerns the group happens here: joining, rebalances and their listener, automatic commits. So it must be
-    /// called again within `max.poll.interval.ms`. Heartbeats and fetching go on in the background meanwhile.
+    /// Group events are handled here: joining, rebalances and their listener, automatic commits. It must be called
+    /// again within `max.poll.interval.ms`. Heartbeats and fetches continue in the background.
     ///
-    /// A call hands out at most `max.poll.records`; what was fetched beyond that waits for the next. It may return early
-    /// without records if it only passed over what no application sees.
+    /// A call returns at most `max.poll.records`; further records stay buffered. It may return early without records if
+    /// it only skipped control records or aborted transactions.
     ///
     /// # Cancel safety
     ///
@@ -45,7 +45,7 @@ impl Consumer {
             now_ms: io::now_ms(),
             is_first: true,
         };
-        // A clock costs as much as a record: one that comes at once needs no deadline.
+        // Reading the clock costs as much as a record; records that are buffered need no deadline.
         let mut deadline = None;
         loop {
             if self.inner.shared.signal().take_wakeup() {
@@ -71,7 +71,7 @@ impl Consumer {
         }
     }
 
-    /// One look at everything; nothing is awaited.
+    /// One step of `poll`; it awaits nothing.
     pub(super) fn step(&mut self, input: StepInput) -> Result<StepOutcome, PollError> {
         let StepInput { max, now_ms, is_first } = input;
         let shared = &self.inner.shared;
@@ -117,8 +117,7 @@ impl Consumer {
         Ok(StepOutcome::Wait)
     }
 
-    /// Hands out what was taken from the buffer, and then more, up to `max`. The lock is held only in
-    /// between: decoding takes its time.
+    /// Delivers a completed fetch, and then more, up to `max` records. The lock is not held while batches are decoded.
     fn collect(&mut self, first: CompletedFetch, input: StepInput) -> Result<StepOutcome, PollError> {
         let StepInput { max, now_ms, .. } = input;
         let mut records = ConsumerRecords::default();
@@ -142,7 +141,7 @@ impl Consumer {
             }
             match outcome {
                 Ok(true) => core.buffer.put_back(completed),
-                // Records come first; what is to be told comes with the next poll.
+                // Records first; the error is returned by the next poll.
                 Ok(false) if completed.ends_with_error() && !records.is_empty() => {
                     core.buffer.put_back(completed);
                     break;
@@ -153,7 +152,7 @@ impl Consumer {
                     }
                 }
                 Err(error) => {
-                    // It is fetched again: what went wrong may have gone wrong on the way.
+                    // Refetch it: the bytes may have been damaged on the way.
                     core.positions.refetch(&completed.partition, completed.epoch);
                     core.buffer.finish(&completed);
                     core.is_dirty = true;
@@ -176,13 +175,13 @@ impl Consumer {
         }
         drop(core);
         if records.is_empty() && !has_moved {
-            // What was stale is gone, or a partition has come to its end: that may be all there is to say.
+            // Only stale fetches were dropped, or a partition reached its end.
             return Ok(StepOutcome::Again);
         }
         Ok(StepOutcome::Records(records))
     }
 
-    /// What is wrong with a topic that was named in so many words.
+    /// A fatal error of a topic in the subscription list.
     fn fatal_topic_error(&self, core: &ConsumerCore) -> Option<PollError> {
         let Subscription::Topics(topics) = &core.subscription else {
             return None;
@@ -190,7 +189,7 @@ impl Consumer {
         let cluster = self.inner.shared.metadata.cache();
         topics.iter().find_map(|topic| {
             let code = cluster.topic_error(topic)?;
-            // One that does not exist may come.
+            // A missing topic may be created later.
             (!code.is_retriable()).then(|| PollError::Topic {
                 topic: topic.to_string(),
                 code,
@@ -198,23 +197,32 @@ impl Consumer {
         })
     }
 
-    /// Lets the application hear of what happens to its partitions. The event is over only when all of it is done.
+    /// Handles a group event with the listener. The event is completed only after the callback.
     pub(super) async fn run_event(&mut self, event: MemberEvent) -> Result<(), PollError> {
         let began_ms = io::now_ms();
         let outcome = match &event {
             MemberEvent::Revoked(partitions) => {
-                tracing::info!(partitions = %names(partitions), "partitions revoked");
+                tracing::info!(event = "partitions_revoked", partitions = %names(partitions), "partitions revoked");
                 self.block(partitions, true);
                 self.commit_revoked(partitions).await;
                 self.listener.revoked(&mut self.inner, partitions).await
             }
             MemberEvent::Lost(partitions) => {
                 self.block(partitions, true);
-                tracing::warn!(partitions = %names(partitions), "partitions lost: the group went on without us");
+                tracing::warn!(
+                    event = "partitions_lost",
+                    partitions = %names(partitions),
+                    "partitions lost: the member was removed from the group"
+                );
                 self.listener.lost(&mut self.inner, partitions).await
             }
             MemberEvent::Assigned { added, all } => {
-                tracing::info!(added = %names(added), partitions = all.len(), "partitions assigned");
+                tracing::info!(
+                    event = "partitions_assigned",
+                    added = %names(added),
+                    partitions = all.len(),
+                    "partitions assigned"
+                );
                 self.take_assignment(added, all);
                 self.listener.assigned(&mut self.inner, added).await
             }
@@ -231,7 +239,7 @@ impl Consumer {
         self.inner.shared.core().positions.block(partitions, blocked);
     }
 
-    /// What was handed out of these counts as done when they go, if commits are automatic.
+    /// Commits the delivered positions of revoked partitions, with `enable.auto.commit`.
     async fn commit_revoked(&mut self, partitions: &[TopicPartition]) {
         let shared = &self.inner.shared;
         if !shared.config.enable_auto_commit || partitions.is_empty() {
@@ -249,7 +257,12 @@ impl Consumer {
         let failed = results.await.unwrap_or_default().into_iter();
         for (partition, result) in failed {
             if let Err(error) = result {
-                tracing::warn!(%partition, %error, "the last offset before a revocation was not committed");
+                tracing::warn!(
+                    event = "revocation_commit_failed",
+                    %partition,
+                    %error,
+                    "commit before the revocation of {partition} failed: {error}"
+                );
             }
         }
     }
@@ -322,8 +335,8 @@ fn count_delivered(
         .placed(now_ms, partition, lag, core.positions.lead(partition));
 }
 
-/// Records of a batch that is decoded, if it has more than `max` left. That takes no time, so the lock is kept: it is
-/// what most calls find that ask for few at once.
+/// Takes records of a decoded batch, if it has more than `max` left. This is quick, so the lock is kept: the common
+/// case of small polls.
 fn take_decoded(core: &mut ConsumerCore, max: usize) -> Option<ConsumerRecords> {
     let completed = core.buffer.first_decoded(&core.positions, max)?;
     let mut records = ConsumerRecords::default();
@@ -335,13 +348,13 @@ fn take_decoded(core: &mut ConsumerCore, max: usize) -> Option<ConsumerRecords> 
     Some(records)
 }
 
-/// How one look at everything is meant.
+/// The input of one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepInput {
-    /// How many records may be handed out.
+    /// The maximum number of records to deliver.
     pub(super) max: usize,
     pub(super) now_ms: i64,
-    /// A call of `poll` begins with it.
+    /// Whether it is the first step of a `poll`.
     pub(super) is_first: bool,
 }
 
@@ -359,12 +372,12 @@ impl StepInput {
 pub(super) enum StepOutcome {
     Event(MemberEvent),
     Records(ConsumerRecords),
-    /// Nothing for the application, but things have changed.
+    /// No records, but the state has changed.
     Again,
     Wait,
 }
 
-/// What was fetched is handed out to its end. What comes then may be for the application.
+/// Completes a fetch whose records were all delivered. Returns the error at its end, if any.
 fn finish(core: &mut ConsumerCore, completed: &CompletedFetch) -> Option<PollError> {
     core.is_dirty = true;
     core.buffer.finish(completed);
@@ -382,7 +395,7 @@ fn finish(core: &mut ConsumerCore, completed: &CompletedFetch) -> Option<PollErr
                 partition: partition.clone(),
                 offset: completed.position().offset,
                 next_offset: completed.position().offset.saturating_add(1),
-                problem: "the broker sent what is not a whole batch of records".to_owned(),
+                problem: "the bytes are not a whole record batch".to_owned(),
             })
         }
     }

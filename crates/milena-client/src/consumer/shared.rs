@@ -1,4 +1,4 @@
-//! What the application's side of a consumer and the io thread share.
+//! State shared between the application's side of a consumer and the io thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ use crate::{
     net::Connections,
 };
 
-/// One consumer. Whoever changes its state also starts what follows from that: see [`ConsumerShared::drive`].
+/// One consumer. Every change of its state must be followed by [`ConsumerShared::drive`].
 #[derive(Debug)]
 pub(crate) struct ConsumerShared {
     pub(crate) config: ConsumerConfig,
@@ -40,13 +40,13 @@ pub(crate) struct ConsumerShared {
     pub(crate) metadata: Metadata,
     pub(crate) wakeup: WakeupHandle,
     core: Mutex<ConsumerCore>,
-    /// A deadline has come nearer.
+    /// Notified when a deadline has moved forward.
     timer: Notify,
-    /// The application waits in `poll`, so it lives.
+    /// Whether the application is inside `poll`, which counts as alive.
     polling: AtomicBool,
 }
 
-/// As long as it lives, the application is in `poll`.
+/// Marks the application as inside `poll`.
 pub(crate) struct PollingGuard(Arc<ConsumerShared>);
 
 impl Drop for PollingGuard {
@@ -55,7 +55,7 @@ impl Drop for PollingGuard {
     }
 }
 
-/// The state. Nobody waits for anything while holding its lock.
+/// The mutable state. Nothing is awaited while its lock is held.
 #[derive(Debug)]
 pub(crate) struct ConsumerCore {
     pub(crate) subscription: Subscription,
@@ -63,26 +63,26 @@ pub(crate) struct ConsumerCore {
     pub(crate) buffer: Buffer,
     pub(crate) nodes: BTreeMap<i32, NodeFetch>,
     pub(crate) group: Option<Group>,
-    /// Topics that somebody has asked about and that are not subscribed to.
+    /// Topics of offset queries that are not subscribed to.
     pub(crate) queried_topics: BTreeSet<ByteString>,
-    /// The ids of topics that are read, to notice when one is made anew.
+    /// The ids of assigned topics, to detect that a topic was recreated.
     pub(crate) topic_ids: BTreeMap<ByteString, Uuid>,
     pub(crate) metrics: ConsumerMetrics,
     network_sampled_ms: i64,
-    /// Something has changed since the last [`ConsumerShared::drive`].
+    /// Whether the state has changed since the last [`ConsumerShared::drive`].
     pub(crate) is_dirty: bool,
     driven_ms: i64,
-    /// When the timer looks again.
+    /// The deadline of the timer.
     armed_ms: i64,
     pub(crate) closed: bool,
 }
 
-/// How long `poll` may go on without looking whether something is due.
+/// The maximum interval between two drives during `poll`.
 const DRIVE_INTERVAL_MS: i64 = 5;
 
-/// How often the numbers of the connections are looked at.
+/// The interval of network samples for the metrics.
 const NETWORK_SAMPLE_MS: i64 = 1_000;
-/// How soon to look again at what is due and cannot be done.
+/// The delay for a deadline that has passed but waits for something else than time.
 const WAITING_MS: i64 = 10;
 
 impl ConsumerCore {
@@ -104,7 +104,7 @@ impl ConsumerCore {
         }
     }
 
-    /// What to commit of these partitions.
+    /// The positions to commit of these partitions.
     pub(crate) fn consumed_of(&self, partitions: Option<&[TopicPartition]>) -> BTreeMap<TopicPartition, Position> {
         let requested = |partition: &TopicPartition| partitions.is_none_or(|partitions| partitions.contains(partition));
         let consumed = self.positions.consumed();
@@ -149,7 +149,7 @@ impl ConsumerShared {
         });
         let weak = Arc::downgrade(&shared);
         shared.io.spawn(async move {
-            // A consumer that is gone needs no timer. It is not kept alive by having one.
+            // The timer must not keep a dropped consumer alive.
             while let Some(shared) = weak.upgrade() {
                 let deadline_ms = shared.core().armed_ms;
                 let sleep = shared.io.sleep_until(deadline_ms);
@@ -186,12 +186,12 @@ impl ConsumerShared {
         self.wakeup.signal()
     }
 
-    /// Starts what can be started now: calls to the coordinator, questions about offsets, fetches.
+    /// Sends all requests that can be sent now: to the coordinator, for offsets, fetches.
     pub(crate) fn drive(self: &Arc<Self>) {
         self.drive_locked(&mut self.core(), io::now_ms());
     }
 
-    /// The same, if something has changed or may be due.
+    /// Drives if the state has changed or a deadline may have passed.
     pub(crate) fn drive_if_needed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         if core.is_dirty || now_ms >= core.driven_ms.saturating_add(DRIVE_INTERVAL_MS) {
             self.drive_locked(core, now_ms);
@@ -216,7 +216,7 @@ impl ConsumerShared {
         }
     }
 
-    /// Connections count for themselves. Rates need a look at what they have counted from time to time.
+    /// Samples the connection counters, which rates are computed from.
     fn sample_network(&self, core: &mut ConsumerCore, now_ms: i64) {
         if now_ms >= core.network_sampled_ms.saturating_add(NETWORK_SAMPLE_MS) {
             core.network_sampled_ms = now_ms;
@@ -224,7 +224,7 @@ impl ConsumerShared {
         }
     }
 
-    /// Asks for the places where partitions begin that have none.
+    /// Looks up the positions of partitions without one.
     fn find_positions(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         if core.positions.is_settled() {
             return;
@@ -237,7 +237,8 @@ impl ConsumerShared {
     }
 
     fn next_deadline(core: &ConsumerCore, now_ms: i64) -> Option<i64> {
-        // What is due now waits for something else than time: it is looked at again when that happens, or soon.
+        // A deadline that has passed waits for something else than time; it is checked again when that happens, or
+        // soon.
         let group = core.group.as_ref().and_then(Group::next_deadline);
         let group = group.map(|deadline_ms| deadline_ms.max(now_ms + WAITING_MS));
         let nodes = core.nodes.values().filter_map(|node| node.next_retry(now_ms)).min();
@@ -245,7 +246,7 @@ impl ConsumerShared {
         [group, nodes, positions].into_iter().flatten().min()
     }
 
-    /// Ends everything at once: connections, timers, tasks. What has not been answered fails.
+    /// Closes connections, timers and tasks at once. Requests in flight fail.
     pub(crate) fn shut_down(&self) {
         self.core().closed = true;
         self.timer.notify_one();

@@ -1,4 +1,4 @@
-//! Records one by one, as a stream.
+//! A stream of single records.
 
 use std::{
     future::Future,
@@ -14,7 +14,7 @@ use super::{
     poll::{StepInput, StepOutcome},
 };
 
-/// The records of a consumer, one by one, without end. See [`Consumer::stream`].
+/// The endless stream of a consumer's records. See [`Consumer::stream`].
 pub struct RecordStream<'a> {
     state: StreamState<'a>,
 }
@@ -24,15 +24,14 @@ type PollFuture<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<Cons
 enum StreamState<'a> {
     Waiting(PollFuture<'a>),
     Idle(&'a mut Consumer),
-    /// Only while a state is being left.
+    /// Only during a state transition.
     Between,
 }
 
 impl Consumer {
-    /// Records one by one. The stream never ends; an error is an item, and the stream goes on behind it as `poll` would.
+    /// A stream of single records. It never ends; an error is an item, after which the stream continues like `poll`.
     ///
-    /// The position moves with each record that the stream hands out, so dropping the stream loses nothing. Where records
-    /// come by the million, `poll` costs less.
+    /// The position moves with each record, so dropping the stream loses nothing. For high rates, `poll` costs less.
     pub fn stream(&mut self) -> RecordStream<'_> {
         RecordStream {
             state: StreamState::Idle(self),
@@ -52,7 +51,7 @@ fn wait(consumer: &mut Consumer) -> PollFuture<'_> {
 }
 
 impl RecordStream<'_> {
-    /// The next record, for those without the extensions of other crates. Dropping the future loses nothing.
+    /// The next record, without `StreamExt` of another crate. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<ConsumerRecord, PollError> {
         let next = std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await;
         next.unwrap_or(Err(PollError::Closed))

@@ -1,4 +1,4 @@
-//! What a consumer reads, and the topics it must know for that.
+//! The subscription of a consumer, and the topics that its metadata must contain.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,16 +25,16 @@ pub(crate) enum Subscription {
     #[default]
     None,
     Topics(BTreeSet<ByteString>),
-    /// Matched here, against all topics there are.
+    /// Matched by the client, against all topics.
     Pattern(TopicFilter),
     /// Matched by the broker.
     BrokerPattern(ByteString),
-    /// Partitions that the application has chosen itself.
+    /// Assigned by the application.
     Manual,
 }
 
 impl Subscription {
-    /// Whether one can follow the other without unsubscribing first, as in Kafka.
+    /// Whether the subscription may change without unsubscribing first, as in Kafka.
     pub(crate) fn may_become(&self, next: &Self) -> bool {
         matches!(
             (self, next),
@@ -48,7 +48,7 @@ impl Subscription {
 }
 
 impl ConsumerShared {
-    /// Tells the metadata which topics matter now.
+    /// Selects the topics of the metadata.
     pub(super) fn select_topics(&self, core: &ConsumerCore) {
         let mut names = core.queried_topics.clone();
         names.extend(core.positions.assignment().map(|partition| partition.topic.clone()));
@@ -78,7 +78,7 @@ impl ConsumerShared {
         self.metadata.select(selection);
     }
 
-    /// Somebody asks about these partitions: their leaders must be known.
+    /// Adds the topics of queried partitions, whose leaders must be known.
     pub(super) fn select_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let cluster = self.metadata.cache();
         let unknown: Vec<ByteString> = partitions
@@ -93,7 +93,7 @@ impl ConsumerShared {
         self.select_topics(&core);
     }
 
-    /// The metadata is new: patterns may match other topics, and partitions may have other leaders.
+    /// Handles new metadata: patterns may match other topics, and partitions may have other leaders.
     pub(super) fn handle_metadata(self: &Arc<Self>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
@@ -104,7 +104,7 @@ impl ConsumerShared {
         self.signal().notify();
     }
 
-    /// Notes the ids of the topics that are read, and whether one has another id than before.
+    /// Records the ids of assigned topics, and detects topics that were recreated.
     pub(super) fn notice_recreated(&self, core: &mut ConsumerCore) {
         let cluster = self.metadata.cache();
         let topics: BTreeSet<ByteString> = core
@@ -117,13 +117,13 @@ impl ConsumerShared {
             let Some(id) = cluster.topic_id(&topic) else { continue };
             let old = core.topic_ids.insert(topic.clone(), id);
             if old.is_some_and(|old| old != id) {
-                tracing::warn!(%topic, "the topic was deleted and made anew: its partitions are read as auto.offset.reset says");
+                tracing::warn!(event = "topic_recreated", %topic, "topic {topic} was deleted and created again; auto.offset.reset applies");
                 core.positions.handle_recreated(&topic);
             }
         }
     }
 
-    /// Shows the group's machines the cluster as it is.
+    /// Passes the metadata to the machines of the group.
     pub(super) fn show_metadata(&self, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let matching = match &core.subscription {
@@ -172,7 +172,7 @@ fn member_metadata(cluster: &MetadataCache, requested: &BTreeSet<ByteString>) ->
         shown.insert(topic.name.clone(), topic.id, TopicLayout { racks });
     }
     for name in requested {
-        // That it does not exist is knowledge too: the others need not wait for it.
+        // A missing topic is passed as empty, so that the group does not wait for it.
         if cluster.topic_error(name) == Some(ErrorCode::UnknownTopicOrPartition) {
             shown.insert(name.clone(), None, TopicLayout::without_racks(0));
         }
@@ -180,8 +180,8 @@ fn member_metadata(cluster: &MetadataCache, requested: &BTreeSet<ByteString>) ->
     shown
 }
 
-/// What was read of topics that are gone is committed by their ids, or not at all: there may soon be others of the same
-/// names.
+/// Adds deleted topics. Their offsets are committed by id or not at all, because a topic of the same name may be
+/// created.
 fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> Arc<MemberMetadata> {
     for (topic, id) in gone {
         Arc::make_mut(&mut shown).insert(topic, Some(id), TopicLayout::without_racks(0));
@@ -189,8 +189,8 @@ fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> A
     shown
 }
 
-/// A regular expression for the names of topics, as [`Consumer::subscribe_pattern`](super::Consumer::subscribe_pattern)
-/// takes it. It matches whole names.
+/// A regular expression for topic names, as in [`Consumer::subscribe_pattern`](super::Consumer::subscribe_pattern). It
+/// matches whole names.
 #[derive(Debug, Clone)]
 pub struct TopicPattern {
     pub(super) regex: Regex,

@@ -1,4 +1,4 @@
-//! A consumer and a broker that follows a script.
+//! A consumer against a scripted broker.
 
 use std::{net::TcpListener, sync::mpsc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
     net::tests::rig::{PATIENCE, Peer, all_versions, wait},
 };
 
-/// A broker that has two topics and serves all versions, but knows the id of only one of them: a cluster whose metadata
-/// version is older than its software.
+/// A broker with two topics that supports all versions, but has an id for only one topic. This happens if the metadata
+/// version of a cluster is older than its software.
 fn serve(listener: &TcpListener, fetches: &mpsc::Sender<(i16, FetchRequest)>) {
     let port = i32::from(listener.local_addr().unwrap().port());
     for stream in listener.incoming() {
@@ -37,7 +37,7 @@ fn serve(listener: &TcpListener, fetches: &mpsc::Sender<(i16, FetchRequest)>) {
                     ApiKey::Fetch => {
                         let body = request.body::<FetchRequest>().unwrap();
                         let response = end_of_log(&body);
-                        // The test may be over.
+                        // The test may have ended.
                         let _ = fetches.send((request.version, body));
                         peer.respond(&request, &response);
                     }
@@ -73,7 +73,7 @@ fn metadata(port: i32) -> MetadataResponse {
     }
 }
 
-/// A response without records to all partitions of a request.
+/// A response without records for all partitions of a request.
 fn end_of_log(request: &FetchRequest) -> FetchResponse {
     let topics = request.topics.iter().map(|topic| FetchableTopicResponse {
         topic: topic.topic.clone(),
@@ -99,7 +99,7 @@ fn a_topic_without_an_id_is_fetched_by_name() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (sender, fetches) = mpsc::channel();
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || serve(&listener, &sender));
     let mut consumer = Consumer::new(ConsumerConfig::builder(&*address)).unwrap();
     let partitions = ["with-id", "without-id"].map(|topic| TopicPartition::new(topic, 0));

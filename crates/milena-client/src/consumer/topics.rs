@@ -1,4 +1,4 @@
-//! Questions about topics.
+//! Topic queries of the application.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -26,25 +26,25 @@ pub struct Node {
     pub rack: Option<ByteString>,
 }
 
-/// A partition of a topic, and who has it.
+/// A partition of a topic with its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionInfo {
     pub partition: TopicPartition,
-    /// Who takes and hands out its records; `None` if nobody does at the moment.
+    /// `None` if the partition has no leader now.
     pub leader: Option<Node>,
-    /// The ids of all brokers that have it, the preferred leader first.
+    /// The ids of all replicas, the preferred leader first.
     pub replicas: Vec<i32>,
-    /// Those of them that have all of it.
+    /// The in-sync replicas.
     pub isr: Vec<i32>,
-    /// Those of them that cannot be reached.
+    /// The replicas that are offline.
     pub offline: Vec<i32>,
 }
 
 impl RebalanceConsumer {
-    /// The partitions of a topic by number; none if there is no such topic. It need not be subscribed to.
+    /// Returns the partitions of a topic; empty if it does not exist. It need not be subscribed to.
     ///
-    /// What is known already is not asked for again. With `allow.auto.create.topics`, asking for a topic may create it. Like
-    /// all questions this gives up after `default.api.timeout.ms`, and dropping its future changes nothing.
+    /// Cached metadata is used if it has the topic. With `allow.auto.create.topics` the query may create the topic. It
+    /// times out after `default.api.timeout.ms`; dropping the future has no effect.
     pub async fn partitions_for(&mut self, topic: &str) -> Result<Vec<PartitionInfo>, TopicsError> {
         let known = self.shared.metadata.cache();
         if let Some(topic) = known.topic(topic).filter(|topic| !topic.partitions.is_empty()) {
@@ -63,7 +63,7 @@ impl RebalanceConsumer {
         Ok(found.map_or_else(Vec::new, |topic| partitions(&cluster, topic)))
     }
 
-    /// All topics that we may read, internal ones included, with their partitions.
+    /// Returns all visible topics with their partitions, including internal ones.
     pub async fn list_topics(&mut self) -> Result<BTreeMap<ByteString, Vec<PartitionInfo>>, TopicsError> {
         let request = MetadataRequest {
             topics: None,
@@ -79,7 +79,7 @@ impl RebalanceConsumer {
 }
 
 impl ConsumerShared {
-    /// Asks any broker until one answers for good, or it is too late. What is wanted for reading stays as it is.
+    /// Requests metadata from any broker, with retries until the timeout. The selection of the cache does not change.
     async fn request_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
         let timeout_ms = self.config.default_api_timeout_ms;
         let deadline_ms = io::now_ms().saturating_add(i64::from(timeout_ms));
@@ -93,7 +93,7 @@ impl ConsumerShared {
                     Some((topic, code)) => return Err(TopicsError::Topic { topic, code }),
                 },
                 Err(CallError::Closed) => return Err(TopicsError::Closed),
-                // The last attempt has little time. What went wrong before it tells more.
+                // The last attempt may have had little time; the error before it says more.
                 Err(CallError::TimedOut { .. }) if !cause.is_empty() => {}
                 Err(error) if error.is_retriable() => cause = error.to_string(),
                 Err(error) => return Err(TopicsError::Connection(error.to_string())),
@@ -112,7 +112,7 @@ impl ConsumerShared {
         let options = SendOptions::timeout_ms(left_ms.min(self.request_timeout_ms()).max(1));
         let (done, receiver) = oneshot::channel();
         connection.send(request.clone(), options.version_min(VERSION_MIN), move |result| {
-            // Whoever asked may have gone.
+            // The caller may have dropped the future.
             let _ = done.send(result);
         });
         let response = receiver.await.map_err(|_| CallError::Closed)??;
@@ -120,7 +120,7 @@ impl ConsumerShared {
     }
 }
 
-/// What keeps an answer from being the last word. That there is no such topic is one.
+/// The first topic error that needs a retry or is fatal. A missing topic is a valid result.
 fn first_topic_error(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
     let mut errors = cluster
         .topic_errors()

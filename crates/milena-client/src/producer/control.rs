@@ -126,7 +126,7 @@ impl ProducerShared {
 
     fn handle_control(self: &Arc<Self>, id: CallId, result: Result<ControlResponse, CallError>) {
         if let Err(error) = &result {
-            tracing::debug!(%error, "no answer");
+            tracing::debug!(event = "control_request_failed", %error, "request to a coordinator failed");
         }
         let now_ms = io::now_ms();
         let mut core = self.core();

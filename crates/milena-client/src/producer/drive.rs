@@ -238,7 +238,7 @@ impl ProducerShared {
                 core.sender.handle_produce_response(now_ms, call, Ok(&produced));
             }
             Err(error) => {
-                tracing::debug!(%error, "a request with batches was not answered");
+                tracing::debug!(event = "produce_failed", %error, "produce request failed");
                 core.sender.handle_produce_response(now_ms, call, Err(failure(&error)));
             }
         }
@@ -317,7 +317,7 @@ impl ProducerShared {
         self.decide(core, batch, |pending| {
             let target = &pending.delivery.topic_partition;
             let partition = TopicPartition::new(target.topic.clone(), target.partition);
-            tracing::debug!(%partition, %error, "a batch failed");
+            tracing::debug!(event = "batch_failed", %partition, %error, "batch failed");
             BatchOutcome::Failed(SendError::Failed {
                 partition,
                 error: Arc::new(error),

@@ -161,7 +161,11 @@ impl Interceptors {
                 let before = record.clone();
                 let changed = catch_unwind(AssertUnwindSafe(|| interceptor.on_send(record)));
                 changed.unwrap_or_else(|_| {
-                    tracing::error!(topic = %before.topic, "an interceptor panicked; the record goes on as it was");
+                    tracing::error!(
+                        event = "interceptor_panicked",
+                        topic = %before.topic,
+                        "interceptor panicked in on_send; the record is sent unchanged"
+                    );
                     before
                 })
             })
@@ -171,7 +175,11 @@ impl Interceptors {
         for interceptor in &self.all() {
             let notified = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
             if notified.is_err() {
-                tracing::error!(topic, "an interceptor panicked when it heard what became of a record");
+                tracing::error!(
+                    event = "interceptor_panicked",
+                    topic,
+                    "interceptor panicked in on_acknowledgement"
+                );
             }
         }
     }

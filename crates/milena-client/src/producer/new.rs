@@ -53,7 +53,7 @@ impl Producer {
 
     fn make(config: ProducerConfig, partitioner: Arc<dyn Partitioner>) -> Result<Self, NewProducerError> {
         for note in &config.notes {
-            tracing::warn!("{note}");
+            tracing::warn!(event = "config_note", "{note}");
         }
         let io = Io::start().map_err(|error| NewProducerError::Io(error.to_string()))?;
         let runtime = Io::of_records(config.io).map_err(|error| NewProducerError::Io(error.to_string()))?;

@@ -34,7 +34,7 @@ const HEADER_OVERHEAD: usize = 10;
 #[non_exhaustive]
 pub enum TrySendError {
     /// There is no room in `buffer.memory`, or nothing is known of the topic yet.
-    #[error("the record was not taken: there is no room, or its topic is not known yet")]
+    #[error("the record would have to wait: buffer.memory is exhausted, or the metadata of its topic is missing")]
     WouldBlock,
     #[error(transparent)]
     Refused(#[from] SendError),

@@ -145,7 +145,9 @@ impl Drop for Transaction<'_> {
             // Nobody waits for it; the next to begin may.
             Ok(_) => {}
             // It is being ended already, or never can be.
-            Err(error) => tracing::debug!(%error, "a transaction was dropped"),
+            Err(error) => {
+                tracing::debug!(event = "abort_on_drop_failed", %error, "a dropped transaction cannot be aborted")
+            }
         }
         drop(core);
         shared.wake();

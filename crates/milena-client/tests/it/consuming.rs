@@ -224,7 +224,7 @@ async fn a_wakeup_ends_one_poll_and_loses_nothing() {
     let handle = consumer.wakeup_handle();
     handle.wakeup();
     let error = consumer.poll(60 * SECOND).await.unwrap_err();
-    assert_eq!(error.to_string(), "somebody has woken the consumer up");
+    assert_eq!(error.to_string(), "poll interrupted by wakeup()");
     assert_eq!(read(&mut consumer, 5).await.len(), 5);
     let waker = std::thread::spawn(move || handle.wakeup());
     assert!(consumer.poll(600 * SECOND).await.is_err());
@@ -618,7 +618,7 @@ async fn records_are_decoded_as_the_configuration_says() {
     }
     let expected = [
         "a = 7",
-        "the value of letters-0 at offset 1 cannot be read: 8 bytes are expected, not 5",
+        "the value of letters-0 at offset 1 cannot be read: expected 8 bytes, found 5",
     ];
     assert_eq!(read, expected);
 }

@@ -79,13 +79,13 @@ async fn fewer_keys_than_partitions_are_warned_of_once() {
     assert_eq!(warning.lines().count(), 1, "{warning}");
     assert!(warning.contains("topic=\"letters\""), "{warning}");
     assert!(
-        warning.contains("2 different keys, fewer than the 3 partitions"),
+        warning.contains("2 distinct keys, fewer than the 3 partitions"),
         "{warning}"
     );
     assert!(
         said(("partitioner", "fnv1a"), 2, 7_000)
             .await
-            .contains("2 different keys")
+            .contains("2 distinct keys")
     );
 
     assert_eq!(said(by_default, 3, 7_000).await, "");

@@ -140,7 +140,7 @@ async fn what_cannot_be_sent_says_why() {
         .send(ProducerRecord::new("letters").partition(2))
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "letters has no partition 2: it has 2");
+    assert_eq!(error.to_string(), "letters has no partition 2; it has 2 partitions");
     let error = producer.send(ProducerRecord::new("no such/topic")).await.unwrap_err();
     assert!(error.to_string().contains("INVALID_TOPIC_EXCEPTION"), "{error}");
     let error = producer.begin().await.unwrap_err();

@@ -123,25 +123,27 @@ impl<P: Partitioner> HotKeys<P> {
         if cooled > 0 {
             self.hot_keys.fetch_sub(cooled, Ordering::Relaxed);
             info!(
+                event = "hot_keys_cooled",
                 topic,
                 keys = cooled,
-                "hot keys have cooled down; their records are in order again"
+                "keys are no longer hot; their records are in order again"
             );
         }
         let hash = of_bytes(key);
         if let Some(few) = keys.variety.record(hash) {
-            warn!(topic, "{few}");
+            warn!(event = "few_keys", topic, "{few}");
         }
         let is_over = keys.counts.add(hash).at_least > self.config.records_per_minute;
         if is_over && !keys.hot.contains_key(&hash) {
             self.hot_keys.fetch_add(1, Ordering::Relaxed);
             self.hot_keys_total.fetch_add(1, Ordering::Relaxed);
             warn!(
+                event = "hot_key",
                 topic,
                 key = %String::from_utf8_lossy(key),
                 per_minute = self.config.records_per_minute,
                 partitions = self.config.spread,
-                "a key is hot and is spread over several partitions; its records are in no order from now on"
+                "hot key: its records are spread over several partitions and lose their order"
             );
             keys.hot.insert(
                 hash,

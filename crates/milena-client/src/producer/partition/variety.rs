@@ -27,8 +27,8 @@ impl fmt::Display for FewKeys {
         } = self;
         write!(
             f,
-            "{records} records had {keys} different keys, fewer than the {partitions} partitions: some of these stay empty; \
-             choose keys that tell more apart, or fewer partitions"
+            "{records} records have {keys} distinct keys, fewer than the {partitions} partitions: some partitions stay empty; \
+             use finer keys or fewer partitions"
         )
     }
 }
@@ -107,7 +107,7 @@ impl TopicKeys {
     fn observe(&self, topic: &str, key: &[u8]) {
         let mut variety = self.variety.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(few) = variety.record(of_bytes(key)) {
-            tracing::warn!(topic, "{few}");
+            tracing::warn!(event = "few_keys", topic, "{few}");
         }
         self.is_over.store(variety.is_done, Relaxed);
     }
