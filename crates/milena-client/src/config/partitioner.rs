@@ -40,7 +40,7 @@ impl PartitionerParameters {
         let separator = settings.text("milena.partitioner.separator");
         let separator = separator.and_then(|text| text.bytes().next()).unwrap_or(b':');
         let with_separator = |field| match field {
-            Field::KeyPart { place, .. } => Field::KeyPart { separator, place },
+            Field::KeyPart { index, .. } => Field::KeyPart { separator, index },
             field => field,
         };
         let fields: Vec<Field> = settings.read_optional("milena.partitioner.fields").unwrap_or_default();
@@ -69,7 +69,10 @@ impl Field {
             rest => {
                 let place = rest.strip_prefix('[')?.strip_suffix(']')?;
                 let place = place.parse().ok()?;
-                Some(Self::KeyPart { separator: b':', place })
+                Some(Self::KeyPart {
+                    separator: b':',
+                    index: place,
+                })
             }
         }
     }
@@ -93,7 +96,10 @@ mod tests {
 
     #[test]
     fn fields_and_regions_are_read() {
-        let part = |place| Field::KeyPart { separator: b':', place };
+        let part = |place| Field::KeyPart {
+            separator: b':',
+            index: place,
+        };
         for (text, field) in [
             ("key", Some(Field::Key)),
             ("key[0]", Some(part(0))),

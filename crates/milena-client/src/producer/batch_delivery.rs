@@ -1,4 +1,4 @@
-//! What becomes of a batch, told to all who wait for one of its records.
+//! The delivery of a batch: its outcome, and the tasks that wait for it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -8,7 +8,7 @@ use std::{
 use super::error::SendError;
 use crate::consumer::TopicPartition;
 
-/// The end of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub(super) enum BatchOutcome {
     Acked {
@@ -16,11 +16,11 @@ pub(super) enum BatchOutcome {
         log_append_time_ms: Option<i64>,
     },
     Failed(SendError),
-    /// It was too large for its topic and went as several: each with the place of its first record.
+    /// Split because it was too large for its topic: the parts, with the index of their first record.
     Split(Vec<(u32, Arc<BatchDelivery>)>),
 }
 
-/// One for each batch; each of its records has a share in it.
+/// The delivery of one batch, shared by the deliveries of its records.
 #[derive(Debug)]
 pub(super) struct BatchDelivery {
     pub(super) topic_partition: Arc<TopicPartition>,
@@ -29,24 +29,24 @@ pub(super) struct BatchDelivery {
     watched: Mutex<WatchedRecords>,
 }
 
-/// The records that interceptors are to hear of: their places in the batch, and their timestamps.
+/// The records to report to interceptors: their index in the batch, and their timestamp.
 #[derive(Debug, Default)]
 enum WatchedRecords {
     #[default]
     Nothing,
     Records(Vec<(u32, i64)>),
-    /// They have heard.
+    /// They were reported.
     Over,
 }
 
-/// How a record came to be watched.
+/// The state of the batch when a record was watched.
 pub(super) enum WatchOutcome {
     First,
     WithOthers,
     TooLate,
 }
 
-/// Those who wait. One that waits no more leaves its seat to the next.
+/// The wakers of the tasks that wait. A slot that is released is used again.
 #[derive(Debug, Default)]
 struct Waiters {
     slots: Vec<Option<Waker>>,
@@ -63,7 +63,7 @@ impl BatchDelivery {
         }
     }
 
-    /// Interceptors are to hear of this record.
+    /// Registers a record to be reported to interceptors.
     pub(super) fn watch(&self, index: u32, timestamp: i64) -> WatchOutcome {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *watched {
@@ -91,7 +91,7 @@ impl BatchDelivery {
         self.outcome.get()
     }
 
-    /// It is decided once.
+    /// Sets the outcome, once, and wakes all waiters.
     pub(super) fn decide(&self, outcome: BatchOutcome) {
         if self.outcome.set(outcome).is_ok() {
             let waiters = std::mem::take(&mut *self.waiters());
@@ -99,13 +99,14 @@ impl BatchDelivery {
         }
     }
 
-    /// Ready when it is decided. `slot` belongs to whoever asks.
+    /// Ready when the outcome is known. `slot` is the waiter slot of the caller.
     pub(super) fn poll_outcome(&self, cx: &Context<'_>, slot: &mut Option<usize>) -> Poll<&BatchOutcome> {
         if let Some(outcome) = self.outcome.get() {
             return Poll::Ready(outcome);
         }
         let mut waiters = self.waiters();
-        // It may have been decided before the lock was there; after that, whoever decides wakes this one too.
+        // The outcome may have been set before the lock was taken. Once the lock is held, `decide` wakes this waiter
+        // too.
         if let Some(outcome) = self.outcome.get() {
             return Poll::Ready(outcome);
         }
@@ -124,7 +125,7 @@ impl BatchDelivery {
         Poll::Pending
     }
 
-    /// Whoever has the seat waits no more.
+    /// Releases a waiter slot.
     pub(super) fn leave(&self, slot: usize) {
         let mut waiters = self.waiters();
         if let Some(entry) = waiters.slots.get_mut(slot) {

@@ -1,4 +1,4 @@
-//! Flushing and the end.
+//! Flush and close.
 
 use std::{
     sync::{
@@ -21,15 +21,15 @@ use crate::{
     metrics::{Metrics, ProducerCall, ProducerNow},
 };
 
-/// How long [`Producer::close`] waits for what is under way.
+/// Default limit of [`Producer::close`].
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Producer {
-    /// Sends all that was taken before this call, without lingering, and waits until it is acknowledged or has failed.
+    /// Sends all enqueued records without lingering, and waits until they are acknowledged or have failed.
     ///
     /// # Cancel safety
     ///
-    /// The records are sent although this is dropped.
+    /// Dropping the future does not cancel the records.
     pub async fn flush(&self) -> Result<(), FlushError> {
         let began = Instant::now();
         let deliveries = self.shared().send_all();
@@ -48,12 +48,12 @@ impl Producer {
         }
     }
 
-    /// Sends what was taken, waits for it up to half a minute, and ends. A transaction that is open is not committed.
+    /// Flushes for up to 30 seconds and closes the producer. An open transaction is not committed.
     pub async fn close(self) -> Result<(), FlushError> {
         self.close_within(CLOSE_TIMEOUT).await
     }
 
-    /// The same with another patience; none at all means that what has not left is not sent.
+    /// As [`close`](Self::close), with a limit. With a limit of zero, unsent records are dropped.
     pub async fn close_within(self, timeout: Duration) -> Result<(), FlushError> {
         let shared = Arc::clone(self.shared());
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
@@ -74,7 +74,7 @@ impl Producer {
 }
 
 impl Producer {
-    /// All metrics at this moment, under Kafka's names.
+    /// All current metrics, under Kafka's names.
     pub fn metrics(&self) -> Metrics {
         let (shared, now_ms) = (self.shared(), io::now_ms());
         let nodes = shared.connections.node_numbers();
@@ -93,7 +93,7 @@ impl Producer {
 }
 
 impl ProducerShared {
-    /// Lets all that was taken leave now. Gives the fates of what is not decided.
+    /// Hands all batches to the sender and sends them. Returns the deliveries without an outcome.
     pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchDelivery>> {
         let mut core = self.core();
         let deliveries = self.hand_over(&mut core);
@@ -103,7 +103,7 @@ impl ProducerShared {
         deliveries
     }
 
-    /// Ends everything at once. Whoever waits for what has not been acknowledged hears that the producer is closed.
+    /// Closes the producer at once. Deliveries without an outcome fail with [`SendError::Closed`].
     pub(super) fn shut_down(&self) {
         if self.is_closed.swap(true, SeqCst) {
             return;

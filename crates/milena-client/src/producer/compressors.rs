@@ -1,4 +1,4 @@
-//! Compressors are large, so those who close batches share a few.
+//! A pool of compressors, which are large.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ impl Compressors {
         self.compression.codec() != Codec::None
     }
 
-    /// `None` if nothing is to be compressed.
+    /// `None` without compression.
     pub(super) fn take(&self) -> Option<Compressor> {
         if !self.is_enabled() {
             return None;

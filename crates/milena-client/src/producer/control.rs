@@ -1,4 +1,4 @@
-//! Calls other than Produce: who we are, transactions, offsets.
+//! Requests other than Produce: producer ids, transactions, offsets.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     net::{CallError, Connection, SendOptions, Throttled},
 };
 
-/// The feature that says which protocol transactions follow.
+/// The feature that selects the transaction protocol.
 const TRANSACTION_VERSION: &str = "transaction.version";
 
 impl ProducerShared {
@@ -35,7 +35,7 @@ impl ProducerShared {
         }
     }
 
-    /// The connection to whom a call is for; if there is none, an error if looking for it was refused.
+    /// The connection to the target of a request. Without one, the error code if the coordinator look-up was refused.
     fn connection_for(
         self: &Arc<Self>,
         core: &mut ProducerCore,
@@ -60,7 +60,7 @@ impl ProducerShared {
         coordinator
     }
 
-    /// Hears when a coordinator was found, or cannot be.
+    /// Observes the look-ups of a coordinator.
     pub(super) fn watch(self: &Arc<Self>, coordinator: &Coordinator, target: &Target) {
         let (weak, key) = (Arc::downgrade(self), key(target));
         coordinator.on_change(move |event| {
@@ -138,7 +138,7 @@ impl ProducerShared {
         self.wake_at(next_ms);
     }
 
-    /// Which protocol transactions follow, as far as brokers have said.
+    /// Applies the finalized `transaction.version` of the cluster.
     pub(super) fn update_features(&self, core: &mut ProducerCore) {
         let features = self.connections.features();
         let version = features.finalized.get(TRANSACTION_VERSION).copied().unwrap_or(0);

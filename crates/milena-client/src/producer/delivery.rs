@@ -1,4 +1,4 @@
-//! Waiting for the acknowledgement of a record.
+//! The delivery of a record.
 
 use std::{
     future::Future,
@@ -13,12 +13,12 @@ use super::{
     record::RecordMetadata,
 };
 
-/// A record on its way. It is sent whether somebody waits for this or not.
+/// The future result of one enqueued record. The record is sent whether or not this is awaited.
 #[derive(Debug)]
 #[must_use = "the record is sent anyway, but only this says whether it was written"]
 pub struct Delivery {
     batch: Arc<BatchDelivery>,
-    /// The place of the record in its batch.
+    /// The index of the record in its batch.
     index: u32,
     timestamp: i64,
     slot: Option<usize>,
@@ -42,12 +42,12 @@ impl Delivery {
         self.batch.topic_partition.partition
     }
 
-    /// Whether both records were put into the same batch. What becomes of one becomes of the other, unless the batch is split.
+    /// Whether both records are in the same batch. They have the same outcome, unless the batch is split.
     pub fn is_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.batch, &other.batch)
     }
 
-    /// What became of the record, if that is known by now.
+    /// The result, if it is known already.
     pub fn try_get(&self) -> Option<Result<RecordMetadata, SendError>> {
         let (mut batch, mut index) = (&self.batch, self.index);
         loop {
@@ -58,7 +58,7 @@ impl Delivery {
         }
     }
 
-    /// Waits in the batch that the record is in now.
+    /// Waits for another part of a batch that was split.
     fn move_to(&mut self, batch: Arc<BatchDelivery>, index: u32) {
         self.leave();
         (self.batch, self.index) = (batch, index);
@@ -95,7 +95,7 @@ impl Drop for Delivery {
     }
 }
 
-/// The part that a record went with, and its place there.
+/// The part of a split batch that contains the record, and its index there.
 fn part(parts: &[(u32, Arc<BatchDelivery>)], index: u32) -> Option<(&Arc<BatchDelivery>, u32)> {
     let (first, batch) = parts.iter().rev().find(|(first, _)| *first <= index)?;
     Some((batch, index - first))
@@ -122,10 +122,10 @@ fn result(
     }
 }
 
-/// How many batches a record is looked for in: as many partitions are usually written to at once.
+/// Batches searched for the batch of a record: more than the usual number of partitions written at once.
 const OPEN_BATCHES: usize = 16;
 
-/// Many records on their way, in little room: those of one batch are kept as one.
+/// The deliveries of many records in little memory: one entry per batch.
 ///
 /// ```no_run
 /// # async fn demo(producer: milena_client::producer::Producer) -> Result<(), Box<dyn std::error::Error>> {
@@ -153,14 +153,15 @@ impl Deliveries {
         match open.find(|(last, _)| Arc::ptr_eq(&last.batch, &delivery.batch)) {
             Some((last, count)) => {
                 *count += 1;
-                // What became of the last of a batch became of all, unless the batch was split: then the parts differ.
+                // All records of a batch have the same outcome, unless it was split: then the parts up to the last
+                // index count.
                 last.index = last.index.max(delivery.index);
             }
             None => self.batches.push((delivery, 1)),
         }
     }
 
-    /// Waits for all; gives their number, or the first error.
+    /// Waits for all records. Returns their number, or the first error.
     pub async fn all(self) -> Result<u64, SendError> {
         let mut written = 0;
         for (delivery, count) in self.batches {
@@ -171,7 +172,7 @@ impl Deliveries {
     }
 }
 
-/// Waits for a batch up to the record at `last`, with all its parts if it was split.
+/// Waits for a batch up to the record at `last`, including the parts of a split.
 pub(super) async fn wait_for_batch(batch: Arc<BatchDelivery>, last: u32) -> Result<(), SendError> {
     let mut open = vec![(batch, last)];
     while let Some((batch, last)) = open.pop() {

@@ -1,4 +1,4 @@
-//! Sending what is due, and telling what became of it. All of it runs on the io thread, or in a moment of a call.
+//! The driver of the producer: sends due batches and completes deliveries. Runs on the io thread or inside a call.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -33,7 +33,7 @@ use crate::{
     net::{ApiResponse, CallError, SendOptions},
 };
 
-/// One partition of a request, to find it again in the answer.
+/// One partition of a Produce request, to match the response.
 #[derive(Debug)]
 struct RequestPartition {
     topic: ByteString,
@@ -43,7 +43,7 @@ struct RequestPartition {
 }
 
 impl ProducerShared {
-    /// Does what can be done now. Gives when to look again.
+    /// Sends everything that can be sent now. Returns the time of the next drive.
     pub(super) fn drive(self: &Arc<Self>) -> i64 {
         self.drive_locked(&mut self.core(), io::now_ms())
     }
@@ -52,7 +52,7 @@ impl ProducerShared {
         if core.sender.poll_timeout().is_some_and(|at_ms| at_ms <= now_ms) {
             core.sender.handle_timeout(now_ms);
         }
-        // What is refused makes room for others, so the events come first and last.
+        // Failed batches free memory, so events are handled first and last.
         self.take_events(core, now_ms);
         let lingers_ms = self.take_batches(core, now_ms);
         while let Some(call) = core.sender.poll_produce_request(now_ms) {
@@ -64,7 +64,8 @@ impl ProducerShared {
         [lingers_ms, sender_ms].into_iter().flatten().min().unwrap_or(i64::MAX)
     }
 
-    /// Hands batches to the sender: full ones, and open ones that are due and would leave. Gives when the next is due.
+    /// Hands batches to the sender: closed ones, and open ones that are due and can be sent. Returns when the next is
+    /// due.
     fn take_batches(&self, core: &mut ProducerCore, now_ms: i64) -> Option<i64> {
         self.take_unlisted(core);
         let is_pressed = self.is_pressed.swap(false, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl ProducerShared {
                 }
                 Due::At { at_ms } => (is_pressed || at_ms <= now_ms, Some(at_ms)),
             };
-            // One that cannot leave is left to the sender when its time is over, to be told so.
+            // A batch that cannot be sent is handed over when its delivery timeout ends, so that the sender fails it.
             let expires_ms = buffer
                 .opened_ms()
                 .map(|opened_ms| opened_ms.saturating_add(i64::from(self.config.delivery_timeout_ms)));
@@ -247,7 +248,7 @@ impl ProducerShared {
         self.wake_at(next_ms);
     }
 
-    /// What a broker that does not lead says of who does (KIP-951).
+    /// Applies the current leaders in a response (KIP-951).
     fn update_leaders(
         &self,
         core: &mut ProducerCore,
@@ -301,7 +302,7 @@ impl ProducerShared {
                 SenderEvent::CoordinatorMoved(target) => self.forget_coordinator(core, &target),
                 SenderEvent::Done { operation, result } => {
                     for done in core.operations.remove(&operation).unwrap_or_default() {
-                        // Whoever asked may have gone.
+                        // The caller may have dropped the future.
                         let _ = done.send(result.clone().map_err(Into::into));
                     }
                 }
@@ -325,7 +326,7 @@ impl ProducerShared {
         });
     }
 
-    /// The batch is over: whoever waits is told, and its memory is free.
+    /// Sets the outcome of a batch and frees its memory.
     fn decide(&self, core: &mut ProducerCore, batch: BatchId, outcome: impl FnOnce(&PendingBatch) -> BatchOutcome) {
         let Some(pending) = take(core, batch) else { return };
         let outcome = outcome(&pending);
@@ -335,7 +336,7 @@ impl ProducerShared {
         }
     }
 
-    /// The metadata is new: partitions have other leaders, topics more partitions.
+    /// Handles new metadata: leaders may have changed, topics may have more partitions.
     pub(super) fn handle_metadata(self: &Arc<Self>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
@@ -350,7 +351,7 @@ impl ProducerShared {
     }
 }
 
-/// Gives the batch a number, under which the sender knows it.
+/// Assigns an id to the batch, under which the sender knows it.
 pub(super) fn register(core: &mut ProducerCore, pending: PendingBatch) -> NewBatch {
     let id = core.batch_id();
     let new = NewBatch {
@@ -366,7 +367,7 @@ pub(super) fn register(core: &mut ProducerCore, pending: PendingBatch) -> NewBat
     new
 }
 
-/// The sender has it no more.
+/// Removes a batch that the sender has completed.
 pub(super) fn take(core: &mut ProducerCore, batch: BatchId) -> Option<PendingBatch> {
     let pending = core.batches.remove(&batch)?;
     if let Some(count) = core.under_way.get_mut(pending.slot.index()) {

@@ -1,4 +1,4 @@
-//! What can go wrong with a producer, and what it means for the records.
+//! Errors of the producer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use milena_wire::errors::ErrorCode;
 
 use crate::config::ConfigErrors;
 
-/// Why there is no producer.
+/// The reason why a producer cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewProducerError {
@@ -20,7 +20,7 @@ pub enum NewProducerError {
     Io(String),
 }
 
-/// Why a record was not sent, or not acknowledged.
+/// The reason why a record was not sent, or not acknowledged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -58,7 +58,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// What is known of the record: whether it may be in the log.
+    /// Whether the record may be in the log.
     pub fn fate(&self) -> Fate {
         match self {
             Self::Failed { error, .. } => error.fate,
@@ -67,7 +67,7 @@ impl SendError {
     }
 }
 
-/// What was not written until a flush, or until the end.
+/// The reason why a flush or close failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlushError {
@@ -77,7 +77,7 @@ pub enum FlushError {
     TimedOut { left: usize },
 }
 
-/// Why a call about a transaction has failed. [`TransactionCallError::remedy`] says what to do.
+/// The reason why a transaction call failed. [`TransactionCallError::remedy`] returns the reaction.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionCallError {
@@ -90,7 +90,7 @@ pub enum TransactionCallError {
 }
 
 impl TransactionCallError {
-    /// What the application can do.
+    /// The reaction that the application should choose.
     pub fn remedy(&self) -> milena_machines::produce::Remedy {
         use milena_machines::produce::Remedy;
         match self {

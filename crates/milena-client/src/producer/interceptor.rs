@@ -1,4 +1,4 @@
-//! What sees records on their way out, and what becomes of them.
+//! Interceptors of records and acknowledgements.
 
 use std::{
     borrow::Cow,
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::io::Io;
 
-/// Sees all records before they are sent, and hears what became of each. Interceptors run in the order in which they were
-/// added and should be quick. One that panics does not count: the record goes on as it was before it.
+/// Observes and changes records before they are sent, and observes their outcome. Interceptors run in the order in
+/// which they were added and should be quick. If one panics, its change is ignored.
 pub trait ProducerInterceptor: Send + Sync {
-    /// A record is about to be sent; what comes back is sent in its place. Its partition is not chosen yet. This runs in
-    /// the caller's task, and again for a record that `try_enqueue` did not take.
+    /// Called before a record is sent; the returned record replaces it. The partition is not chosen yet. Runs in the
+    /// caller's task, and again for a record that `try_enqueue` did not accept.
     fn on_send<'a>(&self, record: OutgoingRecord<'a>) -> OutgoingRecord<'a> {
         record
     }
 
-    /// A record for this topic was acknowledged, or has failed. This runs on the thread that serves all connections, a
-    /// moment after the outcome is known: it must not block. [`Producer::close`] waits for it.
+    /// Called after a record was acknowledged or has failed. Runs on the io thread of all connections, so it must not
+    /// block. [`Producer::close`] waits for it.
     fn on_acknowledgement(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
         let _ = (topic, outcome);
     }
@@ -70,7 +70,7 @@ impl<'a> OutgoingRecord<'a> {
         }
     }
 
-    /// Adds a header behind the others.
+    /// Appends a header.
     #[must_use]
     pub fn header(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push(OutgoingHeader {
@@ -101,7 +101,7 @@ impl<'a> OutgoingRecord<'a> {
 }
 
 impl Producer {
-    /// Lets an interceptor see all that is sent from now on, with this producer and its clones.
+    /// Adds an interceptor for this producer and its clones.
     ///
     /// ```no_run
     /// # fn demo(producer: milena_client::producer::Producer) {
@@ -126,12 +126,12 @@ impl Producer {
     }
 }
 
-/// Those of a producer.
+/// The interceptors of a producer.
 pub(super) struct Interceptors {
-    /// All that a record costs as long as there are none.
+    /// The only cost of a record without interceptors.
     has_any: AtomicBool,
     all: RwLock<Vec<Arc<dyn ProducerInterceptor>>>,
-    /// How many batches they are to hear of.
+    /// The number of batches to report.
     pending: watch::Sender<usize>,
 }
 
@@ -149,7 +149,7 @@ impl Interceptors {
         self.has_any.load(Relaxed)
     }
 
-    /// They may add some more meanwhile.
+    /// A copy, because interceptors may add others meanwhile.
     fn all(&self) -> Vec<Arc<dyn ProducerInterceptor>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -184,7 +184,7 @@ impl Interceptors {
         }
     }
 
-    /// Tells what becomes of a record when that is known. There is one task for the records of a batch.
+    /// Reports the outcome of a record when it is known. One task reports all records of a batch.
     pub(super) fn follow(self: &Arc<Self>, io: &Io, delivery: &Delivery) {
         let (batch, index, timestamp) = delivery.parts();
         let batch = Arc::clone(batch);
@@ -193,13 +193,13 @@ impl Interceptors {
             WatchOutcome::First => {
                 let notification = AckNotification::new(self);
                 io.spawn(async move {
-                    // What became of it is told below, with all others.
+                    // The outcome is reported below, for all records.
                     let _ = Delivery::new(Arc::clone(&batch), 0, -1).await;
                     let records = batch.take_watched();
                     notification.notify_all(&batch, records).await;
                 });
             }
-            // The batch is over already.
+            // The batch is complete already.
             WatchOutcome::TooLate => {
                 let notification = AckNotification::new(self);
                 io.spawn(async move { notification.notify_all(&batch, vec![(index, timestamp)]).await });
@@ -207,9 +207,9 @@ impl Interceptors {
         }
     }
 
-    /// Returns when they have heard of everything that is decided.
+    /// Waits until all outcomes were reported.
     pub(super) async fn all_notified(&self) {
-        // The other end is here, so this cannot fail.
+        // The sender lives in `self`, so this cannot fail.
         let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }
@@ -222,7 +222,7 @@ impl fmt::Debug for Interceptors {
     }
 }
 
-/// A batch that interceptors are to hear of, for as long as this lives.
+/// A batch to report; it counts as pending while this lives.
 struct AckNotification(Arc<Interceptors>);
 
 impl AckNotification {

@@ -1,4 +1,4 @@
-//! From a record to its batch.
+//! Sending: from a record to its batch.
 
 use std::{
     sync::{
@@ -24,29 +24,29 @@ use super::{
 };
 use crate::{io, metadata::Refresh, metrics::ProducerCall};
 
-/// What the encoding of a record may add to its own bytes: lengths, offset, timestamp.
+/// The maximum encoding overhead of a record: lengths, offset, timestamp.
 const RECORD_OVERHEAD: usize = 36;
-/// The same for each header.
+/// The maximum encoding overhead of a header.
 const HEADER_OVERHEAD: usize = 10;
 
-/// A record that was not taken, because that would mean to wait.
+/// The reason why [`Producer::try_enqueue`] did not accept a record.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrySendError {
-    /// There is no room in `buffer.memory`, or nothing is known of the topic yet.
+    /// `buffer.memory` is exhausted, or the topic's metadata is missing.
     #[error("the record would have to wait: buffer.memory is exhausted, or the metadata of its topic is missing")]
     WouldBlock,
     #[error(transparent)]
     Refused(#[from] SendError),
 }
 
-/// Why a record has no batch yet.
+/// The resource that a record must wait for.
 enum Wait {
     Metadata,
     Memory(usize),
 }
 
-/// Why a record was not put into a batch. It is small: every call has a place for it, and few need it.
+/// The reason why a record was not appended to a batch. Boxed, so that the result of the common case is small.
 enum PlaceError {
     Wait(Wait),
     Refused(Box<SendError>),
@@ -60,29 +60,29 @@ impl From<SendError> for PlaceError {
 }
 
 impl Producer {
-    /// Sends a record and waits until it is acknowledged. It leaves at once if nothing of its partition is under way, and
-    /// otherwise with what came meanwhile, within `linger.ms`.
+    /// Sends a record and waits for its acknowledgement. It is sent at once if no batch of its partition is in flight,
+    /// otherwise together with other records within `linger.ms`.
     ///
     /// # Cancel safety
     ///
-    /// A record that has been taken is sent although this is dropped; one that waits for room is not.
+    /// Dropping the future does not cancel a record that is in a batch; a record that waits for memory is not sent.
     pub async fn send(&self, record: ProducerRecord<'_>) -> Result<RecordMetadata, SendError> {
         self.place(record, true).await?.await
     }
 
-    /// Takes a record, to be sent within `linger.ms`. This waits, up to `max.block.ms`, only if there is no room in
-    /// `buffer.memory` or if nothing is known of the topic.
+    /// Enqueues a record, to be sent within `linger.ms`. Waits up to `max.block.ms` if `buffer.memory` is exhausted or
+    /// the topic's metadata is missing.
     ///
-    /// Records are written in the order of the calls if they go to the same partition.
+    /// Records of one partition are written in the order of the calls.
     ///
     /// # Cancel safety
     ///
-    /// A record that waits for room when this is dropped is not sent.
+    /// A record that waits for memory when the future is dropped is not sent.
     pub async fn enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, SendError> {
         self.place(record, false).await
     }
 
-    /// As [`enqueue`](Self::enqueue), for whoever cannot wait.
+    /// As [`enqueue`](Self::enqueue), without waiting.
     pub fn try_enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         let shared = self.shared();
         if !shared.interceptors.has_any() {
@@ -101,7 +101,7 @@ impl Producer {
     async fn place(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         let shared = self.shared();
         if shared.interceptors.has_any() {
-            // In a box, so that others do not pay for its size.
+            // Boxed, to keep the common future small.
             return Box::pin(shared.place_intercepted(record, is_urgent)).await;
         }
         shared.place(&record, is_urgent).await
@@ -113,7 +113,7 @@ impl ProducerShared {
         self.yield_if_owed().await;
         match self.try_place(record, is_urgent, &mut None) {
             Ok(delivery) => Ok(delivery),
-            // In a box, so that those who need not wait do not pay for its size.
+            // Boxed, to keep the common future small.
             Err(PlaceError::Wait(wait)) => Box::pin(self.place_later(record, is_urgent, wait)).await,
             Err(PlaceError::Refused(error)) => Err(*error),
         }
@@ -178,7 +178,7 @@ impl ProducerShared {
         Ok(())
     }
 
-    /// Puts a record into its batch, unless it must wait.
+    /// Appends a record to its batch, unless it must wait.
     #[inline]
     fn try_place(
         self: &Arc<Self>,
@@ -284,7 +284,7 @@ impl ProducerShared {
         Ok(self.note(topic, partition, appended, is_urgent))
     }
 
-    /// How much waits for each partition that has a leader, if that counts.
+    /// The queue lengths of partitions with a leader, for adaptive partitioning.
     fn loads(&self, topic: &Topic) -> Vec<Load> {
         if !self.config.partitioner_adaptive_partitioning_enable {
             return vec![];
@@ -311,7 +311,7 @@ impl ProducerShared {
         Ok(self.note(topic, partition, appended, is_urgent))
     }
 
-    /// Lets the driver know as much as it must.
+    /// Notifies the driver if it has something to do.
     #[inline]
     fn note(&self, topic: &Topic, partition: &Partition, appended: AppendResult, is_urgent: bool) -> Delivery {
         let AppendResult {
@@ -337,7 +337,7 @@ impl ProducerShared {
         delivery
     }
 
-    /// What is open leaves now, so that there is room.
+    /// Closes open batches early, to free memory.
     fn press(self: &Arc<Self>) {
         self.is_pressed.store(true, Relaxed);
         self.nudge();
@@ -388,7 +388,7 @@ impl ProducerShared {
         }
     }
 
-    /// Returns when the topic may be known.
+    /// Waits until the metadata of the topic is known.
     async fn wait_for_topic(&self, topic: &str) -> Result<(), SendError> {
         self.use_topic(topic);
         loop {
@@ -424,7 +424,7 @@ impl ProducerShared {
     }
 }
 
-/// Somebody waits, for as long as this lives.
+/// Counts as a waiting send while it lives.
 struct WaitingSend<'a>(&'a AtomicUsize);
 
 impl<'a> WaitingSend<'a> {
@@ -444,7 +444,7 @@ pub(super) fn nanos(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The most that a batch of this record alone can take.
+/// The maximum size of a batch that contains only this record.
 fn size_max(record: &ProducerRecord<'_>) -> usize {
     let headers = record
         .headers

@@ -1,4 +1,4 @@
-//! What the application's side of a producer and the io thread share.
+//! State shared between the application's side of a producer and the io thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -31,8 +31,8 @@ use crate::{
     net::Connections,
 };
 
-/// One producer. The application's threads put records into the buffers of partitions; a task on the io thread takes the
-/// batches out and does what the [`Sender`] decides.
+/// One producer. Application threads append records to the accumulators of partitions; a task on the io thread takes
+/// the batches and executes the decisions of the [`Sender`].
 #[derive(Debug)]
 pub(super) struct ProducerShared {
     pub(super) config: ProducerConfig,
@@ -44,42 +44,42 @@ pub(super) struct ProducerShared {
     pub(super) partitioner: Arc<dyn Partitioner>,
     pub(super) interceptors: Arc<Interceptors>,
     core: Mutex<ProducerCore>,
-    /// Partitions whose buffers the driver has not seen yet.
+    /// Partitions that the driver must add to its list.
     unlisted: Mutex<Vec<Slot>>,
     wake: Notify,
-    /// The driver was woken and has not looked yet.
+    /// Whether the driver was woken and has not run since.
     is_woken: AtomicBool,
-    /// Whoever has placed a record looks then.
+    /// Whether the calling thread must drive after it has appended a record.
     is_nudged: AtomicBool,
-    /// Whoever places the next record lets others run before.
+    /// Whether the next call must yield to other tasks first.
     owes_yield: AtomicBool,
-    /// When it looks by itself.
+    /// The time of the next drive by the driver's timer.
     wakes_at_ms: AtomicI64,
-    /// Somebody waits for room: what is open leaves without lingering.
+    /// Whether a send waits for memory: open batches are sent without lingering.
     pub(super) is_pressed: AtomicBool,
     pub(super) is_closed: AtomicBool,
-    /// Sends that wait for room.
+    /// Sends that wait for memory.
     pub(super) waiting_sends: AtomicUsize,
 }
 
-/// What the driver knows. Nobody waits for anything while holding its lock.
+/// The state of the driver. Nothing is awaited while its lock is held.
 #[derive(Debug)]
 pub(super) struct ProducerCore {
     pub(super) sender: Sender,
-    /// By slot.
+    /// Indexed by slot.
     pub(super) partitions: Vec<Arc<Partition>>,
     /// Partitions with records that the sender does not have yet.
     pub(super) listed: Vec<Slot>,
-    /// What the sender has, by its number.
+    /// The batches that the sender has.
     pub(super) batches: HashMap<BatchId, PendingBatch>,
     pub(super) next_batch: u64,
-    /// Topics that somebody wants to send to.
+    /// Topics to keep metadata of.
     pub(super) topics_in_use: BTreeSet<ByteString>,
     pub(super) transactions: Option<Coordinator>,
     pub(super) groups: BTreeMap<ByteString, Coordinator>,
-    /// Coordinators that brokers refuse to look for: those of groups by their ids, that of transactions without one.
+    /// Refused coordinator look-ups: of groups by their id, of the transactional id under `None`.
     pub(super) refused_lookups: BTreeMap<Option<ByteString>, ErrorCode>,
-    /// How many batches of each slot the sender has.
+    /// The number of batches of each slot that the sender has.
     pub(super) under_way: Vec<u32>,
     pub(super) metrics: ProducerMetrics,
     pub(super) operations: BTreeMap<OperationId, Vec<oneshot::Sender<Result<(), TransactionCallError>>>>,
@@ -93,7 +93,7 @@ pub(super) struct Network {
     pub(super) metadata: Metadata,
 }
 
-/// A batch that the sender has.
+/// A batch that the sender has, queued or in flight.
 #[derive(Debug)]
 pub(super) struct PendingBatch {
     pub(super) slot: Slot,
@@ -103,7 +103,7 @@ pub(super) struct PendingBatch {
     pub(super) created_ms: i64,
     pub(super) uncompressed: usize,
     pub(super) largest_record: usize,
-    /// How often it has left.
+    /// The number of attempts.
     pub(super) tries: u32,
 }
 
@@ -178,10 +178,10 @@ impl ProducerShared {
         });
         let weak = Arc::downgrade(&shared);
         shared.io.spawn(async move {
-            // A producer that is gone is not kept alive by having a driver.
+            // The driver must not keep a dropped producer alive.
             while let Some(shared) = weak.upgrade() {
                 shared.is_woken.store(false, Ordering::SeqCst);
-                // What comes while it looks may have come too late for this look.
+                // A record that is appended during this drive may be too late for it.
                 shared.wakes_at_ms.store(i64::MAX, Ordering::SeqCst);
                 let next_ms = shared.drive();
                 shared.wakes_at_ms.store(next_ms, Ordering::SeqCst);
@@ -202,15 +202,15 @@ impl ProducerShared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the driver look at once.
+    /// Wakes the driver.
     pub(super) fn wake(&self) {
         if !self.is_woken.swap(true, Ordering::SeqCst) {
             self.wake.notify_one();
         }
     }
 
-    /// Something is due: the driver looks at once, or the caller does so when it holds no lock any more, if connections
-    /// are on its own runtime. That spares two threads from waking each other.
+    /// Requests a drive: by the driver, or by the calling thread after it has released its locks, if connections run on
+    /// its runtime. The latter avoids a switch between two threads.
     pub(super) fn nudge(&self) {
         match self.config.io {
             RecordsIo::Thread => self.wake(),
@@ -226,15 +226,15 @@ impl ProducerShared {
         }
     }
 
-    /// Lets the connections on the caller's runtime have their turn, if they have something to send: whoever only adds
-    /// records would not let them.
+    /// Yields once if connections on the caller's runtime have requests to write: a task that only enqueues would
+    /// starve them.
     pub(super) async fn yield_if_owed(&self) {
         if self.config.io == RecordsIo::Runtime && self.owes_yield.swap(false, Ordering::Relaxed) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Lets it look at that time at the latest.
+    /// Makes the driver run at that time at the latest.
     pub(super) fn wake_at(&self, at_ms: i64) {
         if at_ms < self.wakes_at_ms.load(Ordering::SeqCst) {
             self.wake();
@@ -250,7 +250,7 @@ impl ProducerShared {
         core.listed.append(&mut unlisted);
     }
 
-    /// Closes all open batches and hands them to the sender. Gives the fates of all batches that are not decided.
+    /// Closes all open batches and hands them to the sender. Returns the deliveries without an outcome.
     pub(super) fn hand_over(&self, core: &mut ProducerCore) -> Vec<Arc<BatchDelivery>> {
         self.take_unlisted(core);
         let now_ms = io::now_ms();

@@ -1,4 +1,4 @@
-//! Batches that are too large for their topic go as several.
+//! Splitting of batches that are too large for their topic.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{
 use crate::consumer::TopicPartition;
 
 impl ProducerShared {
-    /// Cuts a batch in two, and lets the sender have the halves in its place.
+    /// Splits a batch in two halves, which replace it in the sender.
     pub(super) fn split(&self, core: &mut ProducerCore, now_ms: i64, batch: BatchId, slot: Slot) {
         let Some(mut pending) = take(core, batch) else { return };
         if let Some(partition) = core.partitions.get(slot.index()) {

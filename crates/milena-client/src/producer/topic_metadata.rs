@@ -1,4 +1,4 @@
-//! Topics as the metadata has them.
+//! Topics, updated from the metadata.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -16,16 +16,16 @@ use super::{
 };
 use crate::metadata::TopicSelection;
 
-/// The leader of a partition that has none.
+/// The leader of a partition without one.
 const NO_LEADER: i32 = -1;
 
 impl ProducerShared {
-    /// Takes over what the metadata says of a topic: its partitions and who leads them.
+    /// Applies the metadata of a topic: its partitions and their leaders.
     pub(super) fn update_topic(&self, core: &mut ProducerCore, now_ms: i64, name: &ByteString) {
         let cluster = self.metadata.cache();
         let old = self.topics.read().get(name).cloned();
         let Some(known) = cluster.topic(name) else {
-            // What waits for it waits on. Whoever comes next asks again.
+            // Its batches keep waiting. The next record requests the metadata again.
             if let Some(old) = old {
                 for partition in &old.partitions {
                     core.sender.handle_leader(now_ms, partition.slot, None);
@@ -75,7 +75,7 @@ impl ProducerShared {
             .or_else(|| Some(Arc::new(TopicKeys::new(partitions))))
     }
 
-    /// A partition is the same for ever, also while its topic is not there.
+    /// Returns the partition, which is created once and kept, also while its topic is missing.
     fn partition(&self, core: &mut ProducerCore, topic: &ByteString, partition: i32) -> Arc<Partition> {
         let slot = core.sender.slot(&TopicPartition::new(topic.clone(), partition));
         if let Some(known) = core.partitions.get(slot.index()) {
@@ -88,7 +88,7 @@ impl ProducerShared {
         new
     }
 
-    /// Metadata of a topic that nobody sends to is not asked for any more.
+    /// Deselects the metadata of topics without recent records.
     pub(super) fn forget_idle_topics(&self, core: &mut ProducerCore, now_ms: i64) {
         let idle = self
             .topics
@@ -103,7 +103,7 @@ impl ProducerShared {
         self.metadata.select(TopicSelection::Topics(core.topics_in_use.clone()));
     }
 
-    /// Asks for metadata of a topic that something is to be sent to.
+    /// Selects the metadata of a topic.
     pub(super) fn use_topic(&self, name: &str) {
         let mut core = self.core();
         if core.topics_in_use.insert(ByteString::from(name)) {

@@ -45,7 +45,7 @@ fn limits(memory: usize) -> Limits {
     }
 }
 
-/// Fills batches until one is closed, and takes that one. `None` if there is no room before that.
+/// Appends records until a batch is closed, and takes it. `None` if memory is exhausted before that.
 fn fill(partition: &Partition, limits: &Limits) -> Option<ReadyBatch> {
     let value = [7; 90];
     let record = NewRecord {
@@ -79,7 +79,7 @@ fn batches_grow_with_what_is_not_acknowledged_and_shrink_again() {
     fill(&partition, &limits).unwrap();
     let largest = fill(&partition, &limits).unwrap();
     assert!(is_about(size(&largest), BATCH_MAX), "{}", size(&largest));
-    // All is acknowledged: what is open has grown enough to leave, and the next one is small again.
+    // Everything is acknowledged: the open batch is large enough to be sent, and the next one is small again.
     drop((waiting, largest));
     fill(&partition, &limits).unwrap();
     let small = fill(&partition, &limits).unwrap();

@@ -1,12 +1,12 @@
-//! Kafka's own.
+//! Kafka's default partitioner.
 
 use super::{Choice, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Kafka's default: murmur2 of the key, as in Java. A record without a key stays with one partition until that has got a
+/// Kafka's default: murmur2 of the key, as in Java. Records without a key stay with one partition until it has a full
 /// batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BuiltIn {
-    /// `partitioner.ignore.keys`: all records are treated as if they had none.
+    /// `partitioner.ignore.keys`: treats all records as if they had no key.
     pub ignore_keys: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Your own.
+//! Custom partitioners.
 
 use std::fmt;
 
 use super::{Choice, PartitionInput, Partitioner, Partitions};
 
-/// A closure that chooses.
+/// A partitioner from a closure.
 ///
 /// ```
 /// use milena_client::producer::partition::{Choice, Own, Partitioner};
@@ -22,7 +22,7 @@ pub struct Own<F> {
 }
 
 impl<F: Fn(&PartitionInput<'_>, &Partitions<'_>) -> Choice> Own<F> {
-    /// Logs call it by its name.
+    /// The name appears in `Debug` output.
     pub fn new(name: &'static str, choose: F) -> Self {
         Self { name, choose }
     }

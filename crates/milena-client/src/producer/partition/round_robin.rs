@@ -1,4 +1,4 @@
-//! One after the other.
+//! Round robin partitioning.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,11 @@ use std::{
 
 use super::{Choice, PartitionInput, Partitioner, Partitions};
 
-/// Kafka's `RoundRobinPartitioner`: the partitions that have a leader one after the other, for each topic, whatever the
-/// key.
+/// Kafka's `RoundRobinPartitioner`: the partitions with a leader in turn, per topic, independent of the key.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
-    /// How many records each topic has got. One count for all of them would leave out partitions of topics that are
-    /// written in turn.
+    /// The number of records of each topic. One counter for all topics would skip partitions of topics that are written
+    /// alternately.
     counters: RwLock<BTreeMap<Box<str>, AtomicU32>>,
 }
 
@@ -42,10 +41,10 @@ impl Partitioner for RoundRobin {
     fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let counter = self.counter(record.topic) & 0x7fff_ffff;
         let available = partitions.available;
-        let place = usize::try_from(counter).unwrap_or_default();
-        let chosen = place
+        let index = usize::try_from(counter).unwrap_or_default();
+        let chosen = index
             .checked_rem(available.len())
-            .and_then(|place| available.get(place));
+            .and_then(|index| available.get(index));
         Choice::Partition(chosen.copied().unwrap_or_else(|| partitions.at(counter)))
     }
 }

@@ -1,4 +1,4 @@
-//! Whether there are enough keys for the partitions.
+//! Detection of topics with fewer keys than partitions.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use super::hash::of_bytes;
 
-/// There are fewer keys than partitions: some partitions get nothing, whatever the hash.
+/// A topic with fewer distinct keys than partitions: some partitions stay empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FewKeys {
     pub keys: usize,
@@ -33,18 +33,18 @@ impl fmt::Display for FewKeys {
     }
 }
 
-/// Watches the keys of one topic until there are enough of them, or it is clear that there are not. It remembers fewer
-/// keys than there are partitions, and then none.
+/// Counts the distinct keys of one topic until there are enough, or certainly too few. It stores fewer keys than there
+/// are partitions, and none afterwards.
 #[derive(Debug)]
 pub struct KeyVariety {
     partitions: usize,
-    /// Hashes of the keys, in order.
+    /// Sorted hashes of the keys.
     keys: Vec<u64>,
     records: u64,
     is_done: bool,
 }
 
-/// For each partition. After so many, another key would have been seen if there were many.
+/// Records per partition after which more keys would have been seen.
 const RECORDS_PER_PARTITION: u64 = 1000;
 
 impl KeyVariety {
@@ -57,14 +57,14 @@ impl KeyVariety {
         }
     }
 
-    /// A record had a key with this hash. Tells once if there are too few.
+    /// Counts a key by its hash. Returns a warning once, if there are too few keys.
     pub fn record(&mut self, hash: u64) -> Option<FewKeys> {
         if self.is_done {
             return None;
         }
         self.records += 1;
-        if let Err(place) = self.keys.binary_search(&hash) {
-            self.keys.insert(place, hash);
+        if let Err(index) = self.keys.binary_search(&hash) {
+            self.keys.insert(index, hash);
         }
         let keys = self.keys.len();
         let are_enough = keys >= self.partitions;
@@ -81,7 +81,7 @@ impl KeyVariety {
     }
 }
 
-/// The same for a topic that many threads send to. When enough was seen it costs a look.
+/// [`KeyVariety`] of a topic for many threads. Once decided, it costs one atomic load.
 #[derive(Debug)]
 pub(in crate::producer) struct TopicKeys {
     is_over: AtomicBool,
