@@ -1,4 +1,4 @@
-//! What deserializers make of bytes; Kafka's own, which `golden/Serialized.java` asks, are the judge.
+//! Deserializers, compared with Kafka's own (`golden/Serialized.java`).
 
 use bytes::Bytes;
 use milena_client::{
@@ -129,7 +129,7 @@ fn any_value_can_be_printed() {
     );
 }
 
-/// What a dead-letter topic needs is in the error.
+/// The error has everything that a dead letter needs.
 #[test]
 fn a_record_that_cannot_be_read_is_in_its_error() {
     let mut builder = BatchBuilder::new(BatchOptions {

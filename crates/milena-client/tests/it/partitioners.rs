@@ -1,5 +1,4 @@
-//! Where records go. Kafka's own partitioners are the judge, which `golden/partitions` asks, and librdkafka's, which
-//! `golden/librdkafka_partitions.py` asks.
+//! Partitioners, compared with Kafka's (`golden/partitions`) and librdkafka's (`golden/librdkafka_partitions.py`).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +11,7 @@ use milena_client::{
 };
 use milena_wire::records::Header;
 
-/// The counts of partitions in the golden files.
+/// The partition counts in the golden files.
 const COUNTS: [i32; 9] = [1, 2, 3, 6, 7, 12, 50, 100, 1000];
 
 fn record(key: Option<&[u8]>) -> PartitionInput<'_> {
@@ -37,7 +36,7 @@ fn keyed(partitioner: &dyn Partitioner, key: &str, count: i32) -> Choice {
     partitioner.partition(&record(Some(key.as_bytes())), &all(count))
 }
 
-/// Where Kafka puts a key.
+/// The partition that Kafka chooses for a key.
 fn kafkas(key: &str, count: i32) -> Choice {
     keyed(&BuiltIn::default(), key, count)
 }
@@ -66,7 +65,7 @@ fn keys_go_where_kafka_puts_them() {
         for (count, partition) in std::iter::zip(COUNTS, numbers(partitions)) {
             let choice = BuiltIn::default().partition(&record(Some(&key)), &all(count));
             assert_eq!(choice, Choice::Partition(partition), "{row}");
-            // One key in two fields is put together as one.
+            // A key in two fields is joined.
             let headers = [Header::new("id", &key)];
             let two = Composite::new([Field::header("id"), Field::Key]);
             let joined = [&key[..], b":", &key[..]].concat();
@@ -136,7 +135,7 @@ fn keys_go_where_librdkafka_puts_them() {
     }
 }
 
-/// Where librdkafka takes chance it stays with a partition for a while.
+/// Where librdkafka chooses at random, the choice is sticky.
 #[test]
 fn what_librdkafka_leaves_to_chance_sticks() {
     for (partitioner, key, sticks) in [
@@ -203,7 +202,7 @@ fn entities_stay_together_whatever_the_key() {
     assert_eq!(by_customer.partition(&order, &all(50)), Choice::Sticky);
     let second = ByEntity::new(Field::KeyPart {
         separator: b'/',
-        place: 1,
+        index: 1,
     });
     assert_eq!(keyed(&second, "eu/c1/7", 50), kafkas("c1", 50));
     assert_eq!(keyed(&second, "eu", 50), Choice::Sticky);
@@ -262,7 +261,7 @@ fn regions_keep_apart() {
     assert_eq!(taken(Some("us"), 8), BTreeSet::from([4, 5]));
     assert_eq!(taken(Some("asia"), 8), BTreeSet::from([6, 7]));
     assert_eq!(taken(None, 8), BTreeSet::from([6, 7]));
-    // No partition is free, or some of a region's are not there.
+    // No partition is free, or some of a region's do not exist.
     assert_eq!(taken(None, 6), BTreeSet::from([0, 1, 2, 3, 4, 5]));
     assert_eq!(taken(Some("us"), 5), BTreeSet::from([4]));
     assert_eq!(taken(Some("us"), 3), BTreeSet::from([0, 1, 2]));
@@ -338,7 +337,7 @@ fn no_partitioner_allocates_for_a_record() {
                 partitioner.partition(&placed, &all(12));
             }
         };
-        // What it keeps for the topic is there after these.
+        // The per-topic state is allocated by these records.
         place(0..5000);
         let allocations = allocation_counter::measure(|| place(5000..10_000));
         assert_eq!(allocations.count_total, 0, "{partitioner:?}");
@@ -376,7 +375,7 @@ fn every_name_of_the_configuration_has_a_partitioner() {
     assert_eq!(shown, "BuiltIn { ignore_keys: true }");
 }
 
-/// The partitioner that settings name.
+/// The partitioner of a configuration.
 fn named(settings: &[(&str, &str)]) -> std::sync::Arc<dyn Partitioner> {
     let builder = ProducerConfig::builder("localhost:9092");
     let builder = settings

@@ -1,4 +1,4 @@
-//! ACLs, users and quotas, which our own broker does not have.
+//! ACLs, users and quotas, which our own broker lacks.
 
 use milena_client::admin::{
     AclBinding, AclFilter, AclOperation, AclPermission, AclResourceType, ErrorCode, FeatureUpdate, PatternType,
@@ -79,7 +79,7 @@ async fn kafka_tells_of_users_that_we_gave_a_password() {
     let bed = bed::kafka();
     let admin = admin(bed);
     let set = |mechanism| ("milena", ScramChange::set(mechanism, "secret"));
-    // Kafka 4 changes one thing of a user at a time.
+    // Kafka 4 accepts one change per user and request.
     let both = admin
         .alter_scram_users([set(ScramMechanism::Sha256), set(ScramMechanism::Sha512)])
         .await;

@@ -1,4 +1,4 @@
-//! Topics, settings, records and the cluster.
+//! Topics, configurations, records and the cluster.
 
 use milena_client::{
     admin::{ConfigChange, ConfigResource, ConfigSource, ErrorCode, NewPartitions, NewTopic, OffsetSpec},
@@ -123,7 +123,7 @@ async fn a_cluster_says_of_itself_what_its_tools_say() {
     let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let rows: Vec<Vec<&str>> = rows.collect();
     for (name, levels) in &features.finalized {
-        // metadata.version has names in place of numbers.
+        // metadata.version has names instead of numbers.
         if name != "metadata.version" {
             let row = rows
                 .iter()

@@ -1,4 +1,4 @@
-//! Transactions of Java's producers.
+//! Transactions of Java producers.
 
 use milena_client::{
     admin::{AbortTransaction, Admin, ErrorCode, OffsetSpec, TransactionFilter},
@@ -9,7 +9,7 @@ use milena_client::{
 use super::{admin, has_all, only, tool};
 use crate::bed;
 
-/// Where a `read_committed` reader must stop.
+/// The last stable offset.
 async fn stable_end(admin: &Admin, partition: &TopicPartition) -> i64 {
     let end = [(partition.clone(), OffsetSpec::Latest)];
     only(admin.list_offsets_at(end, IsolationLevel::ReadCommitted).await)
