@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask --help` lists them.
+//! The developer commands of this repository: `cargo xtask --help` lists them.
 
 mod cache;
 mod client;
@@ -16,16 +16,16 @@ use std::{path::Path, process::ExitCode};
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The chores of this repository")]
-enum Chore {
+#[command(name = "cargo xtask", about = "Developer commands of this repository")]
+enum Task {
     Client(client::Args),
-    /// Write the messages, API keys and error codes anew from Kafka's definitions
+    /// Generate messages, API keys and error codes from Kafka's definitions
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
     Map(map::Args),
     Measure(measure::Args),
-    /// Play the coordinators against a lying world, from seeds; `--help` lists the options
+    /// Run the coordinators in a simulated, faulty network, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
     Tidy(tidy::Args),
     /// Move records exactly once while processes and brokers are killed; `--help` lists the options
@@ -33,16 +33,16 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Chore::parse() {
-        Chore::Client(args) => client::run(&args),
-        Chore::Generate => generate::run(root()),
-        Chore::Golden(args) => golden::run(&args),
-        Chore::Kafka(args) => kafka::run(args),
-        Chore::Map(args) => map::run(root(), &args),
-        Chore::Measure(args) => measure::run(root(), &args),
-        Chore::Simulate(args) => pass_on::simulate(&args),
-        Chore::Tidy(args) => tidy::run(root(), &args),
-        Chore::Torture(args) => pass_on::torture(&args),
+    let outcome = match Task::parse() {
+        Task::Client(args) => client::run(&args),
+        Task::Generate => generate::run(root()),
+        Task::Golden(args) => golden::run(&args),
+        Task::Kafka(args) => kafka::run(args),
+        Task::Map(args) => map::run(root(), &args),
+        Task::Measure(args) => measure::run(root(), &args),
+        Task::Simulate(args) => pass_on::simulate(&args),
+        Task::Tidy(args) => tidy::run(root(), &args),
+        Task::Torture(args) => pass_on::torture(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

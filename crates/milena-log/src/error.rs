@@ -7,13 +7,15 @@ use std::{
 
 use milena_wire::errors::ErrorCode;
 
-use crate::{disk::Retired, producers::ProducerError, validate::InvalidBatch};
+use crate::{
+    cleaner::CompactionError, disk::Retired, producers::ProducerError, segment::Segment, validate::InvalidBatch,
+};
 
 /// A file operation that failed, or a file with unexpected content.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Appends are refused until there is space again; reads continue.
-    #[error("no room left on the disk of {}", path.display())]
+    #[error("no space left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
     /// The log's topic was deleted; the folder may belong to another log by now.
     #[error("{} is the log of a topic that was deleted", path.display())]
@@ -26,6 +28,9 @@ pub enum StorageError {
     },
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
+    /// The log stays as it was.
+    #[error("cannot compact {}: {source}", path.display())]
+    Compaction { path: PathBuf, source: CompactionError },
     /// Records that were safe on disk are not there any more.
     #[error(
         "{}: offsets {from} to {} are missing: {reason}; stop the broker and restore the files from a copy, or start it \
@@ -53,6 +58,7 @@ impl StorageError {
             Self::DiskFull { .. }
             | Self::Io { .. }
             | Self::Damaged { .. }
+            | Self::Compaction { .. }
             | Self::Missing { .. }
             | Self::Offline { .. } => ErrorCode::KafkaStorageError,
         }
@@ -63,6 +69,11 @@ impl StorageError {
             dir: dir.to_owned(),
             reason: reason.to_owned(),
         }
+    }
+
+    pub(crate) fn compaction(segment: &Segment, source: CompactionError) -> Self {
+        let path = segment.path_of("log");
+        Self::Compaction { path, source }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {

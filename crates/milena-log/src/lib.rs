@@ -33,13 +33,13 @@ mod validate;
 mod view;
 mod writer;
 
-pub use cleaner::{CompactionLimits, CompactionStats, Dirtiness};
+pub use cleaner::{CompactionError, CompactionLimits, CompactionStats, Dirtiness};
 pub use config::{Durability, LogConfig};
 pub use damage::{Damage, Recovery};
 pub use error::{AppendError, DeleteRecordsError, StorageError};
 pub use ledger::{Ledger, LogMark};
 pub use load::Opening;
-pub use log::{Appended, Log};
+pub use log::{Appended, EndMarker, Log};
 pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers};
 pub use slice::FileSlice;
 pub use validate::{InvalidBatch, RecordProblem, RejectedRecord, RejectedRecords};

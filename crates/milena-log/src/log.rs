@@ -65,6 +65,18 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
+/// The end of a producer's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndMarker {
+    /// A commit or an abort.
+    pub marker: ControlRecord,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    /// Whether the epoch is above that of the data, as in transaction version 2. A marker that arrives late then does
+    /// not end the next transaction.
+    pub has_new_epoch: bool,
+}
+
 impl Log {
     /// Opens the log in `dir` and repairs the results of a crash; [`Log::recovery`] lists them. A folder that
     /// does not exist is an empty log; the first append creates it.
@@ -193,48 +205,18 @@ impl Log {
         Ok(writer.appended(&header))
     }
 
-    /// Appends the marker that ends a transaction, as its coordinator demands.
-    pub fn append_marker(
-        &self,
-        marker: ControlRecord,
-        producer_id: i64,
-        producer_epoch: i16,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        self.append_end(marker, (producer_id, producer_epoch), false, leader_epoch, now_ms)
-    }
-
-    /// As [`Self::append_marker`], for a transaction of version 2: the marker's epoch is above that of the data, and
-    /// one that comes late does not end the next transaction.
-    pub fn append_marker_with_new_epoch(
-        &self,
-        marker: ControlRecord,
-        producer_id: i64,
-        producer_epoch: i16,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        self.append_end(marker, (producer_id, producer_epoch), true, leader_epoch, now_ms)
-    }
-
-    fn append_end(
-        &self,
-        marker: ControlRecord,
-        (producer_id, producer_epoch): (i64, i16),
-        has_new_epoch: bool,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
+    /// Appends the marker that ends a transaction, on behalf of its coordinator.
+    pub fn append_marker(&self, end: EndMarker, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        let marker = end.marker;
         let config = self.config();
-        let encoded = marker.end_transaction_batch(now_ms, producer_id, producer_epoch);
+        let encoded = marker.end_transaction_batch(now_ms, end.producer_id, end.producer_epoch);
         let bytes = encoded.ok().flatten().unwrap_or_default();
         let Some(Ok(Batch::V2(batch))) = Batches::new(bytes).next() else {
             return Err(InvalidBatch::Malformed("only a commit or an abort ends a transaction").into());
         };
         let mut writer = self.writer();
         let mut header = *batch.header();
-        writer.producers.check_marker(&header, marker, has_new_epoch)?;
+        writer.producers.check_marker(&header, marker, end.has_new_epoch)?;
         if let Some(segment) = writer.segments.last() {
             segment.load_aborted()?;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{
@@ -10,8 +10,8 @@ use super::{
     model::{Field, Message, Struct, Type},
 };
 
-/// The whole file of a message.
-pub(super) fn file(message: &Message) -> Result<String> {
+/// The whole file of a message; `response` is that of a request.
+pub(super) fn file(message: &Message, response: Option<&Message>) -> Result<String> {
     let mut code = format!("//! {}\n\n", describe(message));
     code.push_str(&imports(message));
     for item in &message.structs {
@@ -25,7 +25,10 @@ pub(super) fn file(message: &Message) -> Result<String> {
             write_function(message, item)
         );
     }
-    code.push_str(&trait_impls(message));
+    code.push_str(&trait_impls(message, response)?);
+    if message.kind == Kind::Response {
+        code.push_str(&error_visitors(message));
+    }
     Ok(code)
 }
 
@@ -75,6 +78,9 @@ fn imports(message: &Message) -> String {
         own.push_str("api::ApiKey, ");
     }
     own.push_str("decode::{DecodeError, Reader}, encode::{EncodeError, Encoder, Segments, Sink, Size}, ");
+    if message.kind == Kind::Request {
+        own.push_str("errors::ErrorCode, ");
+    }
     own.push_str(match message.kind {
         Kind::Request => "message::{Message, Request, VersionRange}",
         Kind::Response => "message::{Message, Response, VersionRange}",
@@ -106,7 +112,7 @@ fn declaration(message: &Message, item: &Struct) -> String {
     code
 }
 
-/// What the name and type of a field do not say: where it exists, and where it may be null.
+/// Documentation of a field beyond its name and type: the versions in which it exists and is nullable.
 fn field_doc(message: &Message, field: &Field) -> Option<String> {
     let mut facts = vec![];
     if field.versions != message.versions {
@@ -266,7 +272,7 @@ fn write_function(message: &Message, item: &Struct) -> String {
     let mut body = String::new();
     let mut known_tags = String::new();
     let mut known_count = vec![];
-    // Tags must ascend on the wire, whatever their order in the definition; plain fields keep theirs.
+    // Tags must ascend on the wire, in any order of the definition; plain fields keep theirs.
     let mut fields: Vec<&Field> = item.fields.iter().collect();
     fields.sort_by_key(|field| field.tag);
     for field in fields {
@@ -374,7 +380,7 @@ fn write_present(message: &Message, field: &Field, place: &str, marker: &str) ->
     }
 }
 
-/// Whether a field differs from its default, which is what a version without it cannot express.
+/// Whether a field differs from its default, which a version without it cannot express.
 fn is_set(field: &Field) -> String {
     let place = format!("self.{}", ident(field));
     if field.default == Value::Null {
@@ -395,10 +401,10 @@ fn is_set(field: &Field) -> String {
     }
 }
 
-/// The field that tells a client for how long it is throttled.
+/// The field with the throttle time of a client.
 const THROTTLE_TIME: &str = "throttle_time_ms";
 
-fn trait_impls(message: &Message) -> String {
+fn trait_impls(message: &Message, response: Option<&Message>) -> Result<String> {
     let name = &message.name;
     let Versions { min, max } = message.versions;
     let flexible = if message.flexible.is_empty() {
@@ -417,17 +423,15 @@ fn trait_impls(message: &Message) -> String {
         }}\n"
     );
     if let Some(api) = name.strip_suffix("Request").filter(|_| message.kind == Kind::Request) {
+        let response = response.with_context(|| format!("{name} has no response"))?;
         let _ = write!(
             code,
-            "\nimpl Request for {name} {{ const KEY: ApiKey = ApiKey::{api}; type Response = super::{api}Response; }}\n"
+            "\nimpl Request for {name} {{ const KEY: ApiKey = ApiKey::{api}; type Response = super::{api}Response;\n\n{} }}\n",
+            error_response(api, response)
         );
     }
     if let Some(api) = name.strip_suffix("Response").filter(|_| message.kind == Kind::Response) {
-        let root = message.structs.iter().filter(|item| item.name == message.name);
-        let throttled = root
-            .flat_map(|item| &item.fields)
-            .any(|field| ident(field) == THROTTLE_TIME);
-        let setter = if throttled {
+        let setter = if root_field(message, THROTTLE_TIME).is_some() {
             format!(
                 "\n\nfn set_{THROTTLE_TIME}(&mut self, {THROTTLE_TIME}: i32) {{ self.{THROTTLE_TIME} = {THROTTLE_TIME}; }}\n"
             )
@@ -436,10 +440,96 @@ fn trait_impls(message: &Message) -> String {
         };
         let _ = write!(
             code,
-            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter} }}\n"
+            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter}{} }}\n",
+            message
+                .structs
+                .first()
+                .map(|root| error_visitor(message, root))
+                .unwrap_or_default()
         );
     }
+    Ok(code)
+}
+
+/// The field that reports an error for the whole request.
+const ERROR_CODE: &str = "error_code";
+
+/// APIs whose error response needs more than the error at the top.
+const WITH_MORE_THAN_ERROR_CODE: [&str; 1] = ["InitProducerId"];
+
+/// `error_response` of a request: generated if every version of the response has an error at the top, else a call of the
+/// function that `src/error_responses` must have for the API.
+fn error_response(api: &str, response: &Message) -> String {
+    let at_top = root_field(response, ERROR_CODE).is_some_and(|field| field.versions == response.versions);
+    let (version, body) = if at_top && !WITH_MORE_THAN_ERROR_CODE.contains(&api) {
+        let body = format!("Some(super::{api}Response {{ {ERROR_CODE}: error.code(), ..Default::default() }})");
+        ("_version", body)
+    } else {
+        let module = response.module();
+        let function = module.trim_end_matches("_response");
+        (
+            "version",
+            format!("crate::error_responses::{function}(self, version, error)"),
+        )
+    };
+    format!("fn error_response(&self, {version}: i16, error: ErrorCode) -> Option<Self::Response> {{ {body} }}\n")
+}
+
+/// `for_each_error` of the structs inside a response; that of the response itself is part of its trait.
+fn error_visitors(message: &Message) -> String {
+    let mut code = String::new();
+    for item in message.structs.iter().skip(1).filter(|item| has_errors(message, item)) {
+        let _ = write!(code, "\nimpl {} {{ {} }}\n", item.name, error_visitor(message, item));
+    }
     code
+}
+
+fn error_visitor(message: &Message, item: &Struct) -> String {
+    if !has_errors(message, item) {
+        return String::new();
+    }
+    let mut body = String::new();
+    for field in item.fields.iter().filter(|field| reports_errors(message, field)) {
+        let place = format!("self.{}", ident(field));
+        let _ = match (&field.ty, field.nullable.is_empty()) {
+            (Type::I16, _) => writeln!(body, "if {place} != 0 {{ report({place}); }}"),
+            (Type::Array(_), true) => writeln!(body, "for item in &{place} {{ item.for_each_error(report); }}"),
+            (_, true) => writeln!(body, "{place}.for_each_error(report);"),
+            (Type::Array(_), false) => {
+                writeln!(
+                    body,
+                    "for item in {place}.iter().flatten() {{ item.for_each_error(report); }}"
+                )
+            }
+            (_, false) => writeln!(body, "if let Some(item) = &{place} {{ item.for_each_error(report); }}"),
+        };
+    }
+    format!("\n\nfn for_each_error(&self, report: &mut dyn FnMut(i16)) {{ {body} }}\n")
+}
+
+fn has_errors(message: &Message, item: &Struct) -> bool {
+    item.fields.iter().any(|field| reports_errors(message, field))
+}
+
+/// Whether a field is an error code, or has some inside.
+fn reports_errors(message: &Message, field: &Field) -> bool {
+    let inner = match &field.ty {
+        Type::I16 => return field.name.ends_with(ERROR_CODE),
+        Type::Struct(name) => name,
+        Type::Array(element) => match &**element {
+            Type::Struct(name) => name,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let inner = message.structs.iter().find(|item| item.name == *inner);
+    inner.is_some_and(|item| has_errors(message, item))
+}
+
+/// A field of the message itself, not of a struct inside it.
+fn root_field<'a>(message: &'a Message, name: &str) -> Option<&'a Field> {
+    let root = message.structs.iter().find(|item| item.name == message.name)?;
+    root.fields.iter().find(|field| field.name == name)
 }
 
 /// The locals that a generated body uses.

@@ -26,7 +26,7 @@ type Files = BTreeMap<PathBuf, String>;
 
 const CRATE: &str = "crates/milena-wire";
 
-/// Writes what changed and removes what is no longer defined.
+/// Writes the changed files and removes those that are no longer defined.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = generate(root)?;
     for path in differences(root, &files)? {
@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The generated files that are not what the definitions say now.
+/// The generated files that differ from the definitions.
 pub(crate) fn stale(root: &Path) -> Result<Vec<PathBuf>> {
     differences(root, &generate(root)?)
 }
@@ -82,7 +82,9 @@ fn generate(root: &Path) -> Result<Files> {
         files.insert(Path::new(CRATE).join(path), format!("{MARK}\n{code}"));
     };
     for message in &messages {
-        let code = message::file(message).with_context(|| message.name.clone())?;
+        let response = message.name.strip_suffix("Request").map(|api| format!("{api}Response"));
+        let response = response.and_then(|name| messages.iter().find(|message| message.name == name));
+        let code = message::file(message, response).with_context(|| message.name.clone())?;
         add(format!("src/messages/{}.rs", message.module()), code);
     }
     add("src/messages/mod.rs".to_owned(), tables::message_list(&messages));

@@ -41,7 +41,7 @@ pub use transaction::Transaction;
 
 use crate::{
     config::ProducerConfig,
-    reachability::{self, BootstrapError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnavailableTopic, UnreachableBroker},
 };
 use shared::ProducerShared;
 
@@ -91,6 +91,16 @@ impl Producer {
     /// The brokers and bootstrap servers whose last connection attempt failed.
     pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
         self.shared().connections.unreachable()
+    }
+
+    /// Topics that this producer writes to and that the cluster reports an error for, such as a missing topic.
+    pub fn unavailable_topics(&self) -> Vec<UnavailableTopic> {
+        let cache = self.shared().metadata.cache();
+        let errors = cache.topic_errors().map(|(topic, code)| UnavailableTopic {
+            topic: topic.to_string(),
+            reason: code.to_string(),
+        });
+        errors.collect()
     }
 
     fn shared(&self) -> &Arc<ProducerShared> {

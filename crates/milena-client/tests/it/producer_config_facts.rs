@@ -93,13 +93,13 @@ fn keys_of_other_clients_are_told_from_slips() {
                 continue;
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
-            let output = errors.iter().any(|error| match error {
-                ConfigError::OtherClient { owner: output, .. } => {
-                    output.contains(owner) || (kind == "admin" && *output == "the consumer")
+            let owner_found = errors.iter().any(|error| match error {
+                ConfigError::OtherOwner { owner: named, .. } => {
+                    named.contains(owner) || (kind == "admin" && *named == "the consumer")
                 }
                 _ => false,
             });
-            assert!(output, "{name}: {errors:?}");
+            assert!(owner_found, "{name}: {errors:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use milena_wire::records::{Batch, BatchHeader, ControlRecord};
 
 use super::{
+    error::CompactionError,
     key_map::KeyMap,
     rebuild::{Rebuilder, empty},
     transactions::{Marker, Transactions},
@@ -36,7 +37,11 @@ pub(super) enum Fate {
 impl Filter<'_> {
     /// Decides about the next batch. Of a `needed` batch at least the header is kept. An abort marker that is
     /// kept comes with its entry for the transaction index.
-    pub(super) fn decide(&mut self, batch: &Batch, needed: bool) -> Result<(Fate, Option<AbortedTransaction>), String> {
+    pub(super) fn decide(
+        &mut self,
+        batch: &Batch,
+        needed: bool,
+    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
         let Batch::V2(v2) = batch else {
             return Ok((self.decide_records(batch, None, needed)?, None));
         };
@@ -57,7 +62,7 @@ impl Filter<'_> {
         batch: &Batch,
         header: &BatchHeader,
         needed: bool,
-    ) -> Result<(Fate, Option<AbortedTransaction>), String> {
+    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
         self.rebuilder.decode(batch)?;
         let record = self
             .rebuilder
@@ -84,7 +89,12 @@ impl Filter<'_> {
         Ok((fate, None))
     }
 
-    fn decide_records(&mut self, batch: &Batch, header: Option<&BatchHeader>, needed: bool) -> Result<Fate, String> {
+    fn decide_records(
+        &mut self,
+        batch: &Batch,
+        header: Option<&BatchHeader>,
+        needed: bool,
+    ) -> Result<Fate, CompactionError> {
         if header.map_or_else(|| batch.last_offset(), |header| header.base_offset) >= self.map_end {
             return Ok(Fate::Keep);
         }

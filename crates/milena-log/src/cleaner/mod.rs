@@ -4,6 +4,7 @@
 //! of the log, copies the records that are not superseded into new segments, which then replace the old ones.
 //! Appends and reads continue meanwhile.
 
+mod error;
 mod filter;
 mod key_map;
 mod output;
@@ -29,6 +30,7 @@ use reader::Reader;
 use rebuild::Rebuilder;
 use transactions::Transactions;
 
+pub use error::CompactionError;
 pub use range::Dirtiness;
 pub(crate) use swap::complete_swaps;
 
@@ -116,11 +118,11 @@ fn build_map(
     let mut transactions = Transactions::new(ahead.copied().collect());
     let mut rebuilder = Rebuilder::new();
     for segment in range.dirty() {
-        let damaged = |reason| StorageError::damaged(&segment.path_of("log"), reason);
+        let failed = |error| StorageError::compaction(segment, error);
         let found = segment.find(range.first_dirty, segment.size())?;
         let start = found.map_or_else(|| segment.size(), |found| found.position);
         let walked = reader.walk(segment, start, |batch, _| {
-            if holds_values(batch, &mut transactions, &mut rebuilder).map_err(damaged)? {
+            if holds_values(batch, &mut transactions, &mut rebuilder).map_err(failed)? {
                 for record in rebuilder
                     .records()
                     .filter(|record| record.offset() >= range.first_dirty)
@@ -146,7 +148,11 @@ fn build_map(
 }
 
 /// Whether a batch counts for the last values of keys; then it is decoded.
-fn holds_values(batch: &Batch, transactions: &mut Transactions, rebuilder: &mut Rebuilder) -> Result<bool, String> {
+fn holds_values(
+    batch: &Batch,
+    transactions: &mut Transactions,
+    rebuilder: &mut Rebuilder,
+) -> Result<bool, CompactionError> {
     if let Batch::V2(batch) = batch {
         let header = batch.header();
         if header.attributes.is_control() {
@@ -220,17 +226,17 @@ impl Round<'_> {
             let size = segment.size();
             self.bytes_before += u64::from(size);
             let filter = &mut self.filter;
-            let damaged = |reason| StorageError::damaged(&segment.path_of("log"), reason);
+            let failed = |error| StorageError::compaction(segment, error);
             let _ = self.reader.walk(segment, 0, |batch, after| {
                 // The new segment ends where the next one begins, so that recovery sees no gap.
                 let needed = is_last && after == size;
-                let (fate, aborted) = filter.decide(batch, needed).map_err(damaged)?;
+                let (fate, aborted) = filter.decide(batch, needed).map_err(failed)?;
                 match fate {
                     Fate::Keep => output.push(batch)?,
                     Fate::Remove => {}
                     Fate::Replace(bytes) => {
                         for batch in Batches::new(bytes.clone()) {
-                            output.push(&batch.map_err(|error| damaged(error.to_string()))?)?;
+                            output.push(&batch.map_err(|error| failed(error.into()))?)?;
                         }
                         filter.rebuilder.recycle(bytes);
                     }

@@ -1,5 +1,7 @@
 //! Rewrites a batch with some of its records.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use milena_wire::{
     compression::{Codec, Compressor},
@@ -9,6 +11,8 @@ use milena_wire::{
         NO_SEQUENCE, NewRecord, Record, RecordDecoder, RecordSet,
     },
 };
+
+use super::error::CompactionError;
 
 /// Largest decompressed batch; the broker accepts none that is larger.
 const DECOMPRESSED_MAX: usize = 1 << 30;
@@ -20,7 +24,7 @@ pub(super) struct Rebuilder {
     /// For each record of the set, whether it is kept.
     stays: Vec<bool>,
     buffer: Vec<u8>,
-    compressors: Vec<Compressor>,
+    compressors: HashMap<Codec, Compressor>,
 }
 
 impl Rebuilder {
@@ -30,16 +34,14 @@ impl Rebuilder {
             set: RecordSet::default(),
             stays: vec![],
             buffer: vec![],
-            compressors: vec![],
+            compressors: HashMap::new(),
         }
     }
 
     /// Decodes a batch. Its checksum is verified first, because the rewritten batch gets a new one.
-    pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), String> {
-        batch.verify().map_err(|error| error.to_string())?;
-        batch
-            .decode_into(&mut self.decoder, &mut self.set)
-            .map_err(|error| error.to_string())
+    pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), CompactionError> {
+        batch.verify()?;
+        Ok(batch.decode_into(&mut self.decoder, &mut self.set)?)
     }
 
     /// The records of the batch that was decoded last.
@@ -55,7 +57,7 @@ impl Rebuilder {
     }
 
     /// The batch with only the kept records, at their old offsets.
-    pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, String> {
+    pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, CompactionError> {
         let header = self.header_of(batch);
         let options = BatchOptions {
             base_offset: header.base_offset,
@@ -77,24 +79,22 @@ impl Rebuilder {
                 value: record.value(),
                 headers: &headers,
             };
-            let offset_delta = record.offset() - header.base_offset;
-            let offset_delta = i32::try_from(offset_delta).map_err(|_| "its offsets do not fit a batch")?;
-            builder
-                .append_at(offset_delta, &new)
-                .map_err(|error| error.to_string())?;
+            let offset_delta = i32::try_from(record.offset() - header.base_offset);
+            let out_of_range = |_| CompactionError::OffsetOutOfRange {
+                base_offset: header.base_offset,
+                offset: record.offset(),
+            };
+            builder.append_at(offset_delta.map_err(out_of_range)?, &new)?;
         }
         builder.reach(header.last_offset_delta);
-        let codec = header
-            .attributes
-            .codec()
-            .map_err(|id| format!("its codec {id} is unknown"))?;
+        let base_offset = header.base_offset;
+        let codec = header.attributes.codec();
+        let codec = codec.map_err(|id| CompactionError::UnknownCodec { base_offset, id })?;
         if codec == Codec::None {
             return Ok(builder.finish());
         }
-        let compressor = compressor(&mut self.compressors, codec).ok_or("its codec is unknown")?;
-        let (bytes, buffer) = builder
-            .finish_compressed(compressor)
-            .map_err(|error| error.to_string())?;
+        let compressor = compressor(&mut self.compressors, codec);
+        let (bytes, buffer) = builder.finish_compressed(compressor)?;
         self.buffer = buffer;
         Ok(bytes)
     }
@@ -160,11 +160,8 @@ fn plain_header(base_offset: i64) -> BatchHeader {
     }
 }
 
-fn compressor(known: &mut Vec<Compressor>, codec: Codec) -> Option<&mut Compressor> {
-    if !known.iter().any(|compressor| compressor.compression().codec() == codec) {
-        known.push(Compressor::new(codec.into()));
-    }
-    known
-        .iter_mut()
-        .find(|compressor| compressor.compression().codec() == codec)
+fn compressor(compressors: &mut HashMap<Codec, Compressor>, codec: Codec) -> &mut Compressor {
+    compressors
+        .entry(codec)
+        .or_insert_with(|| Compressor::new(codec.into()))
 }

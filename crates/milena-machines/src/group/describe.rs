@@ -16,7 +16,7 @@ use super::{
 };
 
 impl GroupCoordinator {
-    /// Classic groups only; those of the other protocol have a request of their own.
+    /// Classic groups only; groups of the consumer protocol have a request of their own.
     pub(super) fn describe_group(&self, context: &GroupContext, group_id: ByteString) -> GroupReply {
         let problem = match self.groups.get(&group_id) {
             Some(Group::Classic(group)) => return GroupReply::Describe(group.describe(group_id)),
@@ -68,7 +68,7 @@ impl GroupCoordinator {
         GroupReply::Delete(ErrorCode::None)
     }
 
-    /// Lets the log forget a group that nobody is in.
+    /// Writes the tombstones of a group without members.
     pub(super) fn remove_empty_group(&mut self, group_id: &ByteString, effects: &mut GroupEffects) {
         let tombstones = match self.groups.get(group_id) {
             Some(Group::Classic(group)) if group.is_empty() => vec![GroupRecord::Classic {
@@ -84,7 +84,7 @@ impl GroupCoordinator {
     }
 }
 
-/// No names stand for all. Case and space around them do not matter.
+/// An empty list matches all. Case and surrounding space do not matter.
 fn is_among(name: &str, names: &[ByteString]) -> bool {
     names.is_empty() || names.iter().any(|one| one.trim().eq_ignore_ascii_case(name))
 }
@@ -122,7 +122,7 @@ impl ClassicGroup {
         }
     }
 
-    /// What members have said is shown when they agree, in a stable group.
+    /// Metadata and assignments of members are shown in a stable group only.
     fn describe(&self, group_id: ByteString) -> DescribedGroup {
         let agreed = self.protocol_name.clone().filter(|_| self.state == State::Stable);
         let members = self.members.iter().map(|(member_id, member)| DescribedGroupMember {

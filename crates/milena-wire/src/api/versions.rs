@@ -48,7 +48,12 @@ pub mod describe_groups {
     pub const GROUP_ID_NOT_FOUND: i16 = 6;
 }
 
+pub mod describe_quorum {
+    pub const NODES: i16 = 2;
+}
+
 pub mod elect_leaders {
+    /// Also an error for the whole request in the response.
     pub const ELECTION_TYPE: i16 = 1;
 }
 

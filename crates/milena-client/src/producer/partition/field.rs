@@ -5,7 +5,7 @@ use bytestring::ByteString;
 use super::PartitionInput;
 
 /// A field of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     Key,
     /// A part of the key between separators; the first has index 0.
