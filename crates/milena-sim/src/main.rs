@@ -11,7 +11,7 @@ use milena_sim::{Mutation, Scenario, report, run_many};
     about = "Play the coordinators against a lying world, from seeds"
 )]
 struct Args {
-    /// How many runs of each scenario; for a single one its history is shown
+    /// Number of runs of each scenario; a single one prints its history
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The seed of the first run

@@ -15,7 +15,7 @@ use crate::{
     queue::Queue,
 };
 
-/// What can happen.
+/// Events of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     /// A request reaches the broker.
@@ -24,22 +24,22 @@ pub(crate) enum Event {
         call: CallId,
         request: Request,
     },
-    /// An answer reaches its client.
+    /// A response reaches its client.
     Answer {
         to: ClientId,
         call: CallId,
         reply: Reply,
     },
-    /// A client waits for an answer no longer.
+    /// A client's request timeout is over.
     Unanswered {
         client: ClientId,
         call: CallId,
     },
-    /// A client asked to be woken now.
+    /// A wake-up that a client requested.
     Wake {
         client: ClientId,
     },
-    /// A machine has a deadline.
+    /// A deadline of a machine.
     Alarm {
         incarnation: u64,
     },
@@ -53,7 +53,7 @@ pub(crate) enum Event {
         incarnation: u64,
     },
     Fault(Fault),
-    /// From now on all goes well.
+    /// From now on there are no faults.
     FaultsStop,
 }
 
@@ -70,14 +70,14 @@ pub(crate) enum Fault {
     JumpClock {
         by_ms: i64,
     },
-    /// No fault, but it comes when it likes: a topic is made, or has so many partitions now.
+    /// Not a fault, but at an arbitrary time: a topic is created, or gets this number of partitions.
     SetTopic {
         name: ByteString,
         partitions: i32,
     },
 }
 
-/// What everybody lives in.
+/// The shared state of a run.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) queue: Queue<Event>,
@@ -90,7 +90,7 @@ pub(crate) struct World {
     last_call: CallId,
 }
 
-/// When runs begin: a time like those that brokers see.
+/// The start time of runs: one like those that brokers see.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
 impl World {
@@ -134,7 +134,7 @@ pub(crate) struct Simulation {
     clients: Vec<Slot>,
 }
 
-/// A client and what the world does to it.
+/// A client and the faults it suffers.
 #[derive(Debug)]
 struct Slot {
     client: Box<dyn Client>,
@@ -177,7 +177,7 @@ impl Simulation {
         }
     }
 
-    /// Once all has been well for long enough.
+    /// The checks of the final state, after a time without faults.
     pub(crate) fn check_settled(&mut self) {
         let world = &mut self.world;
         let topics = world.topics.clone();
@@ -246,7 +246,7 @@ impl Simulation {
         }
     }
 
-    /// Lets a client act. While it stands still, `again` waits for it.
+    /// Lets a client act. While it is paused, the event is delivered again later.
     fn with_client(&mut self, id: ClientId, again: Event, act: impl FnOnce(&mut dyn Client, &mut Io<'_>)) {
         let Some(slot) = self.clients.get_mut(id) else { return };
         let world = &mut self.world;

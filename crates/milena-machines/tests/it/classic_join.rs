@@ -235,7 +235,7 @@ fn a_full_group_takes_nobody() {
     let response = world.joined(ticket);
     assert_eq!(code(response.error_code), ErrorCode::GroupMaxSizeReached);
     assert_eq!(response.member_id, "");
-    // Who is in may join again.
+    // Members may rejoin.
     let leader = world.join(join("g", &members[0]));
     let follower = world.join(join("g", &members[1]));
     assert_eq!(world.joined(leader).generation_id, 2);
@@ -255,7 +255,7 @@ fn while_preparing_the_first_to_come_fill_the_group() {
         world.join_error(9, join("g", &members[2])),
         ErrorCode::GroupMaxSizeReached
     );
-    // Refused means forgotten.
+    // A refused member is removed.
     world.settle();
     assert_eq!(world.joined(first).members.len(), 2);
     assert_eq!(world.joined(second).generation_id, 1);

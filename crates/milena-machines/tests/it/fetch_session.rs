@@ -29,7 +29,7 @@ fn wanted(topic: u8, partition: i32, offset: i64) -> SessionPartition<()> {
     }
 }
 
-/// What a request says: session, epoch, partitions with their offsets, what is forgotten.
+/// The content of a request: session, epoch, partitions with their offsets, forgotten partitions.
 type Said = (i32, i32, Vec<(u8, i32, i64)>, Vec<(u8, i32)>);
 
 fn build(session: &mut FetchSession<()>, partitions: &[SessionPartition<()>]) -> Said {

@@ -12,7 +12,7 @@ use milena_wire::{
 
 use crate::world::{SESSION_MS, World, code, join, static_join, topic};
 
-/// A commit from outside any group.
+/// A commit without a member.
 pub(crate) fn request(group_id: &str, topic: &str, partition: i32, offset: i64) -> OffsetCommitRequest {
     OffsetCommitRequest {
         group_id: group_id.into(),

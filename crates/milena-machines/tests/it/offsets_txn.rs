@@ -195,7 +195,7 @@ fn the_group_is_checked_as_for_any_commit() {
         ErrorCode::IllegalGeneration
     );
     assert_eq!(commit_error(&mut world, as_member(&members[0], 1)), ErrorCode::None);
-    // Old producers do not say who they are.
+    // Old producers do not name the member.
     assert_eq!(commit_error(&mut world, as_member("", -1)), ErrorCode::None);
 }
 

@@ -1,4 +1,4 @@
-//! How transactions end.
+//! Ends of transactions.
 
 use milena_machines::transaction::TransactionState;
 use milena_wire::errors::ErrorCode;

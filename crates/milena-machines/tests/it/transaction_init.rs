@@ -1,4 +1,4 @@
-//! Who a producer is, and who it is not any more.
+//! Producer ids and epochs, and fencing.
 
 use milena_machines::transaction::TransactionState;
 use milena_wire::{errors::ErrorCode, messages::InitProducerIdRequest};

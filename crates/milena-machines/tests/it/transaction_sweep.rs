@@ -1,4 +1,4 @@
-//! What time does to transactions, and what those who look see of them.
+//! Timeouts and expiry of transactions, and their description.
 
 use milena_machines::transaction::{
     IdPattern, TransactionConfig, TransactionRecord, TransactionReply, TransactionRequest, TransactionState,

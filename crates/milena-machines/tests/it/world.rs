@@ -1,6 +1,6 @@
 //! A group coordinator with a clock, a log and a mailbox.
 //!
-//! After each event a second coordinator is started from the log, and must answer as the first one does.
+//! After each event a second coordinator is loaded from the log, and must reply like the first.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Hands in a request, and lets no time pass: what is due at once is due when [`Self::settle`] says so.
+    /// Sends a request, and lets no time pass: timeouts that are due happen in [`Self::settle`].
     pub(crate) fn send(&mut self, version: i16, request: GroupRequest) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -91,7 +91,7 @@ impl World {
         self.reply(ticket)
     }
 
-    /// Lets happen what is due now.
+    /// Handles the timeouts that are due.
     pub(crate) fn settle(&mut self) {
         let effects = self.machine.handle_timeout(self.now_ms);
         self.take(effects);
@@ -125,7 +125,7 @@ impl World {
         self.check_log();
     }
 
-    /// Changes which topics there are.
+    /// Changes the topics.
     pub(crate) fn set_topics(&mut self, topics: TopicsImage) {
         self.topics = Arc::new(topics);
         let effects = self.machine.set_topics(self.now_ms, self.topics.clone());
@@ -136,7 +136,7 @@ impl World {
         (*self.topics).clone()
     }
 
-    /// The coordinator dies, and another one starts from the log. Whoever waited gets no answer.
+    /// The coordinator dies, and another one is loaded from the log. Waiting requests get no reply.
     pub(crate) fn restart(&mut self) {
         self.restart_with(self.config.clone());
     }
@@ -148,7 +148,7 @@ impl World {
         self.take(effects);
     }
 
-    /// The records of the log from this place on, as they are read from there.
+    /// The records of the log from this position on, as they are read from there.
     pub(crate) fn records_from(&self, place: usize) -> Vec<GroupRecord> {
         let records = self.log.iter().skip(place).filter_map(|entry| match entry {
             Entry::Record(_, stored) => Some(stored),
@@ -184,7 +184,7 @@ impl World {
         machine
     }
 
-    /// What is durable is in the log. Between generations the groups are ahead of it, and only their offsets are.
+    /// Durable state is in the log. Between generations groups are ahead of it, and only their offsets are not.
     fn check_log(&mut self) {
         let mut rebuilt = self.rebuilt();
         let (now_ms, ours) = (self.now_ms, list(&mut self.machine, self.now_ms));
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// A stable group of the first generation with so many members, the leader first.
+    /// A stable group of the first generation with this number of members, the leader first.
     pub(crate) fn stable(&mut self, group_id: &str, size: usize) -> Vec<String> {
         let members = self.completing(group_id, size);
         self.sync_all(group_id, &members, 1);
@@ -369,7 +369,7 @@ impl World {
         members
     }
 
-    /// All members ask for their assignment, the leader first: each gets `for <member id>`.
+    /// All members send SyncGroup, the leader first: each gets `for <member id>`.
     pub(crate) fn sync_all(&mut self, group_id: &str, members: &[String], generation_id: i32) {
         let mut request = sync(group_id, &members[0], generation_id);
         request.assignments = members.iter().map(|member| assignment(member)).collect();
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// Hears of members again and again, for as long.
+    /// Sends heartbeats for the members until then.
     pub(crate) fn beat_for(&mut self, group_id: &str, members: &[&str], generation_id: i32, duration_ms: i32) {
         let step_ms = SESSION_MS / 2;
         for _ in 0..duration_ms / step_ms {
@@ -431,7 +431,7 @@ pub(crate) fn protocol(name: &str, metadata: Bytes) -> JoinGroupRequestProtocol 
     }
 }
 
-/// What a consumer sends as its metadata: version, topics, user data.
+/// The metadata of a consumer: version, topics, user data.
 pub(crate) fn subscription(topics: &[&str]) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(1);
@@ -512,7 +512,7 @@ fn fetch_all(
     }
 }
 
-/// A question that changes nothing.
+/// A request that changes nothing.
 fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> GroupReply {
     let context = GroupContext {
         now_ms,

@@ -29,9 +29,9 @@ use crate::{
 pub(super) struct Groups {
     machine: GroupCoordinator,
     settings: BrokerSettings,
-    /// What the machine knew when its process ended.
+    /// The state of the machine when its process ended.
     picture: Option<Picture>,
-    /// For one of the bugs: what each member was last told to own.
+    /// For one of the bugs: the last assignment of each member.
     told: BTreeMap<ByteString, Assignment>,
 }
 
@@ -63,7 +63,7 @@ impl Groups {
         self.machine.replay_marker(producer, committed);
     }
 
-    /// A machine that has read the log and nothing else.
+    /// A machine that was loaded from the log.
     fn replayed(&self, world: &World, journal: &Journal, seed: u64) -> Result<GroupCoordinator, String> {
         let mut machine = Self::new(&self.settings, world, seed).machine;
         let mutation = self.settings.mutation;
@@ -93,7 +93,7 @@ impl Groups {
         self.picture = None;
     }
 
-    /// Compares the picture with what a machine knows that has read the log.
+    /// Compares the state with that of a machine loaded from the log.
     pub(super) fn check_picture(&mut self, world: &mut World, journal: &Journal, now: i64) {
         let Some(before) = self.picture.take() else { return };
         match self.replayed(world, journal, 0) {
@@ -102,7 +102,7 @@ impl Groups {
         }
     }
 
-    /// The machine's answer, or that of one of the bugs.
+    /// The reply of the machine, or of one of the bugs.
     fn handle(&mut self, context: &GroupContext, mut request: GroupRequest) -> GroupEffects {
         match (self.settings.mutation, &mut request) {
             (Some(Mutation::ForgetHeartbeats), GroupRequest::Heartbeat(_)) if !context.ticket.0.is_multiple_of(4) => {
@@ -238,7 +238,7 @@ impl Broker {
         }
     }
 
-    /// The machine is ahead of its log: only the log counts. Whoever waits for an answer hears nothing.
+    /// The machine is ahead of its log: only the log counts. Waiting requests get no response.
     fn rebuild_groups(&mut self, world: &mut World) {
         let held = self.held.iter().filter_map(|(_, _, held)| match held {
             Held::Reply(ticket, _) | Held::Write(ticket, _) => Some(*ticket),
@@ -251,7 +251,7 @@ impl Broker {
         self.load_groups(world);
     }
 
-    /// What is committed for a group when all is over.
+    /// The committed offsets of a group at the end.
     pub(crate) fn committed_offsets(&mut self, world: &World, group_id: &'static str) -> BTreeMap<TopicPartition, i64> {
         let group = OffsetFetchRequestGroup {
             group_id: group_id.into(),
@@ -282,7 +282,7 @@ impl Broker {
         offsets
     }
 
-    /// In the coordinator's own eyes, too, a partition has one owner.
+    /// In the coordinator's state, too, a partition has one owner.
     fn check_assignment(&mut self, world: &mut World, group_id: ByteString) {
         let request = GroupRequest::ConsumerDescribe { group_id };
         let effects = self.groups.machine.handle_request(&observer(self.now(world)), request);
@@ -308,7 +308,7 @@ impl Broker {
     }
 }
 
-/// One who only looks.
+/// The context of a client that only describes.
 fn observer(now_ms: i64) -> GroupContext {
     GroupContext {
         now_ms,
@@ -319,7 +319,7 @@ fn observer(now_ms: i64) -> GroupContext {
     }
 }
 
-/// All that a machine tells about groups and must know again after a start.
+/// The state of groups that a machine must have again after a start.
 fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
     let context = observer(now);
     let (states, types) = (vec![], vec![]);
@@ -344,7 +344,7 @@ fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
         let describe = GroupRequest::Describe {
             group_id: group_id.clone(),
         };
-        // A rebalance is nothing durable: the group goes back to before it.
+        // A rebalance is not durable: the group falls back to the state before it.
         let is_durable = |reply: &GroupReply| match reply {
             GroupReply::Describe(group) => group.group_state == "Stable",
             _ => false,

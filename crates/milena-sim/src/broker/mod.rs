@@ -1,4 +1,4 @@
-//! The broker around the machines: it appends what they say, waits until that is durable, and answers then.
+//! The broker around the machines: it appends their records, waits until these are durable, and then sends the replies.
 
 mod groups;
 mod transactions;
@@ -29,7 +29,7 @@ pub(crate) struct BrokerSettings {
     pub(crate) fsync: bool,
     /// The log whose syncs take long.
     pub(crate) slow_log: Option<LogId>,
-    /// How many of a thousand appends fail while there are faults.
+    /// The probability of a failed append while there are faults, per mille.
     pub(crate) append_failures: u64,
     /// Batches with more records are refused.
     pub(crate) batch_records_max: usize,
@@ -43,17 +43,17 @@ pub(crate) struct Broker {
     logs: BTreeMap<LogId, Journal>,
     groups: Groups,
     transactions: Transactions,
-    /// What leaves when a log is durable up to there.
+    /// Effects that wait until a log is durable up to an offset.
     held: Vec<(LogId, usize, Held)>,
-    /// Whose requests they are, and whether a group's machine may keep them waiting.
+    /// The clients of open requests, and whether a group's machine may keep them waiting.
     tickets: BTreeMap<Ticket, (ClientId, CallId, bool)>,
     last_ticket: u64,
-    /// Grows with every start: what was planned for an earlier one does not happen.
+    /// Incremented with every start: events of an earlier one are dropped.
     incarnation: u64,
     is_up: bool,
-    /// How far its clock is ahead of the true one.
+    /// The difference of its clock to the true time.
     skew_ms: i64,
-    /// When it is to look at the machines' deadlines.
+    /// The time of the next check of the machines' deadlines.
     alarm: Option<i64>,
 }
 
@@ -130,15 +130,15 @@ impl Broker {
         }
     }
 
-    /// Keeps `what` until all that is now in `log` is durable. An answer without records of its own waits as well: it may
-    /// tell of records that are not durable yet.
+    /// Defers an effect until all that is now in `log` is durable. A reply without records of its own waits as well: it
+    /// may depend on records that are not durable yet.
     fn hold(&mut self, log: &LogId, what: Held) {
         let is_early = self.settings.mutation == Some(Mutation::ReplyBeforeDurable) && matches!(what, Held::Reply(..));
         let end = if is_early { 0 } else { self.log(log).end() };
         self.held.push((log.clone(), end, what));
     }
 
-    /// Lets go what waited for what is durable by now.
+    /// Carries out the deferred effects whose log is durable.
     fn release(&mut self, world: &mut World) {
         loop {
             let is_free = |(log, end, _): &(LogId, usize, Held)| self.logs.get(log).map_or(0, Journal::durable) >= *end;
@@ -247,7 +247,7 @@ impl Broker {
         }
     }
 
-    /// The process ends, and with the power off the computer too. It starts again after a while.
+    /// The process ends, and with a power cut the computer too. It starts again after a while.
     pub(crate) fn crash(&mut self, world: &mut World, power_cut: bool) {
         if !self.is_up {
             return;
@@ -280,7 +280,7 @@ impl Broker {
         }
     }
 
-    /// Starts from the logs. What was found there is synced first: otherwise a power cut could still take it away.
+    /// Starts from the logs. Their content is synced first: otherwise a power cut could still take it away.
     fn start(&mut self, world: &mut World) {
         world.note(|| "the broker starts".to_owned());
         self.is_up = true;
@@ -295,7 +295,7 @@ impl Broker {
         self.release(world);
     }
 
-    /// When all is quiet: what the machines know is what their logs say.
+    /// The final check: the state of the machines equals that of their logs.
     pub(crate) fn check_logs(&mut self, world: &mut World) {
         self.groups.take_picture(self.now(world));
         let now = self.now(world);

@@ -30,26 +30,26 @@ use crate::{
     simulation::World,
 };
 
-/// The partition of `__consumer_offsets` that all groups are in.
+/// The partition of `__consumer_offsets` of all groups.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const DATA_TOPIC: &str = "data";
 
-/// What is asked of the coordinator before a client's records are appended.
+/// The request to the coordinator before a client's records are appended.
 const ADD_VERSION: i16 = 5;
 
 #[derive(Debug)]
 pub(super) struct Transactions {
     machine: TransactionCoordinator,
-    /// What the partitions know of producers.
+    /// The producer state of the partitions.
     producers: BTreeMap<LogId, Producers>,
     next_offsets: BTreeMap<LogId, i64>,
     last_producer_id: i64,
-    /// Markers that are written and not yet durable: how many of each transaction.
+    /// Markers that are written and not yet durable: the number for each transaction.
     undurable: BTreeMap<(ByteString, ProducerEpoch), usize>,
     picture: Option<Vec<TransactionRecord>>,
 }
 
-/// What waits until the coordinator's log is durable.
+/// Writes that wait until the coordinator's log is durable.
 #[derive(Debug, Clone)]
 pub(super) enum Write {
     Produce(Produce),
@@ -104,7 +104,7 @@ impl Transactions {
         }
     }
 
-    /// Takes in what a partition has; also after a start.
+    /// Replays the content of a partition; also after a start.
     fn note(&mut self, log: &LogId, entry: &Entry) {
         match entry {
             Entry::Data {
@@ -273,7 +273,7 @@ impl Broker {
         }
     }
 
-    /// The verdict is durable: it is written where the transaction was.
+    /// The decision is durable: its markers are written.
     pub(super) fn write_markers(&mut self, world: &mut World, markers: &Markers) {
         let key = (markers.transactional_id.clone(), markers.producer);
         self.transactions
@@ -316,8 +316,8 @@ impl Broker {
         }
     }
 
-    /// Records of a producer, or offsets: first the coordinator must know that the partition is part of the transaction,
-    /// and must not forget it.
+    /// Appends records of a producer, or offsets: first the coordinator must know that the partition is part of the
+    /// transaction, durably.
     pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, write: Write) {
         let (transactional_id, producer, partition) = match &write {
             Write::Produce(produce) => {
@@ -422,12 +422,12 @@ impl Broker {
         self.hold(&log, Held::Reply(ticket, Reply::Produced(error)));
     }
 
-    /// Notes records of a transaction that the groups' log has now.
+    /// Notes records of a transaction in the groups' log.
     pub(super) fn note_offsets(&mut self, entry: &Entry) {
         self.transactions.note(&LogId::Groups, entry);
     }
 
-    /// What readers of committed records see when all is over.
+    /// The records that readers with `read_committed` see at the end.
     pub(crate) fn read_committed(&self) -> Vec<PartitionRead> {
         let data = self.logs.iter().filter(|(log, _)| matches!(log, LogId::Data(_)));
         let reads = data.map(|(log, journal)| {
@@ -443,7 +443,7 @@ impl Broker {
     }
 }
 
-/// In the order of the log, without what was aborted or is still open.
+/// In the order of the log, without aborted and open transactions.
 fn committed_values(journal: &Journal) -> Vec<u64> {
     let mut open: BTreeMap<i64, Vec<(usize, u64)>> = BTreeMap::new();
     let mut committed = BTreeMap::new();
@@ -512,7 +512,7 @@ fn log_of(partition: &TopicPartition) -> LogId {
     }
 }
 
-/// What a client hears from a partition.
+/// The response of a partition to a client.
 fn refused(error: ProducerError) -> ErrorCode {
     match error {
         ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,

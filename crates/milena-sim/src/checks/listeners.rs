@@ -1,4 +1,4 @@
-//! What applications hear comes in an order that they can rely on.
+//! Check of rebalance listeners: the order of their calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use milena_machines::{TopicPartition, member::Membership};
 
 use crate::clients::ClientId;
 
-/// What each application has been told. Partitions come by being assigned and go by being revoked or lost, each once;
-/// what is being revoked can still be committed, what is lost cannot.
+/// The partitions of each application, as its listener knows them. Partitions come by being assigned and go by being
+/// revoked or lost, each once; a partition being revoked can still be committed, a lost one cannot.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     told: BTreeMap<ClientId, BTreeSet<TopicPartition>>,
@@ -81,7 +81,7 @@ impl Listeners {
         })
     }
 
-    /// An application reads only what it was told to have.
+    /// An application reads only partitions that were assigned to it.
     pub(crate) fn reads(&self, client: ClientId, reads: &BTreeSet<TopicPartition>) -> Result<(), String> {
         let nothing = BTreeSet::new();
         let told = self.told.get(&client).unwrap_or(&nothing);

@@ -1,7 +1,6 @@
-//! What must hold, whatever goes wrong.
+//! Checks: conditions that hold whatever goes wrong.
 //!
-//! A check only counts what clients were told: an answer that was lost promises nothing. The first thing that does not
-//! hold ends the run.
+//! A check only counts responses that clients got: a lost response promises nothing. The first violation ends the run.
 
 mod fencing;
 mod listeners;
@@ -38,7 +37,7 @@ pub(crate) struct Checks {
     failure: Option<String>,
 }
 
-/// What a member wants to read.
+/// The subscription of a member.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
     pub(crate) group: ByteString,
@@ -55,7 +54,7 @@ impl Subscription {
 }
 
 impl Checks {
-    /// Something does not hold. What follows from it is of no interest.
+    /// Notes a violation. Later ones are consequences, and are ignored.
     pub(crate) fn fail(&mut self, what: String) {
         self.failure.get_or_insert(what);
     }
@@ -70,14 +69,14 @@ impl Checks {
         self.failure.as_deref()
     }
 
-    /// A process asks to take the place of all others with its instance id.
+    /// A process requests to take the place of all others with its instance id.
     pub(crate) fn takes_over(&mut self, now: i64, client: ClientId, group: &ByteString, instance: &ByteString) {
         for other in self.fencing.takes_over(client, group, instance) {
             self.owners.doubt(now, other);
         }
     }
 
-    /// A process was told that it is the static member: it takes the place of all others with its instance id.
+    /// A process got the response that it is the static member: it takes the place of all others with its instance id.
     pub(crate) fn joined(
         &mut self,
         (sent_at, now): (i64, i64),
@@ -91,8 +90,8 @@ impl Checks {
         }
     }
 
-    /// After all faults have stopped and enough time has passed: each partition that somebody wants has one owner, and
-    /// that one wants it.
+    /// After all faults have stopped and enough time has passed: each subscribed partition has one owner, and that one
+    /// subscribes to it.
     pub(crate) fn settled(&mut self, now: i64, topics: &TopicsImage) {
         let held = self.find_unsettled(now, topics);
         self.demand(held);

@@ -1,4 +1,4 @@
-//! A committed offset is what somebody committed last.
+//! Check of committed offsets: a fetch returns the last commit.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use milena_machines::TopicPartition;
 
 use crate::clients::{Call, CallId};
 
-/// Every commit has a value of its own, so a value that is read tells which commit it came from. What may be read then
-/// follows from when commits were sent, when the last copy of each reached the broker, and which are known to have
-/// taken place.
+/// Every commit has a unique value, so a fetched value tells which commit it came from. The values that may be fetched
+/// follow from when commits were sent, when the last copy of each reached the broker, and which are known to have taken
+/// place.
 #[derive(Debug, Default)]
 pub(crate) struct CommittedOffsets {
     places: BTreeMap<(ByteString, TopicPartition), Vec<Write>>,
@@ -19,17 +19,17 @@ pub(crate) struct CommittedOffsets {
 #[derive(Debug, Clone, Copy)]
 struct Write {
     value: i64,
-    /// Of several with the same value, which one: what is waited for is sent again.
+    /// Distinguishes commits with the same value: a synchronous commit is retried.
     call: CallId,
     sent_at: i64,
     /// It cannot take place after this.
     last_chance: i64,
-    /// Somebody was told then that it took place.
+    /// The time of the response that it took place.
     known_at: Option<i64>,
     doubled: bool,
 }
 
-/// What is read where nothing is committed.
+/// The result of a fetch without a commit.
 pub(crate) const NOTHING: i64 = -1;
 
 impl Write {
@@ -44,13 +44,13 @@ impl Write {
 }
 
 impl CommittedOffsets {
-    /// A value that nobody has committed before.
+    /// A value that was never committed before.
     pub(crate) fn next_value(&mut self) -> i64 {
         self.last_value += 1;
         self.last_value
     }
 
-    /// A commit was sent. In a transaction, it may take place whenever that ends.
+    /// Notes that a commit was sent. In a transaction, it may take place whenever that ends.
     pub(crate) fn sent(&mut self, group: &ByteString, place: &TopicPartition, value: i64, call: &Call) {
         if let Some(last_chance) = call.last_arrival {
             let writes = self.writes(group, place);
@@ -82,7 +82,7 @@ impl CommittedOffsets {
             .retain(|write| is_other(write) || write.doubled || write.known_at.is_some());
     }
 
-    /// Somebody asked at `asked_at` and hears `value` now.
+    /// Checks a fetch that was sent at `asked_at` and returns `value` now.
     pub(crate) fn read(
         &mut self,
         (asked_at, now): (i64, i64),
@@ -102,7 +102,7 @@ impl CommittedOffsets {
                 "{place} of {group} has offset {value}, which nobody committed successfully"
             ));
         }
-        // Any of those with this value may be the one that is read.
+        // Any of those with this value may be the fetched one.
         let newer: Option<Vec<Write>> = found.map(newer_than).collect();
         if let Some(newer) = newer.as_ref().and_then(|newer| newer.first()) {
             return Err(format!(

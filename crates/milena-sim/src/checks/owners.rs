@@ -1,4 +1,4 @@
-//! No partition belongs to two members at the same time.
+//! Check of ownership: no partition belongs to two members at the same time.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use milena_machines::TopicPartition;
 
 use crate::clients::ClientId;
 
-/// Who holds what, as members believe. A belief is good until the broker may have given the member up without its
-/// knowing; behind that time it proves nothing.
+/// Ownership as members believe in it. A belief is valid until the broker may have expired the member without its
+/// knowledge; after that time it proves nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     claims: BTreeMap<(ByteString, TopicPartition), BTreeMap<ClientId, Claim>>,
-    /// In each generation of the classic protocol, who was given what: this holds without any clock.
+    /// The assignments of each generation of the classic protocol: this check needs no clock.
     generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
-    /// When the broker first let somebody into each generation. Members are all in one group.
+    /// The time of the first member of each generation. All members are in one group.
     began: BTreeMap<i32, i64>,
-    /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
+    /// Set if messages overtake each other. Then an old message can make a member seem to have revoked, as in Kafka.
     pub(crate) only_generations: bool,
     /// Set where a group may begin anew: one that changes its protocol while it is empty counts from 1 again.
     pub(crate) generations_repeat: bool,
@@ -30,7 +30,7 @@ struct Claim {
 }
 
 impl Owners {
-    /// A member was told in `generation` that `place` is its own. A static member counts by its instance.
+    /// Notes that a member was assigned `place` in `generation`. A static member counts by its instance.
     pub(crate) fn given(
         &mut self,
         group: &ByteString,
@@ -51,20 +51,20 @@ impl Owners {
         ))
     }
 
-    /// The broker lets somebody into `generation`.
+    /// Notes a member of `generation`.
     pub(crate) fn begun(&mut self, now: i64, generation: i32) {
         self.began.entry(generation).or_insert(now);
     }
 
-    /// Since when a session of a member lasts at least that has its assignment of `generation`. As in Kafka, the session
-    /// begins anew with the generation, but not when a stable group answers JoinGroup or SyncGroup: a member that asked
-    /// again because an answer got lost can expire right after it was told what it owns.
+    /// The time since when the session of a member with an assignment of `generation` lasts at least. As in Kafka, the
+    /// session begins anew with the generation, but not when a stable group replies to JoinGroup or SyncGroup: a member
+    /// that repeated its request because a response got lost can expire right after it got its assignment.
     pub(crate) fn begun_at(&self, generation: i32) -> i64 {
         self.began.get(&generation).copied().unwrap_or(i64::MIN)
     }
 
-    /// A client begins to read `place`, or goes on. As its session began anew at `proven_at`, it may believe so until
-    /// `until`.
+    /// A client begins or continues to read `place`. As its session began anew at `proven_at`, it may believe in it
+    /// until `until`.
     pub(crate) fn hold(
         &mut self,
         now: i64,
@@ -107,14 +107,14 @@ impl Owners {
         }
     }
 
-    /// The broker may have given this client up.
+    /// The broker may have expired this client.
     pub(crate) fn doubt(&mut self, now: i64, client: ClientId) {
         for claim in self.claims.values_mut().filter_map(|claims| claims.get_mut(&client)) {
             claim.until = claim.until.min(now);
         }
     }
 
-    /// The broker's clock jumped: it may give up anybody at once.
+    /// The broker's clock jumped: it may expire any member at once.
     pub(crate) fn doubt_all(&mut self, now: i64) {
         self.doubted_at = now;
         for claim in self.claims.values_mut().flat_map(BTreeMap::values_mut) {
@@ -122,7 +122,8 @@ impl Owners {
         }
     }
 
-    /// A commit that was sent at `sent_at` has succeeded: nobody else may have owned the partition then and until now.
+    /// A commit that was sent at `sent_at` has succeeded: no other member may have owned the partition from then until
+    /// now.
     pub(crate) fn check_commit(
         &self,
         now: i64,

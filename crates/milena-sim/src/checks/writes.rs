@@ -1,5 +1,5 @@
-//! What writers were told about their records is true: nothing is there twice or out of order, nothing acknowledged is
-//! missing, and each input that was copied has its effect once.
+//! Check of writers: no record is duplicated or out of order, no acknowledged record is missing, and each copied input
+//! has its effect once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::clients::ClientId;
 
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// By value: each is given to the driver of a sender once.
+    /// Records by value: each is given to a sender once.
     all: BTreeMap<u64, Write>,
     /// The inputs that are copied.
     inputs: BTreeMap<i32, Input>,
-    /// What clients still wait for.
+    /// The pending operations of clients.
     waiting: BTreeMap<ClientId, &'static str>,
     is_calm: bool,
 }
@@ -23,15 +23,15 @@ pub(crate) struct Writes {
 struct Write {
     /// The process, and so the sender, that wrote it.
     process: u64,
-    /// Of which input it is the copy, and which record of that.
+    /// The input that it is a copy of, and the number of the record there.
     copied: Option<(i32, i64)>,
     told: Told,
 }
 
-/// What the application was told of a record.
+/// The result that the application got for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Nothing, or that it may be written.
+    /// None, or that it may be written.
     Nothing,
     Acked,
     NotWritten,
@@ -39,9 +39,9 @@ pub(crate) enum Told {
 
 #[derive(Debug, Default)]
 struct Input {
-    /// Up to where commits were told to have succeeded.
+    /// The offset up to which commits were reported as successful.
     copied_to: i64,
-    /// Whether one did after the faults had stopped, and whether there is a process that should have done so.
+    /// Whether one was after the faults had stopped, and whether there is a process that should have done so.
     copied_calmly: bool,
     has_process: bool,
     producer: Option<(i64, i16)>,
@@ -80,12 +80,12 @@ impl Writes {
         input.copied_calmly |= is_calm;
     }
 
-    /// There is a process that copies this input.
+    /// Notes that there is a process that copies this input.
     pub(crate) fn set_process(&mut self, input: i32) {
         self.inputs.entry(input).or_default().has_process = true;
     }
 
-    /// Who copies this input now, by producer id and epoch.
+    /// The current copier of this input, by producer id and epoch.
     pub(crate) fn set_producer(&mut self, input: i32, producer: (i64, i16)) {
         self.inputs.entry(input).or_default().producer = Some(producer);
     }
@@ -94,7 +94,7 @@ impl Writes {
         self.inputs.get(&input)?.producer
     }
 
-    /// What a client waits for; `None` if for nothing.
+    /// The operation that a client waits for; `None` if there is none.
     pub(crate) fn set_waiting(&mut self, client: ClientId, what: Option<&'static str>) {
         match what {
             Some(what) => self.waiting.insert(client, what),
@@ -102,7 +102,7 @@ impl Writes {
         };
     }
 
-    /// When all is over. `offsets` has what is committed of each input.
+    /// The final check. `offsets` has the committed offset of each input.
     pub(crate) fn check(
         &self,
         partitions: &[PartitionRead],
@@ -150,7 +150,7 @@ impl Writes {
         if let Some(value) = partition.written.iter().find(was_denied) {
             return Err(format!("value {value} is in {log}, and was said not to be written"));
         }
-        // Of one process, and of one input, in the order in which they were given to the sender.
+        // The records of one process and of one input are in the order in which the sender got them.
         let (mut by_process, mut by_input) = (BTreeMap::new(), BTreeMap::new());
         for value in &partition.committed {
             let Some(write) = self.all.get(value) else { continue };
@@ -167,7 +167,7 @@ impl Writes {
         Ok(())
     }
 
-    /// Each input has been copied up to its offset, once.
+    /// Each input was copied up to its offset, once.
     fn check_inputs(
         &self,
         copies: &BTreeMap<i32, BTreeSet<i64>>,
@@ -195,7 +195,7 @@ impl Writes {
     }
 }
 
-/// Where the offset of an input is committed.
+/// The partition in which the offset of an input is committed.
 pub(crate) fn input_place(input: i32) -> TopicPartition {
     TopicPartition::new("input", input)
 }

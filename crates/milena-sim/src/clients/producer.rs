@@ -1,4 +1,4 @@
-//! A transactional producer, of version 1 or 2 of transactions, as Kafka's Java client is one.
+//! A transactional producer, of version 1 or 2 of transactions, that behaves like Kafka's Java client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,12 +27,12 @@ const ADD_VERSION: i16 = 3;
 const END_VERSION_1: i16 = 4;
 const END_VERSION_2: i16 = 5;
 
-/// The group whose offsets the producers commit. Nobody is a member of it.
+/// The group whose offsets the producers commit. It has no members.
 pub(crate) const PRODUCERS_GROUP: &str = "inputs";
-/// Where producers with the same transactional id meet in the checks.
+/// The key of producers with the same transactional id in the checks.
 const TRANSACTIONS: ByteString = ByteString::from_static("transactions");
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct ProducerSettings {
     pub(crate) transactional_id: ByteString,
@@ -51,7 +51,7 @@ pub(crate) struct Producer {
     producer: Option<ProducerEpoch>,
     sequences: BTreeMap<i32, i32>,
     transaction: u64,
-    /// What is left to do in this transaction; the first is under way.
+    /// The remaining steps of this transaction; the first is in flight.
     steps: VecDeque<Step>,
     call: Option<Call>,
     due: i64,
@@ -100,7 +100,7 @@ impl Producer {
             .ended(io.id, &TRANSACTIONS, &self.settings.transactional_id);
     }
 
-    /// Decides what the next transaction does.
+    /// Decides the steps of the next transaction.
     fn begin(&mut self, io: &mut Io<'_>) {
         self.transaction = io.checks.transactions.begin(io.id);
         for _ in 0..1 + io.random.below(3) {
@@ -234,7 +234,7 @@ impl Producer {
                 let due = io.soon(200);
                 self.wake_at(io, due);
             }
-            // Another has our id, or we took too long. The application starts the producer anew.
+            // Fenced, or over the timeout. The application starts the producer anew.
             ErrorCode::ProducerFenced
             | ErrorCode::InvalidProducerEpoch
             | ErrorCode::InvalidProducerIdMapping
@@ -291,7 +291,7 @@ impl Client for Producer {
         }
     }
 
-    /// Sends the same again: every step may be done twice.
+    /// Repeats the same request: every step may be done twice.
     fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
         if self.call.take_if(|ours| ours.id == call).is_some() {
             let due = io.soon(200);

@@ -1,8 +1,8 @@
-//! Bugs that are put back in are found: otherwise that nothing is found would mean nothing.
+//! Each bug that is put back in is found: otherwise finding nothing would prove nothing.
 
 use milena_sim::{Mutation, Scenario, run_many};
 
-/// Plays until the bug shows as what it is. It must do so within `seeds` runs; others of its signs do not count.
+/// Plays until the bug shows with its own sign. That must happen within `seeds` runs; other signs do not count.
 #[track_caller]
 fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
     let mut other = String::new();

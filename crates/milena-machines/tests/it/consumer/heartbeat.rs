@@ -1,4 +1,4 @@
-//! What a heartbeat may say, and what is answered.
+//! Heartbeat requests and their responses.
 
 use milena_machines::group::{GroupConfig, GroupOverrides};
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupHeartbeatRequest};
@@ -153,7 +153,7 @@ fn the_epoch_before_is_granted_only_to_who_owns_no_more_than_it_has() {
     request.subscribed_topic_names = Some(names(&["t", "u"]));
     let now = world.granted(request).member_epoch;
     assert!(now > before);
-    // The answer was lost: the member says again what it owns.
+    // The response was lost: the member reports its partitions again.
     let mut retry = beating("a", before);
     assert_eq!(world.refused(retry.clone()), ErrorCode::FencedMemberEpoch);
     retry.topic_partitions = Some(topic_partitions(&owned(&[("t", &[0, 1]), ("v", &[0])])));
@@ -242,7 +242,7 @@ fn a_session_that_is_made_shorter_ends_sooner_also_after_its_timer_has_looked() 
     let mut a = world.join("a", &["t"]);
     world.pass(30_000);
     a.beat(&mut world);
-    // The timer of the first 45 seconds looks, and goes on to the end of the new ones.
+    // The timer of the first 45 seconds fires, and is set to the end of the new ones.
     world.pass(16_000);
     let config = GroupConfig {
         consumer_session_timeout_ms: 5_000,

@@ -1,4 +1,4 @@
-//! The cooperative protocol: members keep what they have.
+//! The cooperative protocol: members keep their partitions.
 
 use milena_machines::assign::decode_subscription;
 use milena_wire::errors::ErrorCode;
@@ -48,7 +48,7 @@ fn after_the_sync_revoked_comes_first_then_assigned_then_another_join() {
     assert_eq!(rig.tell(), Some(assigned(&[("t", 3)], &[("t", 0), ("t", 3)])));
     let join = rig.rebalance(3, &[("t", 0), ("t", 3)]);
     assert_eq!(join.reason.as_deref(), Some("need to revoke partitions and re-join"));
-    // Assigned is told even if nothing is new; revoked is not told if nothing goes.
+    // `Assigned` comes even if nothing is new; `Revoked` does not come without partitions.
     assert_eq!(rig.tell(), Some(assigned(&[], &[("t", 0), ("t", 3)])));
     assert_eq!(rig.tell(), None);
     rig.expect_no_call();

@@ -1,4 +1,4 @@
-//! The eager protocol: everything is given back before each join.
+//! The eager protocol: all partitions are revoked before each join.
 
 use milena_machines::{
     assign::decode_subscription,
@@ -15,7 +15,7 @@ fn a_rebalance_revokes_all_then_joins_then_assigns() {
     rig.settle(&["t"], &[("t", 0), ("t", 1)]);
     assert!(matches!(rig.member.membership(), Membership::Member { .. }));
     rig.heartbeat(ErrorCode::RebalanceInProgress);
-    // The application has not heard of it: nothing happens without it, and heartbeats go on.
+    // The application has not got the event: nothing happens without it, and heartbeats go on.
     rig.expect_no_call();
     rig.heartbeat(ErrorCode::RebalanceInProgress);
     let event = rig.member.poll_event();
@@ -79,7 +79,7 @@ fn an_assignment_that_does_not_match_the_subscription_is_ignored() {
     rig.answer_join(call, 1, "other");
     let (call, _) = rig.expect_sync();
     rig.answer_sync(call, &[("t", 0)]);
-    // As with Kafka's client the next round begins with giving back, of nothing.
+    // As with Kafka's client the next round begins with a revocation of nothing.
     assert_eq!(rig.tell(), Some(revoked(&[])));
     let join = rig.rebalance(2, &[("u", 0)]);
     assert_eq!(

@@ -59,9 +59,9 @@ fn a_leader_assigns_when_it_knows_all_topics_of_the_group() {
     rig.expect_no_call();
     assert_eq!(rig.member.group_topics(), Some(&names(&["t", "u"])));
     assert_eq!(rig.member.metadata_needed().unwrap().topics, names(&["u"]));
-    // The group's time runs meanwhile.
+    // Heartbeats go on meanwhile.
     rig.heartbeat(ErrorCode::None);
-    // A topic that is not there has no partitions, and keeps nobody waiting.
+    // A topic that does not exist has no partitions, and no member waits for it.
     rig.set_topic("u", 0);
     assert_eq!(rig.member.metadata_needed(), None);
     let (call, sync) = rig.expect_sync();
@@ -103,8 +103,8 @@ fn a_leader_rejoins_when_partitions_of_any_member_are_added() {
     assert_eq!(rig.member.group_topics(), None);
 }
 
-/// A topic is deleted and made anew while the application gives its partitions back: without another join it would never
-/// get them again.
+/// A topic is deleted and created again while the application revokes its partitions: without another join it would
+/// never get them again.
 #[test]
 fn who_has_given_back_joins_even_if_the_reason_has_gone() {
     let mut rig = Rig::eager();

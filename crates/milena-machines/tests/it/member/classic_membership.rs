@@ -1,4 +1,4 @@
-//! Getting into a group by the classic protocol, and what the coordinator can say about it.
+//! Joining a group of the classic protocol, and the errors of the coordinator.
 
 use milena_machines::member::{CallFailure, MemberConfig, MemberConfigError, MemberError, MemberEvent, Membership};
 use milena_machines::{TopicPartition, assign::RebalanceProtocol, member::Member};
@@ -58,7 +58,7 @@ fn heartbeats_start_when_the_join_is_answered() {
     rig.pass(HEARTBEAT_MS);
     let (call, heartbeat) = rig.expect_heartbeat();
     assert_eq!((heartbeat.generation_id, &*heartbeat.member_id), (1, "me"));
-    // The sync is to tell: a rebalance that begins now is nothing new.
+    // The SyncGroup response tells: a rebalance that begins now is nothing new.
     rig.answer_heartbeat(call, ErrorCode::RebalanceInProgress);
     rig.expect_no_call();
     rig.answer_sync(sync, &[("t", 0)]);
@@ -299,7 +299,7 @@ fn the_protocol_is_the_greatest_that_all_assignors_have() {
     );
     let twice = new(vec![greedy("a", &[Eager]), greedy("a", &[Eager])]);
     assert_eq!(twice, Err(MemberConfigError::AssignorTwice { name: "a".to_owned() }));
-    // One that can only be eager makes all of them eager: everything is given back.
+    // One that can only be eager makes all of them eager: everything is revoked.
     let mut rig = Rig::new(config(classic(vec![
         greedy("other", &[Eager]),
         greedy("greedy", &[Eager, Cooperative]),

@@ -36,7 +36,7 @@ fn a_fenced_instance_loses_all_and_does_nothing_more() {
     rig.pass(10 * MAX_POLL_MS);
     rig.expect_no_call();
     assert_eq!(rig.member.failure(), Some(&error));
-    // The application may begin anew.
+    // The application may subscribe again.
     rig.member.leave(rig.now, Leave::Default);
     rig.expect_no_call();
     assert!(rig.member.is_gone());

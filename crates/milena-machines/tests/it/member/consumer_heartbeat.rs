@@ -87,7 +87,7 @@ fn later_heartbeats_come_at_the_interval_of_the_broker_and_say_only_what_has_cha
         (heartbeat.subscribed_topic_names, heartbeat.topic_partitions),
         (None, None)
     );
-    // Never two at a time.
+    // Never two in flight.
     rig.subscribe(&["t", "u"]);
     rig.expect_no_call();
     rig.answer_modern(call, 2, None);

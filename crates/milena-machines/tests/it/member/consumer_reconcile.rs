@@ -1,11 +1,11 @@
-//! From one assignment of the broker to the next.
+//! Reconciliation with the targets of the broker.
 
 use milena_machines::member::CallFailure;
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::rig::*;
 
-/// The next heartbeat is answered with another target.
+/// The next heartbeat response has another target.
 #[track_caller]
 fn aim(rig: &mut Rig, epoch: i32, target: &[(&str, i32)]) {
     rig.pass(5_000);
@@ -55,7 +55,7 @@ fn first_revoked_then_assigned_then_the_broker_hears_of_it() {
     let mut rig = Rig::modern();
     rig.settle_modern(&["t", "u"], &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 1), ("u", 0)]);
-    // Nothing happens without the application, and heartbeats do not tell of what it has not done.
+    // Nothing happens without the application, and heartbeats do not report partitions before it has them.
     rig.pass(5_000);
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions, None);
@@ -117,7 +117,7 @@ fn the_same_assignment_again_changes_nothing() {
     rig.expect_no_call();
 }
 
-/// Found by the simulator: the broker waited for a partition to be let go of until it threw the member out.
+/// Found by the simulator: the broker waited for the revocation of a partition until it fenced the member.
 #[test]
 fn a_target_that_goes_back_to_what_is_owned_is_acknowledged() {
     let mut rig = Rig::modern();
@@ -162,7 +162,7 @@ fn a_target_of_which_nothing_new_has_a_name_is_acknowledged_once() {
     rig.expect_no_call();
 }
 
-/// Found by the simulator: the broker took the heartbeat as a sign that the new partition was let go of.
+/// Found by the simulator: the broker took the heartbeat as the revocation of the new partition.
 #[test]
 fn nothing_new_is_taken_while_the_broker_is_told_what_is_owned_without_it() {
     let mut rig = Rig::modern();
@@ -175,11 +175,11 @@ fn nothing_new_is_taken_while_the_broker_is_told_what_is_owned_without_it() {
     let (call, _) = rig.expect_modern();
     assert_eq!(rig.tell(), Some(assigned(&[], &[])));
     rig.answer_modern(call, 1, Some(&[("t", 0)]));
-    // This tells that nothing is owned.
+    // This reports that nothing is owned.
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions.as_deref(), Some(&[][..]));
     assert_eq!(rig.tell(), None);
-    // Nor is it if nobody knows whether the broker has heard it.
+    // Nor is it if the broker may not have seen it.
     rig.fail(call, CallFailure::Disconnected);
     assert_eq!(rig.tell(), None);
     rig.pass(BACKOFF_MS);

@@ -150,7 +150,7 @@ fn leaving_from_inside_a_callback_waits_for_its_end() {
     rig.member.leave(rig.now, Leave::Default);
     rig.expect_no_call();
     rig.member.handle_event_done(rig.now);
-    // It has heard of that: no second time.
+    // The application got that event: no second time.
     assert_eq!(rig.tell(), None);
     rig.expect_leave();
 }

@@ -101,7 +101,7 @@ fn done(id: CommitId, results: &[(i32, Result<(), OffsetError>)]) -> OffsetEvent
     }
 }
 
-/// Commits partition 0 once and answers with `error`.
+/// Commits partition 0 once; the response has `error`.
 fn commit_and_answer(mode: CommitMode, error: ErrorCode, then: &Membership) -> (OffsetCalls, CommitId) {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 5)]), mode);
@@ -164,7 +164,7 @@ fn commits_leave_one_at_a_time_in_the_order_of_the_calls() {
     let call = calls.poll_request(0, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 1);
     assert_eq!(calls.poll_request(0, &member(1)), None);
-    // The first is tried again before the second is sent.
+    // The first is retried before the second is sent.
     calls.handle_response(
         0,
         call.id,
@@ -208,7 +208,7 @@ fn an_async_commit_is_never_sent_again() {
     assert!(calls.take_coordinator_moved());
     let expected = OffsetError::Retriable(CallCause::NoResponse(CallFailure::Disconnected));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
-    // Nor is one whose epoch was old, although there is a newer one.
+    // Nor is one with a stale epoch, although there is a newer one.
     let (mut calls, id) = commit_and_answer(CommitMode::Async, ErrorCode::StaleMemberEpoch, &member(5));
     let expected = OffsetError::Retriable(CallCause::Error(ErrorCode::StaleMemberEpoch));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
@@ -299,7 +299,7 @@ fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
         let refused = Err(OffsetError::Refused(error));
         assert_eq!(calls.poll_event(), Some(done(id, &[(0, refused)])));
     }
-    // All else is as with any that is waited for.
+    // Otherwise it is like any synchronous commit.
     let (mut calls, id) = commit_and_answer(last, ErrorCode::CoordinatorLoadInProgress, &member(4));
     assert!(calls.poll_request(BACKOFF_MS, &member(4)).is_some());
     calls.handle_timeout(10_000);
@@ -329,7 +329,7 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
         (ErrorCode::FencedInstanceId, Membership::Rebalancing, rebalancing),
     ] {
         let (mut calls, id) = commit_and_answer(SYNC, error, &then);
-        // The member hears of it first.
+        // The member gets the error first.
         let sent = identity(4);
         assert_eq!(calls.poll_event(), Some(OffsetEvent::MemberRefused { sent, error }));
         assert_eq!(
@@ -346,7 +346,7 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
     }
 }
 
-/// Found by the simulator: the commit came in the name of the new epoch, and overwrote that of the new owner.
+/// Found by the simulator: the commit came with the new epoch, and overwrote that of the new owner.
 #[test]
 fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     let mut calls = calls();
@@ -354,7 +354,7 @@ fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     let waiting = calls.commit(offsets(&[(0, 2), (1, 2)]), CommitMode::Async);
     let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_released(&[TopicPartition::new("t", 0)]);
-    // What is under way is not sent again for it.
+    // The one in flight is not sent again.
     calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(2));
     let call = calls.poll_request(BACKOFF_MS, &member(2)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
@@ -365,7 +365,7 @@ fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
     calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
     assert_eq!(calls.poll_event(), Some(done(waiting, &[(0, failed), (1, Ok(()))])));
-    // What is committed afterwards is the application's own decision.
+    // A later commit is the application's own decision.
     calls.commit(offsets(&[(0, 3)]), CommitMode::Async);
     assert!(calls.poll_request(BACKOFF_MS, &member(2)).is_some());
 }
@@ -397,7 +397,7 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
         (call.max_version, request(&call).topics[0].topic_id),
         (10, topic_id("t"))
     );
-    // An answer of that version has ids and no names.
+    // A response of that version has ids and no names.
     let Ok(OffsetResponse::Commit(mut response)) = answer(&[(0, ErrorCode::UnknownTopicId)]) else {
         unreachable!()
     };
@@ -418,7 +418,7 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     );
 }
 
-/// A topic that was deleted and made anew has the name of the old one, and none of its records.
+/// A topic that was deleted and created again has the name of the old one, and none of its records.
 #[test]
 fn a_commit_is_for_the_topic_that_was_read_not_for_its_successor() {
     let metadata = |id: Option<Uuid>| {

@@ -1,4 +1,4 @@
-//! Fetching what is committed.
+//! Fetches of committed offsets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -31,10 +31,10 @@ use milena_wire::{
 pub(super) const MAX_POLL_MS: i64 = 300_000;
 pub(super) const SESSION_MS: i64 = 45_000;
 pub(super) const HEARTBEAT_MS: i64 = 3_000;
-/// Longer than any wait between two tries.
+/// Longer than any backoff.
 pub(super) const BACKOFF_MS: i64 = 1_000;
 
-/// Gives all partitions of a topic to the first member that wants it.
+/// Gives all partitions of a topic to the first subscriber.
 #[derive(Debug)]
 pub(super) struct Greedy {
     pub(super) name: &'static str,
@@ -71,7 +71,7 @@ impl Assignor for Greedy {
         all
     }
 
-    /// So that a test sees that it was called.
+    /// Lets a test see that it was called.
     fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
         let text = format!("{} in {generation}", assignment.partitions.len());
         self.user_data = Some(Bytes::from(text));
@@ -159,7 +159,7 @@ impl Rig {
         self.member.handle_poll(self.now);
     }
 
-    /// Sends what is to be sent, and checks that the machine does not want to be woken for what it could do now.
+    /// Takes all requests, and checks that the machine does not ask for a wake-up for something that it could do now.
     fn drive(&mut self) {
         while let Some(call) = self.member.poll_request(self.now) {
             self.sent.push_back(call);
@@ -302,7 +302,7 @@ impl Rig {
         self.answer(call, MemberResponse::Sync(response));
     }
 
-    /// Goes through a rebalance as a follower. Before it nothing is to be told.
+    /// Goes through a rebalance as a follower. There are no events before it.
     #[track_caller]
     pub(super) fn rebalance(&mut self, generation: i32, partitions: &[(&str, i32)]) -> JoinGroupRequest {
         let (call, request) = self.expect_join();
@@ -312,7 +312,7 @@ impl Rig {
         request
     }
 
-    /// A member that is in generation 1 and has `partitions`.
+    /// A member in generation 1 with `partitions`.
     #[track_caller]
     pub(super) fn settle(&mut self, topics: &[&str], partitions: &[(&str, i32)]) {
         self.subscribe(topics);
@@ -322,7 +322,7 @@ impl Rig {
         assert_eq!(self.tell(), None);
     }
 
-    /// Tells the application the next event.
+    /// Hands the next event to the application.
     pub(super) fn tell(&mut self) -> Option<MemberEvent> {
         let event = self.member.poll_event()?;
         assert_eq!(self.member.poll_event(), None, "there are two events at a time");
@@ -336,7 +336,7 @@ impl Rig {
         self.member.handle_timeout(self.now);
     }
 
-    /// Lets the next heartbeat be answered with `error`.
+    /// Replies to the next heartbeat with `error`.
     #[track_caller]
     pub(super) fn heartbeat(&mut self, error: ErrorCode) {
         self.pass(HEARTBEAT_MS);
@@ -354,7 +354,7 @@ impl Rig {
         self.member.handle_metadata(self.now, metadata);
     }
 
-    /// Makes a topic anew, with another id.
+    /// Creates a topic again, with another id.
     pub(super) fn recreate_topic(&mut self, name: &str, id: Uuid) {
         self.metadata
             .insert(name.into(), Some(id), TopicLayout::without_racks(9));
@@ -400,7 +400,7 @@ impl Rig {
         self.answer(call, MemberResponse::ConsumerHeartbeat(response));
     }
 
-    /// A member of the consumer protocol in epoch 1 that has `partitions`, all acknowledged.
+    /// A member of the consumer protocol in epoch 1 with `partitions`, all acknowledged.
     #[track_caller]
     pub(super) fn settle_modern(&mut self, topics: &[&str], partitions: &[(&str, i32)]) {
         for topic in topics {

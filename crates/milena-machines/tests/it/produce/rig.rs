@@ -1,12 +1,12 @@
-//! A sender, and what a driver and a cluster do to it.
+//! A sender, with a driver and a cluster.
 
 use milena_machines::{
     TopicPartition,
     member::{CallFailure, GroupMetadata, OffsetAndMetadata},
     produce::{
-        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, Fate, NewBatch, OperationId, ProduceCall,
+        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, NewBatch, OperationId, ProduceCall,
         ProducePartitionResponse, Sender, SenderConfig, SenderEvent, Slot, Stamp, Target, TransactionConfig,
-        TransactionError,
+        TransactionError, WriteStatus,
     },
     transaction::ProducerEpoch,
 };
@@ -67,7 +67,7 @@ impl Rig {
         }
     }
 
-    /// An idempotent sender that knows who it is.
+    /// An idempotent sender with a producer id.
     pub(super) fn new() -> Self {
         Self::with_epoch(config(), 0)
     }
@@ -127,7 +127,7 @@ impl Rig {
         assert_eq!(self.sender.poll_produce_request(self.now), None);
     }
 
-    /// Takes a request that has this batch and no other.
+    /// Takes a request with this batch and no other.
     #[track_caller]
     pub(super) fn produce_only(&mut self, batch: BatchId) -> ProduceCall {
         let call = self.produce();
@@ -178,11 +178,11 @@ impl Rig {
         std::iter::from_fn(|| self.sender.poll_event()).collect()
     }
 
-    /// What became of batches, without the rest.
-    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, Fate>)> {
+    /// The results of batches, without the rest.
+    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, WriteStatus>)> {
         let outcome = |event| match event {
             SenderEvent::Acked { batch, base_offset, .. } => Some((batch, Ok(base_offset))),
-            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.fate))),
+            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.status))),
             _ => None,
         };
         self.events().into_iter().filter_map(outcome).collect()
@@ -254,7 +254,7 @@ impl Rig {
         self.sender.handle_control_response(self.now, call.id, Ok(response));
     }
 
-    /// Answers with the same error for everything that was asked for.
+    /// Responds with the same error for all parts of the request.
     pub(super) fn reply_error(&mut self, call: &ControlCall, error: ErrorCode) {
         let error_code = error.code();
         let response = match &call.request {
@@ -316,7 +316,7 @@ impl Rig {
         self.reply(call, response);
     }
 
-    /// Takes the next call, which must be of this kind, and agrees to it.
+    /// Takes the next request, which must be of this kind, and responds with success.
     #[track_caller]
     pub(super) fn agree(&mut self, is_expected: fn(&ControlRequest) -> bool) -> ControlCall {
         let call = self.call();
@@ -363,7 +363,7 @@ pub(super) fn done(operation: OperationId) -> SenderEvent {
     }
 }
 
-/// How this operation ended.
+/// The result of this operation.
 #[track_caller]
 pub(super) fn failure_of(events: &[SenderEvent], wanted: OperationId) -> TransactionError {
     let error = events.iter().find_map(|event| match event {

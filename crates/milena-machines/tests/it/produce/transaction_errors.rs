@@ -1,6 +1,6 @@
-//! Errors of transactions, by what can be done about them.
+//! Errors of transactions, by the possible reactions.
 
-use milena_machines::produce::{BatchCause, Fate, Remedy, SenderEvent, TransactionCause, TransactionError};
+use milena_machines::produce::{BatchCause, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus};
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
 use super::rig::{
@@ -8,7 +8,7 @@ use super::rig::{
     transactional,
 };
 
-/// What the application can do after a batch was refused so.
+/// The remedy after a batch was refused with this error.
 fn remedy_of_batch(version: i16, error: ErrorCode) -> Remedy {
     let mut rig = Rig::in_transaction(version);
     let slot = rig.slot(0);
@@ -54,7 +54,10 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
     rig.refuse(&call, ErrorCode::InvalidRecord);
     assert_eq!(
         rig.outcomes(),
-        [(first, Err(Fate::NotWritten)), (second, Err(Fate::NotWritten))]
+        [
+            (first, Err(WriteStatus::NotWritten)),
+            (second, Err(WriteStatus::NotWritten))
+        ]
     );
     for error in [
         rig.sender.check_send().unwrap_err(),
@@ -70,7 +73,7 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
         );
     }
     let late = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(late, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(late, Err(WriteStatus::NotWritten))]);
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.answer_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
@@ -100,18 +103,18 @@ fn an_expired_batch_can_be_aborted() {
     let call = rig.produce();
     rig.pass(DELIVERY_MS);
     let errors = rig.errors();
-    assert_eq!(errors[0].fate, Fate::MayBeWritten);
+    assert_eq!(errors[0].status, WriteStatus::MayBeWritten);
     assert!(matches!(errors[0].cause, BatchCause::TimedOut { .. }));
     assert_eq!(rig.sender.commit(rig.now).unwrap_err().remedy(), Remedy::Abort);
     rig.sender.abort(rig.now).unwrap();
-    // The answer to what has left is waited for.
+    // The response to the batch in flight is awaited.
     rig.nothing_to_call();
     rig.lose(&call);
     rig.answer_end(false, None);
     rig.answer_init(PRODUCER_ID, 1);
 }
 
-/// What the application can do after a call was answered so.
+/// The remedy after a request was refused with this error.
 fn remedy_of_call(skip: usize, error: ErrorCode) -> Option<Remedy> {
     let mut rig = Rig::in_transaction(1);
     let slot = rig.slot(0);
@@ -164,7 +167,7 @@ fn offsets_that_are_refused_are_told_to_who_waits_for_them() {
     let call = rig.call();
     rig.reply_error(&call, ErrorCode::IllegalGeneration);
     let events = rig.events();
-    let cause = TransactionCause::Answered {
+    let cause = TransactionCause::Refused {
         api: ApiKey::TxnOffsetCommit,
         error: ErrorCode::IllegalGeneration,
     };
@@ -211,7 +214,7 @@ fn a_commit_that_came_too_late_can_be_aborted_in_version_2() {
         let _sent = rig.events();
         let commit = rig.sender.commit(rig.now).unwrap();
         let (end, _) = rig.end_call();
-        // So says a coordinator that has aborted it meanwhile, because it took too long.
+        // The error of a coordinator that has aborted it meanwhile because of its timeout.
         rig.reply_error(&end, ErrorCode::InvalidTxnState);
         assert_eq!(failure_of(&rig.events(), commit).remedy(), remedy);
         if remedy == Remedy::Abort {
@@ -254,7 +257,7 @@ fn a_fenced_producer_sends_nothing_more() {
         let (end, _) = rig.end_call();
         rig.reply_error(&end, ErrorCode::ProducerFenced);
         let error = failure_of(&rig.events(), commit);
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::EndTxn,
             error: ErrorCode::ProducerFenced,
         };
@@ -313,7 +316,7 @@ fn a_log_that_was_trimmed_does_not_cost_the_transaction() {
     rig.wait();
     let again = rig.produce_only(batch);
     assert_eq!(again.batches[0].stamp, super::rig::transactional_stamp(0, 0));
-    // Where it was not, what the broker forgot cannot be told: abort.
+    // Where it was not trimmed, the state that the broker lost cannot be known: abort.
     rig.answer(&again, ErrorCode::UnknownProducerId, -1, 5);
     assert_eq!(rig.sender.check_send().unwrap_err().remedy(), Remedy::Abort);
 }
@@ -330,7 +333,10 @@ fn a_batch_that_is_being_split_when_the_transaction_fails_is_dropped_with_it() {
     rig.nothing_to_call();
     let parts = [rig.new_batch(2), rig.new_batch(2)];
     rig.sender.push_split(rig.now, slot, large, &parts);
-    assert_eq!(rig.outcomes(), parts.map(|part| (part.id, Err(Fate::NotWritten))));
+    assert_eq!(
+        rig.outcomes(),
+        parts.map(|part| (part.id, Err(WriteStatus::NotWritten)))
+    );
     rig.answer_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
 }

@@ -1,8 +1,8 @@
-//! Transactions of version 2: writing adds, and each end gives the next epoch.
+//! Transactions of version 2: `Produce` adds partitions, and each end bumps the epoch.
 
 use milena_machines::{
     member::CallFailure,
-    produce::{Fate, Operation, Remedy, SenderEvent, TransactionCause, TransactionError},
+    produce::{Operation, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus},
 };
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
@@ -82,7 +82,7 @@ fn an_abort_needs_no_epoch_of_its_own() {
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.nothing_to_call();
     rig.fail(&call, CallFailure::TimedOut);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
     rig.answer_end(false, Some((PRODUCER_ID, 1)));
     assert!(rig.events().contains(&done(abort)));
     rig.nothing_to_call();
@@ -105,7 +105,7 @@ fn a_lost_answer_to_the_end_is_neither_a_commit_nor_an_abort() {
                 .iter()
                 .any(|event| matches!(event, SenderEvent::Done { .. }))
         );
-        assert_eq!(rig.sender.begin(), Err(TransactionError::UnderWay(Operation::Commit)));
+        assert_eq!(rig.sender.begin(), Err(TransactionError::InProgress(Operation::Commit)));
         rig.wait();
         let (again, second) = rig.end_call();
         assert_eq!(first, second);
@@ -128,15 +128,15 @@ fn who_stopped_waiting_calls_again_and_hears_how_it_ended() {
     let error = rig.sender.abort(rig.now).unwrap_err();
     assert_eq!(
         (error.remedy(), &error),
-        (Remedy::Retry, &TransactionError::UnderWay(Operation::Commit))
+        (Remedy::Retry, &TransactionError::InProgress(Operation::Commit))
     );
-    // Still under way: the same operation.
+    // Still in progress: the same operation.
     assert_eq!(rig.sender.commit(rig.now), Ok(commit));
     rig.sender.stop_waiting(commit);
     rig.answer_end(true, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), []);
-    assert_eq!(rig.sender.begin(), Err(TransactionError::UnderWay(Operation::Commit)));
-    // Over meanwhile.
+    assert_eq!(rig.sender.begin(), Err(TransactionError::InProgress(Operation::Commit)));
+    // Done meanwhile.
     let again = rig.sender.commit(rig.now).unwrap();
     assert_eq!(rig.events(), [done(again)]);
     rig.sender.begin().unwrap();
@@ -187,7 +187,7 @@ fn a_producer_whose_transaction_timed_out_aborts_and_goes_on() {
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
-    // The coordinator has aborted, and taken the epoch away.
+    // The coordinator has aborted, and bumped the epoch.
     rig.refuse(&call, ErrorCode::InvalidProducerEpoch);
     let error = rig.sender.commit(rig.now).unwrap_err();
     assert_eq!(error.remedy(), Remedy::Abort);

@@ -1,4 +1,4 @@
-//! The application: it polls, is told, commits, and takes its time.
+//! The application of a member: it polls, handles events, and commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use milena_wire::errors::ErrorCode;
 use super::{MemberSettings, Process};
 use crate::clients::Io;
 
-/// How long the application does other things between two polls; sometimes it is slow, and now and then too slow.
+/// The time between two polls; sometimes long, and now and then too long.
 const POLL_MS: u64 = 1_200;
 const SLOW_POLL_MS: u64 = 3_000;
 const STUCK_POLL_MS: u64 = 15_000;
-/// How long the application waits for what is committed.
+/// The timeout of fetches of committed offsets.
 const FETCH_MS: i64 = 5_000;
 
-/// An event that the application is busy with.
+/// An event that the application handles now.
 #[derive(Debug)]
 pub(super) struct Callback {
     ends_at: i64,
@@ -33,7 +33,7 @@ impl Callback {
 }
 
 impl Process {
-    /// Lets the application go on: with what it is busy with, or with its next poll.
+    /// Lets the application go on: with its event, or with its next poll.
     pub(super) fn work(&mut self, settings: &MemberSettings, io: &mut Io<'_>) -> Result<(), MemberError> {
         let now = io.now();
         if let Some(callback) = self.busy.take_if(|callback| callback.ends_at <= now) {
@@ -70,7 +70,7 @@ impl Process {
         })
     }
 
-    /// An event begins. Short ones are over at once.
+    /// Begins an event. Short ones end at once.
     fn hear(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) -> Result<(), MemberError> {
         io.note(|| format!("hears {event:?} as {:?}", self.member.membership()));
         match &event {
@@ -104,7 +104,7 @@ impl Process {
         Ok(())
     }
 
-    /// What goes is no longer read, and committed once more: it must still be possible.
+    /// Revoked partitions are no longer read, and committed once more: that must still be possible.
     fn hear_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
         let is_forgotten = settings.forgets_revoked && io.random.below(3) == 0;
         if !is_forgotten {
@@ -154,7 +154,7 @@ impl Process {
         self.reads.clear();
     }
 
-    /// In one generation of the classic protocol nobody else is given the same.
+    /// In one generation of the classic protocol no other member gets the same partition.
     fn check_given(&self, settings: &MemberSettings, io: &mut Io<'_>, all: &[TopicPartition]) {
         let Membership::Member {
             identity,
@@ -213,7 +213,7 @@ impl Process {
         self.fetches.insert(id, places);
     }
 
-    /// What became of commits and fetches. The checks have seen each answer; here it is seen that there is an end.
+    /// Results of commits and fetches. The checks have seen each response; here it is checked that there is a result.
     pub(super) fn hear_of_offsets(&mut self, io: &mut Io<'_>) {
         while let Some(event) = self.offsets.poll_event() {
             match event {
@@ -244,7 +244,7 @@ impl Process {
         }
     }
 
-    /// Unsubscribes: the application hears what it loses, the group what it may know.
+    /// Unsubscribes: the application sees its partitions revoked, and the member leaves.
     pub(super) fn leave(&mut self, settings: &MemberSettings, io: &mut Io<'_>, how: Leave) {
         let now = io.now();
         self.member.handle_timeout(now);

@@ -1,4 +1,4 @@
-//! Requests of the machines on their way, and what their answers prove.
+//! Requests of the machines in flight, and the facts that their responses prove.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +30,13 @@ const HEARTBEAT_VERSION: i16 = 4;
 const LEAVE_VERSION: i16 = 5;
 const CONSUMER_VERSION: i16 = 1;
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     call: Call,
     machine: MachineCall,
     what: What,
-    /// The process has begun anew since it was sent: its answer proves nothing.
+    /// The process has rejoined since it was sent: its response proves nothing.
     is_outdated: bool,
 }
 
@@ -51,7 +51,7 @@ impl UnderWay {
     }
 }
 
-/// What the checks must know when it is answered.
+/// Facts for the checks when the response comes.
 #[derive(Debug)]
 enum What {
     Join {
@@ -62,7 +62,7 @@ enum What {
     },
     Heartbeat,
     Leave,
-    /// With the epoch that it named, and whether there was nothing to let go of.
+    /// With the epoch in it, and whether there was nothing to revoke.
     ConsumerHeartbeat {
         epoch: i32,
         is_clean: bool,
@@ -75,7 +75,7 @@ enum What {
 }
 
 impl Process {
-    /// Sends what the machines want to send.
+    /// Sends the requests of the machines.
     pub(super) fn send(&mut self, settings: &MemberSettings, io: &mut Io<'_>) {
         while let Some(call) = self.member.poll_request(io.now()) {
             let what = self.before_sending(settings, io, &call.request);
@@ -239,16 +239,16 @@ impl Process {
         }
     }
 
-    /// What an answer proves to the checks.
+    /// The facts that a response proves to the checks.
     fn learn(&mut self, settings: &MemberSettings, io: &mut Io<'_>, call: &Call, what: &What, reply: &GroupReply) {
         let (group, instance) = (&settings.group, settings.instance.as_ref());
         let now = io.now();
         match (what, reply) {
             (What::Join { is_new }, GroupReply::Join(response)) if response.error_code == 0 => {
-                // Whoever comes in has a new session, also in the place of an older process.
+                // A member that is let in has a new session, also in the place of an older process.
                 self.proof.let_in_at = is_new.then_some(call.sent_at);
-                // What is ours in the new generation is not known yet. A member that expired in a group in which the
-                // broker assigns is let in again as if it were new, as by Kafka, and does not hear of it.
+                // The assignment in the new generation is not known yet. A member that expired in a group of the
+                // consumer protocol is let in again as if it were new, as by Kafka, and gets no error.
                 self.proof.target = None;
                 io.checks.joined((call.sent_at, now), io.id, group, instance);
             }
@@ -282,7 +282,7 @@ impl Process {
         }
     }
 
-    /// Whoever is told that it is out may believe in nothing any more.
+    /// A member that was told to be out may believe in nothing any more.
     fn doubt(&mut self, io: &mut Io<'_>, call: &Call, reply: &GroupReply) {
         let code = match reply {
             GroupReply::Join(response) => response.error_code,
@@ -299,7 +299,7 @@ impl Process {
             ErrorCode::GroupIdNotFound,
         ];
         if is_out.iter().any(|error| error.code() == code) {
-            // It says nothing of what was sent later, such as a new start that did not wait for it.
+            // It says nothing about later requests, such as a rejoin that did not wait for it.
             self.is_out_since(io, call.sent_at);
         }
     }
@@ -336,7 +336,7 @@ impl Process {
     }
 }
 
-/// Partitions by the names of their topics, and an id that no topic has.
+/// Partitions by topic name, and a topic id that does not exist.
 fn by_name<'a>(
     topics: &TopicsImage,
     partitions: impl Iterator<Item = (Uuid, &'a [i32])>,

@@ -1,4 +1,4 @@
-//! How long a member may believe that it owns what it owns.
+//! The time until which a member may believe in its ownership.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use milena_machines::TopicPartition;
 use super::{MemberSettings, ProtocolSettings};
 use crate::clients::Io;
 
-/// What the broker's answers prove.
+/// The facts that the broker's responses prove.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// Since when the session lasts at least.
+    /// The time since when the session lasts at least.
     pub(super) proven_at: i64,
-    /// In the consumer protocol: when a heartbeat was sent before and after which there was nothing to let go of.
+    /// In the consumer protocol: when a heartbeat was sent before and after which there was nothing to revoke.
     pub(super) clean_at: i64,
-    /// What the broker last told to be ours. In the classic protocol, only this is proven by what follows.
+    /// The last assignment from the broker. In the classic protocol, only this is proven by later responses.
     pub(super) target: Option<BTreeSet<TopicPartition>>,
-    /// In the consumer protocol: what the broker was last told that we own.
+    /// In the consumer protocol: the owned partitions that were last reported to the broker.
     pub(super) told: BTreeSet<TopicPartition>,
-    /// In the classic protocol: when we asked to be let in as somebody new, until we know what is ours.
+    /// In the classic protocol: when a new member requested to join, until it knows its assignment.
     pub(super) let_in_at: Option<i64>,
 }
 
@@ -36,12 +36,12 @@ impl Default for Proof {
 }
 
 impl Proof {
-    /// Whether the broker waits to hear that the application has let go of something.
+    /// Whether the broker waits for the application to revoke a partition.
     pub(super) fn must_revoke(&self) -> bool {
         self.target.as_ref().is_some_and(|target| !self.told.is_subset(target))
     }
 
-    /// The member believes in what it reads until the broker could have given it up.
+    /// The member believes in its partitions until the broker could have expired it.
     pub(super) fn hold(&self, settings: &MemberSettings, io: &mut Io<'_>, reads: &BTreeSet<TopicPartition>) {
         let group: &ByteString = &settings.group;
         if io

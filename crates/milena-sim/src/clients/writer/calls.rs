@@ -1,4 +1,4 @@
-//! What the sender asks for goes over the network, and what comes back goes to it.
+//! Requests of the sender over the network, and their responses.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(super) struct UnderWay {
 
 #[derive(Debug, Clone)]
 enum What {
-    /// A partition's part of a `Produce` request.
+    /// A partition of a `Produce` request.
     Produce(MachineCall, SentBatch),
     Control(ControlCall),
     /// The offset of the input.
@@ -58,7 +58,7 @@ struct Producing {
 }
 
 impl Process {
-    /// Sends all that is to be sent. Tells whether there was anything.
+    /// Sends all requests. Returns whether there were any.
     pub(super) fn send_calls(&mut self, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         let mut has_sent = false;
         while let Some(call) = self.sender.poll_produce_request(io.now()) {
@@ -105,7 +105,7 @@ impl Process {
         self.calls.produces.insert(call.id, Producing { parts, answers });
     }
 
-    /// Asks where the input was read up to, and waits for transactions that are about to change it.
+    /// Fetches the committed offset of the input, and waits for transactions that are about to change it.
     pub(super) fn fetch_offset(&mut self, settings: &WriterSettings, io: &mut Io<'_>, input: i32) {
         let place = input_place(input);
         let group = OffsetFetchRequestGroup {
@@ -182,7 +182,7 @@ impl Process {
         };
         let now = io.now();
         match what {
-            // Nothing is known of the other partitions either: the answer would have been one.
+            // The other partitions are unknown too: the response would have been one.
             What::Produce(machine, sent) => {
                 if call.last_arrival.is_none() {
                     self.mistakes.note_lost(sent.id);
@@ -213,7 +213,7 @@ impl Process {
         }
     }
 
-    /// For a mistake: takes all requests with records for answered.
+    /// For a mistake: takes all requests with records for successful.
     pub(super) fn believe_all(&mut self, now: i64) {
         let under_way = std::mem::take(&mut self.calls.under_way);
         for (machine, _) in std::mem::take(&mut self.calls.produces) {
@@ -243,7 +243,7 @@ impl Calls {
     }
 }
 
-/// What the checks can learn from an answer: who is whom, and whether somebody succeeds who was replaced.
+/// Facts for the checks in a response: producer ids, and successes of replaced producers.
 fn learn(settings: &WriterSettings, io: &mut Io<'_>, call: &Call, response: &ControlResponse) {
     let Some(copying) = &settings.copying else { return };
     let id = copying.transactional_id();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    produce::{BatchId, Fate, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig},
+    produce::{BatchId, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig, WriteStatus},
 };
 
 use super::{CallId, Client, Io, Reply};
@@ -19,7 +19,7 @@ use calls::Calls;
 use copier::Copier;
 use mistakes::Mistakes;
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterSettings {
     /// Copies in transactions; otherwise it writes plain records.
@@ -35,7 +35,7 @@ pub(crate) struct WriterSettings {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Copying {
-    /// The input, which also makes the transactional id: who copies the same one is fenced.
+    /// The input, which also makes the transactional id: copiers of the same one fence each other.
     pub(crate) input: i32,
     pub(crate) timeout_ms: i32,
     /// From this transaction on the brokers speak version 2.
@@ -48,9 +48,9 @@ impl Copying {
     }
 }
 
-/// The nodes that partitions can be led by. All are the one broker.
+/// The nodes that can lead partitions. All are the one broker.
 const NODES: u64 = 2;
-/// As many batches wait at most.
+/// The limit of waiting batches.
 const BATCHES_MAX: usize = 8;
 
 #[derive(Debug)]
@@ -74,26 +74,26 @@ struct Process {
     mistakes: Mistakes,
     copier: Option<Copier>,
     last_batch: u64,
-    /// When the application does something next.
+    /// The time of the application's next action.
     due: i64,
-    /// When it asks again who leads the partitions that nobody led.
+    /// The time of the next metadata refresh for partitions without a leader.
     metadata_due: Option<i64>,
-    /// When it is woken next.
+    /// The time of its next wake-up.
     alarm: i64,
 }
 
-/// The bytes of a batch, so to say.
+/// Stands in for the bytes of a batch.
 #[derive(Debug, Clone)]
 struct Batch {
     slot: Slot,
     values: Vec<u64>,
 }
 
-/// How it goes on with a process.
+/// The next state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Fine,
-    /// The sender can do nothing any more.
+    /// The sender is ended.
     Failed,
 }
 
@@ -128,7 +128,7 @@ impl Writer {
         }
     }
 
-    /// Lets the process do all that it can now, and says when it wants to be woken.
+    /// Lets the process do all that it can now, and returns its next wake-up.
     fn go_on(&mut self, io: &mut Io<'_>) {
         let Some(process) = &mut self.process else { return };
         match process.pump(&self.settings, io) {
@@ -220,7 +220,7 @@ impl Process {
         process
     }
 
-    /// Looks at the metadata: partitions are led by any node, or by none.
+    /// Refreshes the metadata: partitions are led by any node, or by none.
     fn find_leaders(&mut self, io: &mut Io<'_>) {
         self.metadata_due = None;
         for slot in self.slots.clone() {
@@ -291,8 +291,12 @@ impl Process {
                     }
                 }
                 SenderEvent::Failed { batch, error, .. } => {
-                    let fate = self.mistakes.fate(error.fate);
-                    if let Some(batch) = self.batches.remove(&batch).filter(|_| fate == Fate::NotWritten) {
+                    let status = self.mistakes.status(error.status);
+                    if let Some(batch) = self
+                        .batches
+                        .remove(&batch)
+                        .filter(|_| status == WriteStatus::NotWritten)
+                    {
                         io.checks.writes.tell(&batch.values, Told::NotWritten);
                     }
                 }
@@ -337,7 +341,7 @@ impl Process {
         self.sender.push(io.now(), slot, batch);
     }
 
-    /// What the application does when it is its turn. Tells whether there is something new to send.
+    /// The next action of the application. Returns whether there is something new to send.
     fn act(&mut self, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         if io.random.below(20) == 0 {
             self.find_leaders(io);
@@ -353,7 +357,7 @@ impl Process {
         }
         for _ in 0..io.random.below(5) {
             let Some(slot) = self.some_slot(io) else { break };
-            // An open batch leaves if it is wanted; now and then it is full.
+            // An open batch is sent if it is wanted; now and then it is full.
             let is_full = io.random.below(3) == 0 && self.batches.len() < BATCHES_MAX;
             if is_full || self.sender.wants_batch(slot) {
                 let values = (0..1 + io.random.below(3)).map(|_| io.checks.writes.next_value(self.number, None));
@@ -370,5 +374,5 @@ impl Process {
     }
 }
 
-/// Requests for which answers are still to come.
+/// Requests that still wait for responses.
 type Parts = BTreeSet<CallId>;
