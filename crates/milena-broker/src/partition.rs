@@ -13,6 +13,7 @@ use milena_wire::records::ControlRecord;
 use tokio::sync::watch;
 
 use crate::{
+    metrics::PartitionMetrics,
     node::Node,
     syncer::{SyncRequest, Syncer},
     waiters::Waiters,
@@ -36,6 +37,7 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
+    pub(crate) metrics: PartitionMetrics,
     /// The sync that was requested and has not begun.
     pub(crate) sync_request: SyncRequest,
     /// Whether records were written during the last sync: there are several writers then.
@@ -71,6 +73,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
+            metrics: PartitionMetrics::default(),
             sync_request: SyncRequest::default(),
             busy: AtomicBool::new(false),
             last_fetched: AtomicI64::new(-1),
@@ -97,6 +100,10 @@ impl Partition {
         syncer: &Syncer,
     ) -> Result<Appended, AppendError> {
         let appended = self.log.append(records, leader_epoch, now_ms)?;
+        if !appended.duplicate {
+            let messages = appended.last_offset - appended.base_offset + 1;
+            self.metrics.appended(records.len(), messages);
+        }
         self.arrived(records.len(), syncer);
         Ok(appended)
     }

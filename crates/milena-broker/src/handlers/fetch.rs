@@ -194,6 +194,9 @@ impl Fetch {
         if error != ErrorCode::None {
             read.files.clear();
         }
+        if read.bytes > 0 {
+            self.count_bytes(&responses);
+        }
         let mut message = FetchResponse {
             error_code: error.code(),
             session_id,
@@ -204,6 +207,22 @@ impl Fetch {
         FileResponse {
             message,
             files: read.files,
+        }
+    }
+
+    /// Counts the bytes of the response in the metrics of its partitions.
+    fn count_bytes(&self, responses: &[FetchableTopicResponse]) {
+        let topics = self.node.topics();
+        for response in responses {
+            let Some(topic) = topics.called(&response.topic, response.topic_id) else {
+                continue;
+            };
+            for row in &response.partitions {
+                let bytes = row.records.as_ref().map_or(0, Bytes::len);
+                if let Some(partition) = topic.partition(row.partition_index).filter(|_| bytes > 0) {
+                    partition.metrics.fetched(bytes);
+                }
+            }
         }
     }
 

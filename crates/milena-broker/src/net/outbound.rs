@@ -2,9 +2,9 @@
 
 use std::{io, sync::LazyLock, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use milena_log::FileSlice;
-use milena_wire::frame::Frame;
+use milena_wire::{api::ApiKey, frame::Frame};
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::{TcpStream, tcp::OwnedWriteHalf},
@@ -13,10 +13,13 @@ use tokio::{
 /// The frame of a response. Where it holds a [`placeholder`], the records come from the next file slice.
 #[derive(Debug)]
 pub(crate) struct OutboundResponse {
-    frame: Frame,
-    files: Vec<FileSlice>,
+    pub(super) key: ApiKey,
+    pub(super) frame: Frame,
+    pub(super) files: Vec<FileSlice>,
     /// The connection reads and sends nothing for this time afterwards.
     pub(super) throttle_time: Duration,
+    /// The error codes in the response, without 0.
+    pub(super) errors: Vec<i16>,
 }
 
 /// The bytes of all placeholders. Encoding looks at the length only and never reads them, so their pages are never
@@ -36,12 +39,9 @@ fn is_placeholder(segment: &Bytes) -> bool {
 }
 
 impl OutboundResponse {
-    pub(super) fn new(frame: Frame, files: Vec<FileSlice>, throttle_time: Duration) -> Self {
-        Self {
-            frame,
-            files,
-            throttle_time,
-        }
+    /// Bytes of the frame, with those that are sent from files.
+    pub(super) fn size(&self) -> usize {
+        self.frame.remaining()
     }
 
     /// The bytes that would be sent from memory.
