@@ -112,7 +112,7 @@ fn declaration(message: &Message, item: &Struct) -> String {
     code
 }
 
-/// What the name and type of a field do not say: where it exists, and where it may be null.
+/// Documentation of a field beyond its name and type: the versions in which it exists and is nullable.
 fn field_doc(message: &Message, field: &Field) -> Option<String> {
     let mut facts = vec![];
     if field.versions != message.versions {
@@ -272,7 +272,7 @@ fn write_function(message: &Message, item: &Struct) -> String {
     let mut body = String::new();
     let mut known_tags = String::new();
     let mut known_count = vec![];
-    // Tags must ascend on the wire, whatever their order in the definition; plain fields keep theirs.
+    // Tags must ascend on the wire, in any order of the definition; plain fields keep theirs.
     let mut fields: Vec<&Field> = item.fields.iter().collect();
     fields.sort_by_key(|field| field.tag);
     for field in fields {
@@ -380,7 +380,7 @@ fn write_present(message: &Message, field: &Field, place: &str, marker: &str) ->
     }
 }
 
-/// Whether a field differs from its default, which is what a version without it cannot express.
+/// Whether a field differs from its default, which a version without it cannot express.
 fn is_set(field: &Field) -> String {
     let place = format!("self.{}", ident(field));
     if field.default == Value::Null {
@@ -401,7 +401,7 @@ fn is_set(field: &Field) -> String {
     }
 }
 
-/// The field that tells a client for how long it is throttled.
+/// The field with the throttle time of a client.
 const THROTTLE_TIME: &str = "throttle_time_ms";
 
 fn trait_impls(message: &Message, response: Option<&Message>) -> Result<String> {

@@ -10,11 +10,11 @@ use milena_client::{
     config::ConfigMap,
     consumer::{Consumer, ListenerError, TopicPartition},
 };
-use milena_machines::app::{Committed, HeldRecord, PartitionId, Role, offset_map};
+use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, Role, commit_map};
 
 use super::Engine;
 use crate::{
-    letters,
+    failure,
     policy::RetryOrdering,
     route::Route,
     topics::{HELD, held_topic},
@@ -42,7 +42,7 @@ pub(crate) fn held_group(group: &str) -> String {
 
 /// Whether keys stay in order through the retries of a route.
 pub(crate) fn keeps_key_order(route: &Route) -> bool {
-    route.policy.retry.ordering == RetryOrdering::FenceKey
+    route.policy.retry.ordering == RetryOrdering::HoldKey
 }
 
 /// The partition that holds records of this one.
@@ -98,9 +98,9 @@ impl HeldTopics {
             let records = consumer.poll(POLL).await?;
             // Another group may read the topic and hold its records beside ours.
             let ours = records.iter().filter(|record| {
-                let letter = letters::read(record.headers());
-                letter
-                    .and_then(|letter| letter.group)
+                let failure_record = failure::read(record.headers());
+                failure_record
+                    .and_then(|failure_record| failure_record.group)
                     .is_none_or(|group| group == self.owner)
             });
             held.extend(ours.map(|record| HeldRecord {
@@ -109,7 +109,7 @@ impl HeldTopics {
             }));
         }
         consumer.close().await?;
-        let finished = committed.and_then(|it| offset_map::decode(&it.metadata, it.offset).ok());
+        let finished = committed.and_then(|it| commit_map::decode(&it.metadata, it.offset).ok());
         let finished = finished.unwrap_or_default();
         held.retain(|record| {
             !finished
@@ -173,11 +173,11 @@ pub(super) async fn run(engine: Arc<Engine>) {
         engine.act(None, |state, _| {
             for (id, main) in asked {
                 if let Some(found) = committed.get(&held_partition(&main)) {
-                    let found = Committed {
+                    let found = CommittedOffset {
                         offset: found.offset,
                         metadata: found.metadata.to_string(),
                     };
-                    state.work.handle_held_committed(id, &found);
+                    state.work.handle_held_commit(id, &found);
                 }
             }
         });
@@ -188,7 +188,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
 pub(super) fn group_of(group: &str, role: Role) -> String {
     match role {
         Role::Main => group.to_owned(),
-        Role::Tier { delay_ms, .. } => format!("{group}.{}", milena_machines::app::tier_suffix(delay_ms)),
-        Role::Held => held_group(group),
+        Role::RetryTopic { delay_ms, .. } => format!("{group}.{}", milena_machines::app::retry_topic_suffix(delay_ms)),
+        Role::HeldKeys => held_group(group),
     }
 }

@@ -38,7 +38,9 @@ use std::{
 
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
-use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
+use milena_machines::app::{
+    Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, Scheduler, SourceId,
+};
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
@@ -51,11 +53,11 @@ use crate::{
     clock::Clock,
     error::AppError,
     handler::TopicScope,
-    lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::{Delivery, Route},
     routing::Routing,
     times::TimeMeter,
+    worker::{CallResult, Job, WorkerCommand},
 };
 use bounded::Part;
 use commands::SourceCommand;
@@ -86,7 +88,7 @@ pub(crate) struct Engine {
     is_transactional: bool,
     /// The first of the breakers, if other engines have them too.
     shared: Option<Arc<Shared>>,
-    lanes: Vec<Vec<LaneLink>>,
+    workers: Vec<Vec<WorkerLink>>,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
     timer: Notify,
@@ -108,14 +110,14 @@ pub(crate) struct Engine {
     ended: Notify,
     state: Mutex<State>,
     /// What lanes have finished and the machine does not know yet.
-    results: Mutex<Vec<Finished>>,
+    results: Mutex<Vec<CallResult>>,
     /// Whether somebody is at the machine who looks for results before he goes.
     is_acting: AtomicBool,
 }
 
 /// What the machine decides, and what came of it.
 struct State {
-    work: Work<Payload>,
+    work: Scheduler<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
     /// How the records of topics are treated that a source reads.
     topics: BTreeMap<(SourceId, ByteString), Topic>,
@@ -144,9 +146,9 @@ struct State {
     /// Who we are in the group of each source, as of the last records.
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
-    dispatched: Vec<Dispatched>,
+    dispatched: Vec<Dispatch>,
     /// Results that are being told to the machine; the room is kept.
-    finished: Vec<Finished>,
+    finished: Vec<CallResult>,
 }
 
 /// A partition that is ours.
@@ -157,7 +159,7 @@ struct Owned {
     topic: Topic,
     /// Where to read again if a transaction does not count.
     begin: i64,
-    committed: Option<Committed>,
+    committed: Option<CommittedOffset>,
 }
 
 /// How the records of a topic are treated.
@@ -169,8 +171,8 @@ struct Topic {
 }
 
 /// The way to a lane.
-struct LaneLink {
-    orders: mpsc::UnboundedSender<LaneOrder>,
+struct WorkerLink {
+    commands: mpsc::UnboundedSender<WorkerCommand>,
     load: Arc<AtomicUsize>,
 }
 
@@ -195,7 +197,7 @@ impl SourceLink {
 }
 
 impl State {
-    fn new(work: Work<Payload>, sources: usize) -> Self {
+    fn new(work: Scheduler<Payload>, sources: usize) -> Self {
         Self {
             work,
             owned: BTreeMap::new(),
@@ -299,24 +301,24 @@ impl Engine {
             return false;
         };
         let place = usize::from(handler.0);
-        let (Some(lanes), Some(route)) = (self.lanes.get(place), self.routes.get(place)) else {
+        let (Some(workers), Some(route)) = (self.workers.get(place), self.routes.get(place)) else {
             return false;
         };
         let share = if route.handler.is_batch() {
             dispatched.len()
         } else {
-            dispatched.len().div_ceil(lanes.len().max(1))
+            dispatched.len().div_ceil(workers.len().max(1))
         };
         for share in dispatched.chunks(share.max(1)) {
             let records = share.iter().map(|dispatched| dispatched.count as usize).sum();
             let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
             let jobs: Vec<Job> = jobs.collect();
-            let Some(lane) = lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed)) else {
+            let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
                 return false;
             };
-            lane.load.fetch_add(records, Ordering::Relaxed);
+            worker.load.fetch_add(records, Ordering::Relaxed);
             // A lane ends only when the engine does.
-            let _ = lane.orders.send(LaneOrder::Run(jobs));
+            let _ = worker.commands.send(WorkerCommand::Run(jobs));
         }
         true
     }
@@ -326,7 +328,7 @@ impl Engine {
             Action::Pause(id) => state.command(id, SourceCommand::Pause),
             Action::Resume(id) => state.command(id, SourceCommand::Resume),
             Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
-            Action::AskHeld(ids) => {
+            Action::CheckKeyHolds(ids) => {
                 state.asked_held = ids;
                 self.held_asked.notify_one();
             }
@@ -337,7 +339,7 @@ impl Engine {
                 state.is_barrier = true;
                 self.transactions.notify_one();
             }
-            Action::BarrierWanted => {
+            Action::BarrierNeeded => {
                 state.is_barrier_wanted = true;
                 self.transactions.notify_one();
             }
@@ -358,7 +360,7 @@ impl Engine {
                 };
                 self.stalled(state, &stall, action, &cancelled);
             }
-            Action::Careful {
+            Action::Isolating {
                 partition,
                 offset,
                 owners,
@@ -395,8 +397,8 @@ impl Engine {
 
     /// Which lane has it is not known; few are ever cancelled.
     fn cancel(&self, record: RecordId) {
-        for lane in self.lanes.iter().flatten() {
-            let _ = lane.orders.send(LaneOrder::Cancel(record));
+        for worker in self.workers.iter().flatten() {
+            let _ = worker.commands.send(WorkerCommand::Cancel(record));
         }
     }
 
@@ -487,7 +489,7 @@ fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
     );
 }
 
-fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {
+fn job(work: &Scheduler<Payload>, dispatched: &Dispatch) -> Option<Job> {
     let payload = work.payload(dispatched.record)?;
     Some(Job {
         record: dispatched.record,

@@ -8,9 +8,8 @@ use std::sync::{
 use bytestring::ByteString;
 use milena_log::AppendError;
 use milena_machines::{
-    GroupCoordinator, Ticket,
+    GroupCoordinator, Ticket, TopicPartition,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
-    transaction::TopicPartition,
 };
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
@@ -118,13 +117,13 @@ impl Groups {
                 .map_err(|_| ErrorCode::InvalidProducerEpoch)?;
         }
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut effects = machine.handle(&context, request);
+        let mut effects = machine.handle_request(&context, request);
         let mut own = take_own(&mut effects.replies, ticket);
         let mut end_offset = shard.apply(node, &mut state, effects)?;
         // A deadline that has passed already is handled at once.
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         if machine
-            .next_deadline()
+            .poll_timeout()
             .is_some_and(|deadline| deadline <= context.now_ms)
         {
             let mut effects = machine.handle_timeout(context.now_ms);
@@ -148,12 +147,12 @@ impl Groups {
         let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
-            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+            if machine.poll_timeout().is_some_and(|deadline| deadline <= now_ms) {
                 let effects = machine.handle_timeout(now_ms);
                 // A failure is logged; the next request loads the machine anew.
                 shard.apply(node, &mut state, effects).ok()?;
             }
-            state.machine.as_ref()?.next_deadline()
+            state.machine.as_ref()?.poll_timeout()
         });
         deadlines.min()
     }
@@ -255,7 +254,7 @@ impl Shard<State> {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         if let Some(machine) = &state.machine {
-            node.deadline_timer.no_later_than(machine.next_deadline());
+            node.deadline_timer.no_later_than(machine.poll_timeout());
         }
         let end_offset = self.partition.log.view().log_end_offset;
         state.waiters.send(effects.replies, end_offset);

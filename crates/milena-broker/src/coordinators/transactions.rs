@@ -17,10 +17,10 @@ use std::{
 use bytestring::ByteString;
 use milena_log::{AppendError, ProducerError, StorageError};
 use milena_machines::{
-    Ticket, TransactionCoordinator,
+    Ticket, TopicPartition, TransactionCoordinator,
     transaction::{
-        Markers, ProducerEpoch, TopicPartition, TransactionContext, TransactionEffects, TransactionRecord,
-        TransactionReply, TransactionRequest,
+        Markers, ProducerEpoch, TransactionContext, TransactionEffects, TransactionRecord, TransactionReply,
+        TransactionRequest,
     },
 };
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
@@ -125,7 +125,7 @@ impl Transactions {
         };
         let mut state = shard.ready(node)?;
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut effects = machine.handle(&context, request, &mut || node.new_producer_id().ok());
+        let mut effects = machine.handle_request(&context, request, &mut || node.new_producer_id().ok());
         let own = take_own(&mut effects.replies, context.ticket);
         let applied = shard.apply(node, &mut state, effects)?;
         let reply = state
@@ -169,7 +169,7 @@ impl Transactions {
         let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
-            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+            if machine.poll_timeout().is_some_and(|deadline| deadline <= now_ms) {
                 let effects = machine.handle_timeout(now_ms, &mut || node.new_producer_id().ok());
                 // A failure is logged; the next request loads the machine anew.
                 let applied = shard.apply(node, &mut state, effects).ok()?;
@@ -177,7 +177,7 @@ impl Transactions {
                 end_transactions(node, shard, applied);
                 state = shard.lock();
             }
-            state.machine.as_ref()?.next_deadline()
+            state.machine.as_ref()?.poll_timeout()
         });
         deadlines.min()
     }
@@ -245,7 +245,7 @@ impl Shard<State> {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         if let Some(machine) = &state.machine {
-            node.deadline_timer.no_later_than(machine.next_deadline());
+            node.deadline_timer.no_later_than(machine.poll_timeout());
         }
         let end_offset = self.partition.log.view().log_end_offset;
         state.waiters.send(effects.replies, end_offset);
@@ -366,7 +366,7 @@ impl TransactionEnd {
         }
         let machine = state.machine.as_mut()?;
         let (id, producer) = (&self.markers.transactional_id, self.markers.producer);
-        let effects = machine.markers_written(self.node.now_ms(), id, producer);
+        let effects = machine.handle_markers_written(self.node.now_ms(), id, producer);
         self.shard.apply(&self.node, &mut state, effects).ok()
     }
 }

@@ -1,8 +1,12 @@
 //! AddPartitionsToTxn 0–5. Versions up to 3 are for producers; later ones are for brokers among themselves, with several
 //! producers at once.
 
-use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
+};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -16,12 +20,9 @@ use milena_wire::{
 use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 use crate::{coordinators::PendingReply, node::Node};
 
-/// The first version for brokers.
-const MANY_PRODUCERS: i16 = 4;
-
 pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -> Outcome<AddPartitionsToTxnResponse> {
     let version = cx.request.version;
-    let transactions = if version >= MANY_PRODUCERS {
+    let transactions = if version >= versions::add_partitions_to_txn::BATCHES {
         body.transactions
     } else {
         vec![AddPartitionsToTxnTransaction {
@@ -44,7 +45,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
             transactional_id: transaction.transactional_id,
             ..Default::default()
         });
-        if version >= MANY_PRODUCERS {
+        if version >= versions::add_partitions_to_txn::BATCHES {
             return AddPartitionsToTxnResponse {
                 results_by_transaction: results.collect(),
                 ..Default::default()

@@ -7,6 +7,7 @@ use milena_machines::{
     fetch::{Position, ResetNeeded, ResetTo},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         ListOffsetsRequest, ListOffsetsResponse,
@@ -23,11 +24,6 @@ use crate::{
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// The first version in which one partition has one offset, instead of a list.
-const ONE_OFFSET_SINCE: i16 = 1;
-/// The first version that knows of `read_committed`.
-const ISOLATION_SINCE: i16 = 2;
-
 /// What a leader found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundOffset {
@@ -66,7 +62,7 @@ impl Shared {
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
-        for ResetNeeded { partition, turn, .. } in &needed {
+        for ResetNeeded { partition, epoch, .. } in &needed {
             match answers.remove(partition) {
                 Some(Ok(Some(found))) => {
                     let position = Position {
@@ -74,13 +70,13 @@ impl Shared {
                         epoch: found.epoch,
                     };
                     tracing::debug!(%partition, offset = found.offset, "reading begins here");
-                    core.positions.handle_reset(partition, *turn, position);
+                    core.positions.handle_reset(partition, *epoch, position);
                 }
                 Some(Err(error)) => {
                     tracing::debug!(%partition, %error, "could not find where to begin; it is tried again");
-                    core.positions.handle_unanswered(now_ms, partition, *turn);
+                    core.positions.handle_lookup_failed(now_ms, partition, *epoch);
                 }
-                Some(Ok(None)) | None => core.positions.handle_unanswered(now_ms, partition, *turn),
+                Some(Ok(None)) | None => core.positions.handle_lookup_failed(now_ms, partition, *epoch),
             }
         }
         self.drive_locked(&mut core, now_ms);
@@ -147,9 +143,9 @@ impl Shared {
             let connection = self.connections.node(node, Role::Data, &broker.endpoint());
             let request = self.list_request(&asked, timeout_ms);
             let version_min = if self.reads_committed() {
-                ISOLATION_SINCE
+                versions::list_offsets::ISOLATION_LEVEL
             } else {
-                ONE_OFFSET_SINCE
+                versions::list_offsets::ONE_OFFSET
             };
             let options = SendOptions::timeout_ms(timeout_ms.min(self.request_timeout_ms()).max(1));
             let done = done.clone();

@@ -1,4 +1,4 @@
-//! Which codec, and how hard it works.
+//! Codecs and their levels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Codec {
     }
 
     /// The name that `compression.type` has in Kafka's configuration.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Gzip => "gzip",
@@ -58,12 +58,12 @@ impl FromStr for Codec {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no codec {name:?}: the codecs are none, gzip, snappy, lz4 and zstd")]
+#[error("unknown codec {name:?}; the codecs are {}", Codec::ALL.map(Codec::name).join(", "))]
 pub struct UnknownCodec {
     pub name: String,
 }
 
-/// A codec with its level. The level is known to be valid.
+/// A codec with a valid level.
 ///
 /// The levels are Kafka's: gzip 1 to 9 or -1 for its default, lz4 1 to 17,
 /// zstd -131072 to 22. Every level of lz4 gives the same fast compressor: the
