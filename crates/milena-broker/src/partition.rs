@@ -7,6 +7,7 @@ use std::sync::{
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::invariant;
 use milena_log::{AppendError, Appended, Durability, Log, StorageError};
 use milena_machines::transaction::ProducerEpoch;
 use milena_wire::records::ControlRecord;
@@ -100,6 +101,10 @@ impl Partition {
         syncer: &Syncer,
     ) -> Result<Appended, AppendError> {
         let appended = self.log.append(records, leader_epoch, now_ms)?;
+        invariant!(
+            appended.base_offset <= appended.last_offset,
+            "offsets_of_a_batch_ascend"
+        );
         if !appended.duplicate {
             let messages = appended.last_offset - appended.base_offset + 1;
             self.metrics.appended(records.len(), messages);
@@ -195,7 +200,10 @@ impl Partition {
                 return Err(error);
             }
         };
-        self.synced.send_modify(|synced| synced.end_offset = end_offset);
+        self.synced.send_modify(|synced| {
+            invariant!(end_offset >= synced.end_offset, "synced_offsets_never_move_back");
+            synced.end_offset = end_offset;
+        });
         if self.log.view().high_watermark > before {
             // The number of bytes that became visible is unknown, so the fetches read again.
             self.waiters.wake_all();

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::invariant;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     api::versions,
@@ -174,6 +175,10 @@ impl Fetch {
                 sessions.finish(context, &self.requested, &mut read.rows, now_ms)
             }
         };
+        invariant!(
+            read.rows.len() == self.requested.len(),
+            "every_requested_partition_has_a_row"
+        );
         let mut responses: Vec<FetchableTopicResponse> = vec![];
         for (requested, row) in self.requested.iter().zip(read.rows) {
             let Some(row) = row else { continue };

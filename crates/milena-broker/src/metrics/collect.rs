@@ -38,6 +38,7 @@ pub(super) async fn render(node: &Arc<Node>) -> String {
     logs(&topics, &mut text);
     groups(node, &mut text).await;
     transactions(node, &mut text).await;
+    violations(&mut text);
     text.finish()
 }
 
@@ -350,6 +351,19 @@ async fn transactions(node: &Arc<Node>, text: &mut Text) {
     text.family(STATES, "gauge", "Transactional ids by the state of their transaction.");
     for (state, count) in states {
         text.sample(STATES, &[("state", &state)], count);
+    }
+}
+
+/// Those of the whole process, which may have several brokers.
+fn violations(text: &mut Text) {
+    const VIOLATIONS: &str = "milena_invariant_violations_total";
+    text.family(
+        VIOLATIONS,
+        "counter",
+        "Violated invariants, which are bugs of Milena, by name.",
+    );
+    for (name, count) in milena_invariant::violations() {
+        text.sample(VIOLATIONS, &[("name", &name)], count);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use milena_invariant::violated;
 use milena_wire::frame::LENGTH_SIZE;
 use tokio::{
     net::{TcpStream, tcp::OwnedWriteHalf},
@@ -134,8 +135,10 @@ impl Connection<'_> {
                 self.node.metrics.request_ended(request.key, received.elapsed(), &[]);
                 return Ok(request.throttle_time_without_response());
             }
-            // A handler defers a request once at most.
-            Outcome::First(_) => return Err(CloseReason::Refused("a request was deferred twice".to_owned())),
+            Outcome::First(_) => {
+                violated!("a_request_is_deferred_once");
+                return Err(CloseReason::Refused("a request was deferred twice".to_owned()));
+            }
             Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
         };
         self.pending.push_back(PendingResponse { response, received });

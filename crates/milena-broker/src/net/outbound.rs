@@ -3,6 +3,7 @@
 use std::{io, sync::LazyLock, time::Duration};
 
 use bytes::{Buf, Bytes};
+use milena_invariant::invariant;
 use milena_log::FileSlice;
 use milena_wire::{api::ApiKey, frame::Frame};
 use tokio::{
@@ -54,6 +55,7 @@ impl OutboundResponse {
         if self.files.is_empty() {
             return stream.write_all_buf(&mut self.frame).await;
         }
+        check_slices(&self.frame, &self.files)?;
         let mut files = self.files.into_iter();
         for segment in self.frame.segments() {
             if is_placeholder(segment) {
@@ -65,6 +67,19 @@ impl OutboundResponse {
         }
         Ok(())
     }
+}
+
+/// Checks that each placeholder has a slice of its length: the length of the frame, which is sent first, counts on it.
+fn check_slices(frame: &Frame, files: &[FileSlice]) -> io::Result<()> {
+    let placeholders = frame.segments().filter(|segment| is_placeholder(segment));
+    let lengths = placeholders.map(Bytes::len);
+    if !invariant!(
+        lengths.eq(files.iter().map(|slice| slice.len)),
+        "every_placeholder_has_a_slice_of_its_length"
+    ) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(())
 }
 
 /// Sends a slice of a file without reading it into memory, where the disk is a real one.
