@@ -1,6 +1,6 @@
 //! How much there is, and whether that is too much.
 
-use super::super::Limits;
+use crate::app::Limits;
 
 /// How much comes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
