@@ -1,137 +1,139 @@
-//! The consumer's keys of TLS and SASL, by name. Types and defaults are Kafka's; `tests/it/config_facts.rs` compares.
+//! Keys of TLS and SASL, which all clients share. Types and defaults are Kafka's; `tests/it/config_facts.rs` compares them.
 
-use super::{ConfigType, Definition, consumer_table::NO_SECURITY, definition::definitions};
+use milena_config::{Definition, definitions};
+
+use super::common_table::NO_SECURITY;
 
 /// Sorted by name.
 pub(super) const SECURITY_CONFIGS: &[Definition] = definitions! {
     "sasl.client.callback.handler.class" Class, medium, default_only(NO_SECURITY),
-        about("A Java class that answers SASL's questions.");
+        about("Java class of the SASL client callback handler.");
     "sasl.jaas.config" Password, medium, default_only(NO_SECURITY),
-        about("The login of SASL in the form of JAAS.");
+        about("JAAS login configuration of SASL.");
     "sasl.kerberos.kinit.cmd" String = "/usr/bin/kinit", default_only(NO_SECURITY),
-        about("The command that gets a Kerberos ticket.");
+        about("Command that gets a Kerberos ticket.");
     "sasl.kerberos.min.time.before.relogin" Long = "60000", default_only(NO_SECURITY),
-        about("The shortest time between two Kerberos logins, in milliseconds.");
+        about("Minimum time between two Kerberos logins, in milliseconds.");
     "sasl.kerberos.service.name" String, medium, default_only(NO_SECURITY),
-        about("The Kerberos principal that brokers run as.");
+        about("Kerberos principal of the brokers.");
     "sasl.kerberos.ticket.renew.jitter" Double = "0.05", default_only(NO_SECURITY),
-        about("How much chance there is in when a Kerberos ticket is renewed.");
+        about("Jitter of the renewal time of a Kerberos ticket.");
     "sasl.kerberos.ticket.renew.window.factor" Double = "0.8", default_only(NO_SECURITY),
-        about("After which part of its life a Kerberos ticket is renewed.");
+        about("Share of the lifetime of a Kerberos ticket after which it is renewed.");
     "sasl.login.callback.handler.class" Class, medium, default_only(NO_SECURITY),
-        about("A Java class that answers questions of the login.");
+        about("Java class of the login callback handler.");
     "sasl.login.class" Class, medium, default_only(NO_SECURITY),
-        about("A Java class that logs in.");
+        about("Java class of the login.");
     "sasl.login.connect.timeout.ms" Int, default_only(NO_SECURITY),
-        about("How long to wait for a connection to the provider of tokens.");
+        about("Timeout of connections to the token provider.");
     "sasl.login.read.timeout.ms" Int, default_only(NO_SECURITY),
-        about("How long to wait for an answer of the provider of tokens.");
+        about("Timeout of responses of the token provider.");
     "sasl.login.refresh.buffer.seconds" Short = "300", default_only(NO_SECURITY),
-        about("How long before its end a token is renewed at the latest.");
+        about("Time before its expiry at which a token is renewed at the latest.");
     "sasl.login.refresh.min.period.seconds" Short = "60", default_only(NO_SECURITY),
-        about("How long a token is kept at least.");
+        about("Minimum time for which a token is kept.");
     "sasl.login.refresh.window.factor" Double = "0.8", default_only(NO_SECURITY),
-        about("After which part of its life a token is renewed.");
+        about("Share of the lifetime of a token after which it is renewed.");
     "sasl.login.refresh.window.jitter" Double = "0.05", default_only(NO_SECURITY),
-        about("How much chance there is in when a token is renewed.");
+        about("Jitter of the renewal time of a token.");
     "sasl.login.retry.backoff.max.ms" Long = "10000", default_only(NO_SECURITY),
-        about("The longest pause between two attempts to get a token.");
+        about("Maximum backoff between attempts to get a token.");
     "sasl.login.retry.backoff.ms" Long = "100", default_only(NO_SECURITY),
-        about("The first pause between two attempts to get a token.");
+        about("Initial backoff between attempts to get a token.");
     "sasl.mechanism" String = "GSSAPI", medium, default_only(NO_SECURITY),
-        about("How SASL proves who the client is.");
+        about("SASL mechanism.");
     "sasl.oauthbearer.assertion.algorithm" String = "RS256", medium, default_only(NO_SECURITY),
-        about("How an assertion is signed.");
+        about("Signature algorithm of an assertion.");
     "sasl.oauthbearer.assertion.claim.aud" String, medium, default_only(NO_SECURITY),
-        about("For whom an assertion is.");
+        about("Audience claim of an assertion.");
     "sasl.oauthbearer.assertion.claim.exp.seconds" Int = "300", default_only(NO_SECURITY),
-        about("How long an assertion is valid.");
+        about("Validity of an assertion.");
     "sasl.oauthbearer.assertion.claim.iss" String, medium, default_only(NO_SECURITY),
-        about("Who issues an assertion.");
+        about("Issuer claim of an assertion.");
     "sasl.oauthbearer.assertion.claim.jti.include" Boolean = "false", medium, default_only(NO_SECURITY),
-        about("Whether an assertion has an id of its own.");
+        about("Whether an assertion has a JWT id claim.");
     "sasl.oauthbearer.assertion.claim.nbf.seconds" Int = "60", default_only(NO_SECURITY),
-        about("How long before now an assertion becomes valid.");
+        about("Time before its creation from which an assertion is valid.");
     "sasl.oauthbearer.assertion.claim.sub" String, medium, default_only(NO_SECURITY),
-        about("About whom an assertion is.");
+        about("Subject claim of an assertion.");
     "sasl.oauthbearer.assertion.file" String, medium, default_only(NO_SECURITY),
-        about("A file with an assertion.");
+        about("File with an assertion.");
     "sasl.oauthbearer.assertion.private.key.file" String, medium, default_only(NO_SECURITY),
-        about("A file with the key that signs an assertion.");
+        about("File with the private key that signs assertions.");
     "sasl.oauthbearer.assertion.private.key.passphrase" Password, medium, default_only(NO_SECURITY),
-        about("The passphrase of that key.");
+        about("Passphrase of that private key.");
     "sasl.oauthbearer.assertion.template.file" String, medium, default_only(NO_SECURITY),
-        about("A file with claims of an assertion.");
+        about("File with a template of assertion claims.");
     "sasl.oauthbearer.client.credentials.client.id" String, medium, default_only(NO_SECURITY),
-        about("The id that the client asks for a token with.");
+        about("Client id for token requests.");
     "sasl.oauthbearer.client.credentials.client.secret" Password, medium, default_only(NO_SECURITY),
-        about("The secret that the client asks for a token with.");
+        about("Client secret for token requests.");
     "sasl.oauthbearer.clock.skew.seconds" Int = "30", default_only(NO_SECURITY),
-        about("How far clocks may differ.");
+        about("Allowed clock skew.");
     "sasl.oauthbearer.expected.audience" List = "", high, default_only(NO_SECURITY),
-        about("For whom a token must be.");
+        about("Expected audience of tokens.");
     "sasl.oauthbearer.expected.issuer" String, high, default_only(NO_SECURITY),
-        about("Who must have issued a token.");
+        about("Expected issuer of tokens.");
     "sasl.oauthbearer.header.urlencode" Boolean = "false", default_only(NO_SECURITY),
-        about("Whether the client's id and secret are encoded as in a URL.");
+        about("Whether the client id and secret are URL-encoded.");
     "sasl.oauthbearer.jwks.endpoint.refresh.ms" Long = "3600000", default_only(NO_SECURITY),
-        about("How often the provider's keys are fetched.");
+        about("Interval between requests for the provider's keys (JWKS).");
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms" Long = "10000", default_only(NO_SECURITY),
-        about("The longest pause between two attempts to fetch them.");
+        about("Maximum backoff between attempts to fetch them.");
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms" Long = "100", default_only(NO_SECURITY),
-        about("The first pause between two attempts to fetch them.");
+        about("Initial backoff between attempts to fetch them.");
     "sasl.oauthbearer.jwks.endpoint.url" String, medium, default_only(NO_SECURITY),
-        about("Where the provider's keys are.");
+        about("URL of the provider's keys (JWKS).");
     "sasl.oauthbearer.jwt.retriever.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         medium, default_only(NO_SECURITY),
-        about("A Java class that gets a token.");
+        about("Java class that gets tokens.");
     "sasl.oauthbearer.jwt.validator.class" Class = "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
         medium, default_only(NO_SECURITY),
-        about("A Java class that checks a token.");
+        about("Java class that validates tokens.");
     "sasl.oauthbearer.scope" String, medium, default_only(NO_SECURITY),
-        about("What a token is asked for.");
+        about("Scope of token requests.");
     "sasl.oauthbearer.scope.claim.name" String = "scope", default_only(NO_SECURITY),
-        about("The claim that has the scope.");
+        about("Name of the claim with the scope.");
     "sasl.oauthbearer.sub.claim.name" String = "sub", default_only(NO_SECURITY),
-        about("The claim that has the subject.");
+        about("Name of the claim with the subject.");
     "sasl.oauthbearer.token.endpoint.url" String, medium, default_only(NO_SECURITY),
-        about("Where tokens are.");
+        about("URL of the token endpoint.");
     "ssl.cipher.suites" List = "", default_only(NO_SECURITY),
-        about("The ciphers of TLS.");
+        about("Cipher suites.");
     "ssl.enabled.protocols" List = "TLSv1.2,TLSv1.3", medium, default_only(NO_SECURITY),
-        about("The versions of TLS that may be used.");
+        about("Enabled TLS versions.");
     "ssl.endpoint.identification.algorithm" String = "https", default_only(NO_SECURITY),
-        about("How the name of a broker is checked.");
+        about("Algorithm that verifies the host name of a broker.");
     "ssl.engine.factory.class" Class, default_only(NO_SECURITY),
-        about("A Java class that makes TLS engines.");
+        about("Java class that creates TLS engines.");
     "ssl.key.password" Password, high, default_only(NO_SECURITY),
-        about("The password of the client's key.");
+        about("Password of the client's private key.");
     "ssl.keymanager.algorithm" String = "SunX509", default_only(NO_SECURITY),
-        about("Java's algorithm for keys.");
+        about("Algorithm of Java's key manager.");
     "ssl.keystore.certificate.chain" Password, high, default_only(NO_SECURITY),
-        about("The client's certificates in PEM.");
+        about("Certificate chain of the client, in PEM.");
     "ssl.keystore.key" Password, high, default_only(NO_SECURITY),
-        about("The client's key in PEM.");
+        about("Private key of the client, in PEM.");
     "ssl.keystore.location" String, high, default_only(NO_SECURITY),
-        about("A file with the client's key and certificates.");
+        about("File with the private key and certificate chain of the client.");
     "ssl.keystore.password" Password, high, default_only(NO_SECURITY),
-        about("The password of that file.");
+        about("Password of that file.");
     "ssl.keystore.type" String = "JKS", medium, default_only(NO_SECURITY),
-        about("The form of that file.");
+        about("Format of that file.");
     "ssl.protocol" String = "TLSv1.3", medium, default_only(NO_SECURITY),
-        about("The version of TLS that is preferred.");
+        about("Preferred TLS version.");
     "ssl.provider" String, medium, default_only(NO_SECURITY),
-        about("Java's provider of TLS.");
+        about("Java's TLS provider.");
     "ssl.secure.random.implementation" String, default_only(NO_SECURITY),
-        about("Java's source of random numbers.");
+        about("Java's random number generator.");
     "ssl.trustmanager.algorithm" String = "PKIX", default_only(NO_SECURITY),
-        about("Java's algorithm for trust.");
+        about("Algorithm of Java's trust manager.");
     "ssl.truststore.certificates" Password, high, default_only(NO_SECURITY),
-        about("The certificates that are trusted, in PEM.");
+        about("Trusted certificates, in PEM.");
     "ssl.truststore.location" String, high, default_only(NO_SECURITY),
-        about("A file with the certificates that are trusted.");
+        about("File with the trusted certificates.");
     "ssl.truststore.password" Password, high, default_only(NO_SECURITY),
-        about("The password of that file.");
+        about("Password of that file.");
     "ssl.truststore.type" String = "JKS", medium, default_only(NO_SECURITY),
-        about("The form of that file.");
+        about("Format of that file.");
 };

@@ -69,19 +69,19 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
         ),
         (
             ("group.id", "g"),
-            "group.id (code) is a key of the consumer, not of the admin client; keep it in a configuration of its own",
+            "group.id (code) is a key of the consumer, not of the admin client; move it to the configuration of the consumer",
         ),
         (
             ("acks", "all"),
-            "acks (code) is a key of the producer, not of the admin client; keep it in a configuration of its own",
+            "acks (code) is a key of the producer, not of the admin client; move it to the configuration of the producer",
         ),
         (
             ("bootstrap.controllers", "localhost:9093"),
-            "bootstrap.controllers (code) cannot be honoured: controllers are asked through brokers; use bootstrap.servers",
+            "bootstrap.controllers (code) is not supported: requests to controllers go through brokers; use bootstrap.servers",
         ),
         (
             ("zzz", "1"),
-            "zzz (code) is not a key of the admin client; docs/admin-config.md lists all of them",
+            "zzz (code) is not a key of the admin client; docs/admin-config.md lists all keys",
         ),
         (
             ("retries", "-1"),

@@ -92,14 +92,14 @@ fn all_that_is_wrong_is_told_at_once() {
             ("interceptor.classes", "com.example.Spy"),
         ],
         &[
-            "acks (code) is a key of the producer, not of the consumer; keep it in a configuration of its own",
+            "acks (code) is a key of the producer, not of the consumer; move it to the configuration of the producer",
             "max.poll.recods (code) is not a key of the consumer; did you mean max.poll.records?",
-            "interceptor.classes (code) cannot be honoured: interceptors are given in code, not as Java classes",
-            "max.poll.records (code) cannot be \"many\"; it must be a whole number of 32 bits",
-            "ssl.truststore.location (code) cannot be honoured: TLS and SASL are not supported yet; use a PLAINTEXT \
+            "interceptor.classes (code) is not supported: interceptors are given in code, not as Java classes",
+            "max.poll.records (code) cannot be \"many\"; it must be a 32-bit integer",
+            "ssl.truststore.location (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT \
              listener of the broker",
-            "heartbeat.interval.ms=50000 (code) does not go with session.timeout.ms=45000 (default): several heartbeats \
-             must fit into a session; make heartbeat.interval.ms about a third of session.timeout.ms",
+            "heartbeat.interval.ms=50000 (code) conflicts with session.timeout.ms=45000 (default): several heartbeats \
+             must fit into a session; set heartbeat.interval.ms to about a third of session.timeout.ms",
         ],
     );
 }
@@ -115,7 +115,7 @@ fn each_error_says_what_to_do() {
         (
             "group.id",
             " ",
-            "group.id (code) cannot be \" \"; it must be text that is not empty; leave the key out if there is none",
+            "group.id (code) cannot be \" \"; it must be non-empty text; leave the key out if there is none",
         ),
         (
             "isolation.level",
@@ -125,7 +125,7 @@ fn each_error_says_what_to_do() {
         (
             "enable.auto.commit",
             "true",
-            "enable.auto.commit=true (code) does not go with group.id= (default): only a group has committed offsets; set \
+            "enable.auto.commit=true (code) conflicts with group.id= (default): only a group has committed offsets; set \
              group.id, or leave enable.auto.commit out",
         ),
         (
@@ -136,7 +136,7 @@ fn each_error_says_what_to_do() {
         (
             "security.protocol",
             "SASL_SSL",
-            "security.protocol (code) cannot be honoured: TLS and SASL are not supported yet; use a PLAINTEXT listener of \
+            "security.protocol (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT listener of \
              the broker",
         ),
         (
@@ -161,18 +161,18 @@ fn what_is_missing_unknown_or_in_other_units_is_told() {
         (
             "queued.max.messages.kbytes",
             "lots",
-            "queued.max.messages.kbytes (code) cannot be \"lots\"; it must be a whole number of kilobytes",
+            "queued.max.messages.kbytes (code) cannot be \"lots\"; it must be a number of kilobytes",
         ),
         (
             "fetch.max.wait.ms",
             "30000",
-            "fetch.max.wait.ms=30000 (code) does not go with request.timeout.ms=30000 (default): a broker with nothing to \
-             send would answer after the request is given up; make fetch.max.wait.ms smaller than request.timeout.ms",
+            "fetch.max.wait.ms=30000 (code) conflicts with request.timeout.ms=30000 (default): a broker without new \
+             records would respond after the request has timed out; make fetch.max.wait.ms smaller than request.timeout.ms",
         ),
         (
             "bootstrap.resolve.timeout.ms",
             "0",
-            "bootstrap.resolve.timeout.ms (code) cannot be honoured: it is a key of Kafka 4.4, and this client is like \
+            "bootstrap.resolve.timeout.ms (code) is not supported: it is a key of Kafka 4.4, and this client implements \
              Kafka 4.3",
         ),
         (
@@ -183,7 +183,7 @@ fn what_is_missing_unknown_or_in_other_units_is_told() {
         (
             "zzz",
             "1",
-            "zzz (code) is not a key of the consumer; docs/consumer-config.md lists all of them",
+            "zzz (code) is not a key of the consumer; docs/consumer-config.md lists all keys",
         ),
     ] {
         check_errors(&[(key, value)], &[expected]);
@@ -229,10 +229,10 @@ fn each_protocol_has_its_own_keys() {
             ("heartbeat.interval.ms", "50000"),
         ],
         &[
-            "heartbeat.interval.ms=50000 (code) does not go with group.protocol=consumer (code): with \
-             group.protocol=consumer the broker decides on this; set it there, or take it out",
-            "session.timeout.ms=45000 (code) does not go with group.protocol=consumer (code): with \
-             group.protocol=consumer the broker decides on this; set it there, or take it out",
+            "heartbeat.interval.ms=50000 (code) conflicts with group.protocol=consumer (code): with \
+             group.protocol=consumer the broker decides on this; set it there, or remove it",
+            "session.timeout.ms=45000 (code) conflicts with group.protocol=consumer (code): with \
+             group.protocol=consumer the broker decides on this; set it there, or remove it",
         ],
     );
     check_errors(
@@ -241,10 +241,10 @@ fn each_protocol_has_its_own_keys() {
             ("partition.assignment.strategy", ""),
         ],
         &[
-            "group.remote.assignor=uniform (code) does not go with group.protocol=classic (default): only with \
-             group.protocol=consumer does the broker assign; use partition.assignment.strategy",
-            "partition.assignment.strategy= (code) does not go with group.protocol=classic (default): a member of the \
-             group assigns and needs to know how; name an assignor, or leave the key out",
+            "group.remote.assignor=uniform (code) conflicts with group.protocol=classic (default): the broker assigns \
+             only with group.protocol=consumer; use partition.assignment.strategy",
+            "partition.assignment.strategy= (code) conflicts with group.protocol=classic (default): a member of the \
+             group assigns and needs an assignor; name one, or leave the key out",
         ],
     );
 }
@@ -314,11 +314,11 @@ fn librdkafkas_names_mean_the_same() {
     assert_eq!(config.notes.len(), 10);
     let texts: Vec<_> = config.notes.iter().map(ToString::to_string).collect();
     assert!(
-        texts.contains(&"fetch.wait.max.ms (code) is taken for fetch.max.wait.ms".to_owned()),
+        texts.contains(&"fetch.wait.max.ms (code) is read as fetch.max.wait.ms".to_owned()),
         "{texts:?}"
     );
     assert!(
-        texts.contains(&"auto.offset.reset (code): smallest is taken for earliest".to_owned()),
+        texts.contains(&"auto.offset.reset (code): smallest is read as earliest".to_owned()),
         "{texts:?}"
     );
 }
@@ -358,7 +358,7 @@ fn wrong_names_lead_to_right_ones() {
     }
     let long = "é.".repeat(100_000);
     let text = resolve(&[(&long, "1")]).unwrap_err().to_string();
-    assert!(text.ends_with("lists all of them"));
+    assert!(text.ends_with("lists all keys"));
 }
 
 #[test]

@@ -99,7 +99,7 @@ pub(crate) fn written_range(allowed: Allowed) -> String {
         Allowed::Between(least, most) => format!("[{least},...,{most}]"),
         Allowed::BetweenOr(least, most, also) => format!("[{least},...,{most}] or {also}"),
         Allowed::OneOf(names) => format!("[{}]", names.join(", ")),
-        Allowed::OneOfInAnyCase(names) => format!("(case insensitive) [{}]", names.join(", ")),
+        Allowed::OneOfInAnyCase(names) => format!("(case insensitive) [{}]", names.join(", ").to_uppercase()),
         _ => String::new(),
     }
 }
@@ -135,7 +135,7 @@ fn keys_of_other_clients_are_told_from_slips() {
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
             let told = errors.iter().any(|error| match error {
-                ConfigError::OtherClient { owner: told, .. } => told.contains(owner),
+                ConfigError::OtherOwner { owner: told, .. } => told.contains(owner),
                 // Internal switches are nobody's keys.
                 ConfigError::UnknownKey { key, .. } => key.starts_with("internal."),
                 _ => false,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use milena_client::config::{ConfigMap, ConsumerConfig, Origin};
+use milena_client::config::{ConfigMap, ConsumerConfig, Origin, read_file};
 
 fn pairs(map: &ConfigMap) -> Vec<(&str, &str)> {
     map.iter().collect()
@@ -52,12 +52,12 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ),
         (
             "\na = [[1]]",
-            "f:2: a must be text, a number, true, false or a list of those, not a list of something else",
+            "f:2: a must be text, a number, true, false or a list of those, not a nested list",
         ),
         ("a = 99999999999999999999", "f:1: "),
         (
             "a.b = 1\n'a.b' = 2",
-            "a.b=1 (f:1) does not go with a.b=2 (f:2): one file gives the same key two values",
+            "a.b=1 (f:1) conflicts with a.b=2 (f:2): one source gives the key two values",
         ),
     ] {
         let error = ConfigMap::parse_toml(text, "f").unwrap_err().to_string();
@@ -69,8 +69,8 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         error.lines().collect::<Vec<_>>(),
         [
             "f:1: \\u needs four hexadecimal digits",
-            "b=1 (f:2) does not go with b=2 (f:4): one file gives the same key two values; take one of them out",
-            "f:5: \\u stands for half a character",
+            "b=1 (f:2) conflicts with b=2 (f:4): one source gives the key two values; remove one of them",
+            "f:5: \\u is one half of a surrogate pair without the other",
         ]
     );
 }
@@ -88,7 +88,7 @@ fn the_later_one_wins_and_its_place_is_told() {
         text.lines().collect::<Vec<_>>(),
         [
             "max.poll.recods (local.toml:3) is not a key of the consumer; did you mean max.poll.records?",
-            "fetch.min.bytes (base.properties:3) cannot be \"x\"; it must be a whole number of 32 bits",
+            "fetch.min.bytes (base.properties:3) cannot be \"x\"; it must be a 32-bit integer",
             "max.poll.interval.ms (-X) cannot be \"0\"; it must be at least 1",
         ]
     );
@@ -116,8 +116,8 @@ fn the_later_name_of_a_key_wins() {
     let error = wait(&parse(text, "both")).unwrap_err().to_string();
     assert_eq!(
         error,
-        "fetch.max.wait.ms=4 (both:2) does not go with fetch.wait.max.ms=5 (both:3): they are names of the same key; take \
-         one of them out"
+        "fetch.max.wait.ms=4 (both:2) conflicts with fetch.wait.max.ms=5 (both:3): both are names of the same key; \
+         remove one of them"
     );
 }
 
@@ -127,19 +127,16 @@ fn files_are_read_by_their_ending() {
     let path = |name: &str| directory.path().join(name);
     fs::write(path("a.toml"), "group.id = 'from toml'").unwrap();
     fs::write(path("a.properties"), "group.id: from\\\n  \\ properties").unwrap();
+    assert_eq!(read_file(path("a.toml")).unwrap().get("group.id"), Some("from toml"));
     assert_eq!(
-        ConfigMap::read_file(path("a.toml")).unwrap().get("group.id"),
-        Some("from toml")
-    );
-    assert_eq!(
-        ConfigMap::read_file(path("a.properties")).unwrap().get("group.id"),
+        read_file(path("a.properties")).unwrap().get("group.id"),
         Some("from properties")
     );
-    let error = ConfigMap::read_file(path("missing")).unwrap_err().to_string();
+    let error = read_file(path("missing")).unwrap_err().to_string();
     assert!(
         error.starts_with("cannot read ") && error.contains("missing"),
         "{error}"
     );
     fs::write(path("latin1.properties"), b"group.id=caf\xe9").unwrap();
-    assert!(ConfigMap::read_file(path("latin1.properties")).is_err());
+    assert!(read_file(path("latin1.properties")).is_err());
 }

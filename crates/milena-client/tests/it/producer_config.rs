@@ -73,14 +73,14 @@ fn all_that_is_wrong_is_told_at_once() {
             ("delivery.timeout.ms", "1000"),
         ],
         &[
-            "group.id (code) is a key of the consumer, not of the producer; keep it in a configuration of its own",
+            "group.id (code) is a key of the consumer, not of the producer; move it to the configuration of the consumer",
             "lingr.ms (code) is not a key of the producer; did you mean linger.ms?",
-            "sasl.password (code) cannot be honoured: TLS and SASL are not supported yet; use a PLAINTEXT listener of the \
+            "sasl.password (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT listener of the \
              broker",
-            "batch.size (code) cannot be \"large\"; it must be a whole number of 32 bits",
-            "interceptor.classes (code) cannot be honoured: interceptors are given in code, not as Java classes",
-            "delivery.timeout.ms=1000 (code) does not go with request.timeout.ms=30000 (default): a record waits for \
-             linger.ms and then for an answer for request.timeout.ms; make delivery.timeout.ms at least both together",
+            "batch.size (code) cannot be \"large\"; it must be a 32-bit integer",
+            "interceptor.classes (code) is not supported: interceptors are given in code, not as Java classes",
+            "delivery.timeout.ms=1000 (code) conflicts with request.timeout.ms=30000 (default): a record waits up to \
+             linger.ms to be sent and up to request.timeout.ms for the response; make delivery.timeout.ms at least their sum",
         ],
     );
 }
@@ -90,23 +90,23 @@ fn idempotence_is_not_given_up_by_who_asked_for_it() {
     check_errors(
         &[("enable.idempotence", "true"), ("acks", "1"), ("retries", "0")],
         &[
-            "enable.idempotence=true (code) does not go with retries=0 (code): without retries nothing can be repeated; \
+            "enable.idempotence=true (code) conflicts with retries=0 (code): idempotence needs retries; \
              set retries above 0, or enable.idempotence=false",
-            "enable.idempotence=true (code) does not go with acks=1 (code): only what all replicas have cannot be lost and \
-             sent again; set acks=all, or enable.idempotence=false",
+            "enable.idempotence=true (code) conflicts with acks=1 (code): idempotence needs the acknowledgement of \
+             all in-sync replicas; set acks=all, or enable.idempotence=false",
         ],
     );
     check_errors(
         &[("max.in.flight.requests.per.connection", "6")],
         &[
-            "max.in.flight.requests.per.connection=6 (code) does not go with enable.idempotence=true (default): the broker \
-             knows the last 5 batches of a producer again, not more; set at most 5, or enable.idempotence=false",
+            "max.in.flight.requests.per.connection=6 (code) conflicts with enable.idempotence=true (default): a broker \
+             remembers the last 5 batches of a producer; set at most 5, or enable.idempotence=false",
         ],
     );
     check_errors(
         &[("transactional.id", "t"), ("acks", "1")],
         &[
-            "transactional.id=t (code) does not go with acks=1 (code): a transaction needs an idempotent producer; leave \
+            "transactional.id=t (code) conflicts with acks=1 (code): transactions need an idempotent producer; leave \
              enable.idempotence, acks and retries out, or transactional.id",
         ],
     );
@@ -132,7 +132,7 @@ fn a_broken_value_is_one_error() {
     );
     check_errors(
         &[("linger.ms", "soon"), ("delivery.timeout.ms", "1")],
-        &["linger.ms (code) cannot be \"soon\"; it must be a whole number of 64 bits"],
+        &["linger.ms (code) cannot be \"soon\"; it must be a 64-bit integer"],
     );
 }
 
@@ -188,10 +188,10 @@ fn librdkafkas_names_mean_the_same() {
             ("enable.partition.eof", "true"),
         ],
         &[
-            "dr_cb (code) cannot be honoured: callbacks are given in code",
-            "enable.partition.eof (code) is a key of the consumer, not of the producer; keep it in a configuration of its \
-             own",
-            "batch.num.messages (code) cannot be honoured: batches are measured in bytes; use batch.size",
+            "dr_cb (code) is not supported: callbacks are given in code",
+            "enable.partition.eof (code) is a key of the consumer, not of the producer; move it to the configuration of \
+             the consumer",
+            "batch.num.messages (code) is not supported: batches are measured in bytes; use batch.size",
         ],
     );
 }
@@ -215,7 +215,7 @@ fn wrong_names_lead_to_right_ones() {
     }
     check_errors(
         &[("colour", "red")],
-        &["colour (code) is not a key of the producer; docs/producer-config.md lists all of them"],
+        &["colour (code) is not a key of the producer; docs/producer-config.md lists all keys"],
     );
 }
 

@@ -94,7 +94,7 @@ fn keys_of_other_clients_are_told_from_slips() {
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
             let told = errors.iter().any(|error| match error {
-                ConfigError::OtherClient { owner: told, .. } => {
+                ConfigError::OtherOwner { owner: told, .. } => {
                     told.contains(owner) || (kind == "admin" && *told == "the consumer")
                 }
                 _ => false,

@@ -29,7 +29,7 @@ impl Codec {
     }
 
     /// The name that `compression.type` has in Kafka's configuration.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Gzip => "gzip",
@@ -58,7 +58,7 @@ impl FromStr for Codec {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no codec {name:?}: the codecs are none, gzip, snappy, lz4 and zstd")]
+#[error("unknown codec {name:?}; the codecs are {}", Codec::ALL.map(Codec::name).join(", "))]
 pub struct UnknownCodec {
     pub name: String,
 }

@@ -1,5 +1,5 @@
-// A broker in this process, for examples that must be seen to run. The getting-started text includes this file too, so it
-// has no inner doc comment.
+// A broker in this process, for examples that run. The getting-started text includes this file too, so it has no inner
+// doc comment.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Embedded {
         assert_eq!(response.topics[0].error_code, 0, "{response:?}");
     }
 
-    /// All values as one batch, written at this time in milliseconds since 1970.
+    /// Produces all values as one batch, with this timestamp in milliseconds since 1970.
     pub async fn produce(&self, topic: &str, partition: i32, timestamp: i64, values: &[&str]) {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         for value in values {

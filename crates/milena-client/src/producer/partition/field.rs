@@ -5,7 +5,7 @@ use bytestring::ByteString;
 use super::Unplaced;
 
 /// A part of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     Key,
     /// What stands at this place of the key, between separators; the first is 0.
