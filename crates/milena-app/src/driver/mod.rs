@@ -38,7 +38,9 @@ use std::{
 
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
-use milena_machines::app::{Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, SourceId, Scheduler};
+use milena_machines::app::{
+    Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, Scheduler, SourceId,
+};
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
@@ -341,7 +343,11 @@ impl Engine {
                 state.is_barrier_wanted = true;
                 self.transactions.notify_one();
             }
-            Action::Stopped { partition, offset, reason } => self.stopped(state, partition, offset, reason),
+            Action::Stopped {
+                partition,
+                offset,
+                reason,
+            } => self.stopped(state, partition, offset, reason),
             Action::Stalled {
                 partition,
                 offset,

@@ -193,7 +193,8 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
         (Publish::Return { .. }, true) => &metrics.returned,
         (
             Publish::DeadLetter {
-                reason: DeadLetterReason::Poison, ..
+                reason: DeadLetterReason::Poison,
+                ..
             },
             true,
         ) => &metrics.dead_poison,
@@ -432,13 +433,15 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
     let reason = match what {
         Publish::HeldKeys { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
         Publish::DeadLetter {
-            reason: DeadLetterReason::Breaker, ..
+            reason: DeadLetterReason::Breaker,
+            ..
         } => format!(
             "a circuit breaker that its handler needs is open: {}",
             policy.breakers.join(", ")
         ),
         Publish::DeadLetter {
-            reason: DeadLetterReason::Bulkhead, ..
+            reason: DeadLetterReason::Bulkhead,
+            ..
         } => {
             let name = policy.bulkhead.as_deref().unwrap_or_default();
             format!("no permit was left in the bulkhead of its handler: {name}")

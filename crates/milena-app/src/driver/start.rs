@@ -15,9 +15,9 @@ use milena_client::{
     producer::{Producer, Remedy},
 };
 use milena_machines::app::{
-    BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery,
-    Exhausted as MachineExhausted, DlqLimitConfig, HandlerConfig, Limits, RateConfig, RetryPolicy, Role, SourceId, Scheduler,
-    SchedulerConfig, retry_topic_suffix,
+    BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery, DlqLimitConfig,
+    Exhausted as MachineExhausted, HandlerConfig, Limits, RateConfig, RetryPolicy, Role, Scheduler, SchedulerConfig,
+    SourceId, retry_topic_suffix,
 };
 use tokio::{
     sync::{Notify, RwLock, mpsc, watch},
@@ -243,7 +243,11 @@ fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
         };
         let role = Role::RetryTopic { index: 0, delay_ms };
         let reads = reads(parts, has_delay, &retry_topic("", delay_ms), role);
-        sources.push(Source::new(parts, format!("{group}.{}", retry_topic_suffix(delay_ms)), reads)?);
+        sources.push(Source::new(
+            parts,
+            format!("{group}.{}", retry_topic_suffix(delay_ms)),
+            reads,
+        )?);
     }
     if parts.routes.iter().any(keeps_key_order) {
         let reads = reads(parts, keeps_key_order, HELD, Role::HeldKeys);

@@ -169,15 +169,18 @@ impl PartitionGuard {
         }
     }
 
+    #[inline]
     pub(crate) fn is_new(&self) -> bool {
         self.mode == Mode::New
     }
 
+    #[inline]
     pub(crate) fn is_isolating(&self) -> bool {
         self.mode == Mode::Isolating
     }
 
     /// Whether records are admitted one by one, each when the guard lets it.
+    #[inline]
     pub(crate) fn is_admitting(&self) -> bool {
         matches!(self.mode, Mode::Watching | Mode::Isolating)
     }

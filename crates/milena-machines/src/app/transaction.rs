@@ -53,6 +53,7 @@ impl Transaction {
     }
 
     /// Whether records may be handed out.
+    #[inline]
     pub(crate) fn hands_out(&self) -> bool {
         matches!(
             self.phase,
@@ -61,6 +62,7 @@ impl Transaction {
     }
 
     /// Notes that a record has finished.
+    #[inline]
     pub(crate) fn note_finished(&mut self) {
         if self.phase == TransactionPhase::Idle {
             self.phase = TransactionPhase::Open;
@@ -83,6 +85,7 @@ impl Transaction {
     }
 
     /// Notes the number of records in flight. Returns whether the barrier is reached with that.
+    #[inline]
     pub(crate) fn check_barrier(&mut self, in_flight: u64) -> bool {
         let is_reached = self.phase == TransactionPhase::Draining && in_flight == 0;
         if is_reached {

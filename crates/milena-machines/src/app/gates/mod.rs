@@ -66,6 +66,7 @@ pub(crate) struct Capacity {
 pub(crate) struct LimitChanges {
     pub(crate) global: Option<bool>,
     pub(crate) handler: Option<bool>,
+    pub(crate) partition: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -91,6 +92,9 @@ struct HandlerGates {
     rate: Option<Rate>,
     buffered: Gauge,
     limits: Limits,
+    partitions: u64,
+    /// The share of its limits that each partition may fill.
+    partition_limits: Limits,
 }
 
 impl HandlerGates {
@@ -103,7 +107,15 @@ impl HandlerGates {
             rate: config.rate.map(Rate::new),
             buffered: Gauge::default(),
             limits: config.limits,
+            partitions: 0,
+            partition_limits: config.limits,
         }
+    }
+
+    /// Lets each partition fill `percent` of the limits, or an equal share if that is more.
+    fn share_limits(&mut self, percent: u8) {
+        let share = u64::from(percent).max(100 / self.partitions.max(1)).min(100);
+        self.partition_limits = self.limits.percent(share);
     }
 }
 
@@ -136,6 +148,7 @@ impl Gates {
     }
 
     /// The diverting gate at a position of the list.
+    #[inline]
     pub(crate) fn diverting(&self, position: usize) -> Option<Gate> {
         self.diverting.get(position).copied()
     }
@@ -210,6 +223,7 @@ impl Gates {
     }
 
     /// Begins a call. Its number is higher than those of all calls before.
+    #[inline]
     pub(crate) fn begin_call(&mut self) -> u64 {
         self.last_call += 1;
         self.last_call
@@ -239,10 +253,11 @@ impl Gates {
         }
     }
 
-    /// Gives the permits of a call back.
-    pub(crate) fn give_back(&mut self, handler: HandlerId, records: u32) {
+    /// Gives the permits of a call back. Returns whether a breaker counts the call.
+    #[inline]
+    pub(crate) fn give_back(&mut self, handler: HandlerId, records: u32) -> bool {
         let Some(gates) = self.handlers.get_mut(usize::from(handler.0)) else {
-            return;
+            return false;
         };
         gates.concurrency.give_back(records);
         if let Some(bulkhead) = gates.bulkhead
@@ -250,6 +265,7 @@ impl Gates {
         {
             bulkhead.give_back(records);
         }
+        !gates.breakers.is_empty()
     }
 
     /// Counts the outcome of a call for a breaker; `None` is a cancelled call. Returns the state before, if that changed.
@@ -328,6 +344,7 @@ impl Gates {
     }
 
     /// The breakers that a handler needs.
+    #[inline]
     pub(crate) fn breakers_of(&self, handler: HandlerId) -> &[BreakerId] {
         let gates = self.handlers.get(usize::from(handler.0));
         gates.map_or(&[], |gates| &gates.breakers)
@@ -340,6 +357,7 @@ impl Gates {
     }
 
     /// The number of records that a handler has.
+    #[inline]
     pub(crate) fn in_handler(&self, handler: HandlerId) -> u32 {
         let gates = self.handlers.get(usize::from(handler.0));
         gates.map_or(0, |gates| gates.concurrency.taken())
@@ -351,11 +369,13 @@ impl Gates {
     }
 
     /// The records of a handler that count for its limits.
+    #[inline]
     pub(crate) fn buffered_of(&self, handler: HandlerId) -> Gauge {
         let gates = self.handlers.get(usize::from(handler.0));
         gates.map_or_else(Gauge::default, |gates| gates.buffered)
     }
 
+    #[inline]
     pub(crate) fn count_in(&mut self, handler: HandlerId, size: Size) {
         self.buffered.add(size);
         if let Some(gates) = self.handlers.get_mut(usize::from(handler.0)) {
@@ -363,6 +383,7 @@ impl Gates {
         }
     }
 
+    #[inline]
     pub(crate) fn count_out(&mut self, handler: HandlerId, size: Size) {
         self.buffered.remove(size);
         if let Some(gates) = self.handlers.get_mut(usize::from(handler.0)) {
@@ -370,12 +391,41 @@ impl Gates {
         }
     }
 
-    /// The limits that the last change has crossed.
-    pub(crate) fn check_limits(&mut self, global: &Limits, handler: HandlerId) -> LimitChanges {
-        let gates = self.handlers.get_mut(usize::from(handler.0));
-        LimitChanges {
+    /// The limits that the last change of a partition has crossed; `None` if there are none.
+    #[inline]
+    pub(crate) fn check_limits(
+        &mut self,
+        global: &Limits,
+        handler: HandlerId,
+        partition: &mut Gauge,
+    ) -> Option<LimitChanges> {
+        let gates = self.handlers.get_mut(usize::from(handler.0))?;
+        let changes = LimitChanges {
             global: self.buffered.check(global),
-            handler: gates.and_then(|gates| gates.buffered.check(&gates.limits)),
+            handler: gates.buffered.check(&gates.limits),
+            partition: partition.check(&gates.partition_limits),
+        };
+        let is_any = changes.global.is_some() || changes.handler.is_some() || changes.partition.is_some();
+        is_any.then_some(changes)
+    }
+
+    /// The number of partitions that a handler has.
+    pub(crate) fn partitions_of(&self, handler: HandlerId) -> u64 {
+        let gates = self.handlers.get(usize::from(handler.0));
+        gates.map_or(0, |gates| gates.partitions)
+    }
+
+    pub(crate) fn add_partition(&mut self, handler: HandlerId, percent: u8) {
+        if let Some(gates) = self.handlers.get_mut(usize::from(handler.0)) {
+            gates.partitions += 1;
+            gates.share_limits(percent);
+        }
+    }
+
+    pub(crate) fn remove_partition(&mut self, handler: HandlerId, percent: u8) {
+        if let Some(gates) = self.handlers.get_mut(usize::from(handler.0)) {
+            gates.partitions = gates.partitions.saturating_sub(1);
+            gates.share_limits(percent);
         }
     }
 

@@ -93,6 +93,7 @@ impl Commits {
     }
 
     /// Notes that records of a source are done.
+    #[inline]
     pub(crate) fn note_done(&mut self, now_ms: i64, source: SourceId, count: u64, config: &CommitConfig) -> CommitTime {
         let Some(found) = self.find(source) else {
             return CommitTime::Unchanged;

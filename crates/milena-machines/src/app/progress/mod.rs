@@ -108,16 +108,19 @@ impl Progress {
     }
 
     /// The lowest unfinished offset.
+    #[inline]
     pub(crate) fn frontier(&self) -> i64 {
         self.tracker.frontier()
     }
 
     /// The next offset that can be read.
+    #[inline]
     pub(crate) fn end(&self) -> i64 {
         self.tracker.end()
     }
 
     /// The number of unfinished records.
+    #[inline]
     pub(crate) fn pending(&self) -> u64 {
         self.tracker.pending()
     }
@@ -152,14 +155,17 @@ impl Progress {
         self.moved_ms
     }
 
+    #[inline]
     pub(crate) fn set_moved(&mut self, now_ms: i64) {
         self.moved_ms = now_ms;
     }
 
+    #[inline]
     pub(crate) fn deliver(&mut self, offset: i64, leader_epoch: Option<i32>, bytes: u64) -> DeliveryResult {
         self.tracker.deliver(offset, leader_epoch, bytes)
     }
 
+    #[inline]
     pub(crate) fn deliver_run(&mut self, offset: i64, count: u32, leader_epoch: Option<i32>, bytes: u64) -> bool {
         self.tracker.deliver_run(offset, count, leader_epoch, bytes)
     }
@@ -170,6 +176,7 @@ impl Progress {
     }
 
     /// Marks a record, or the records of a run, as done.
+    #[inline]
     pub(crate) fn complete(&mut self, now_ms: i64, id: PartitionId, offset: i64, count: u32, bytes: u64) {
         if count > 1 {
             self.done_since_commit += self.tracker.complete_run(id.epoch, offset, count, bytes);

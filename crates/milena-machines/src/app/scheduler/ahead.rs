@@ -151,7 +151,7 @@ impl<T: Keyed> Scheduler<T> {
         let window = handler.config.concurrency.unwrap_or(self.config.commit.ahead_records);
         let in_handler = u64::from(self.gates.in_handler(id));
         let ahead = outstanding.saturating_sub(in_handler).saturating_sub(elsewhere);
-        let waiting_max = handler.call_time.calls().max(handler.partitions());
+        let waiting_max = handler.call_time.calls().max(self.gates.partitions_of(id));
         let capacity = self.gates.capacity_ahead(now_ms, id);
         if let Some(opens_at_ms) = capacity.opens_at_ms {
             self.timers.set_no_later(Timer::Handler(id), opens_at_ms);

@@ -22,11 +22,9 @@ impl<T: Keyed> Scheduler<T> {
     pub fn handle_assigned(&mut self, now_ms: i64, assignment: Assignment) -> PartitionId {
         let id = self.partitions.next_id();
         let restored = Restored::read(&assignment);
-        let percent = self.config.partition_percent;
-        let handler = self.handler_mut(assignment.handler).map(|handler| {
-            handler.add_partition(percent);
-            handler.config.clone()
-        });
+        self.gates
+            .add_partition(assignment.handler, self.config.partition_percent);
+        let handler = self.handler(assignment.handler).map(|handler| handler.config.clone());
         let handler = handler.unwrap_or_default();
         let done = restored.finished.last().map(|last| last.end);
         let guard = self

@@ -71,11 +71,6 @@ impl<T: Keyed> Scheduler<T> {
         if let Some(opens_at_ms) = capacity.opens_at_ms {
             self.timers.set(Timer::Handler(id), opens_at_ms);
         }
-        let waiting = self
-            .gates
-            .buffered_of(id)
-            .records
-            .saturating_sub(u64::from(self.gates.in_handler(id)));
         let handler = self.handlers.get_mut(usize::from(id.0))?;
         let records = usize::try_from(capacity.records).unwrap_or(usize::MAX);
         let Some(batch) = handler.config.batch else {
@@ -85,6 +80,8 @@ impl<T: Keyed> Scheduler<T> {
                 run_records: 1,
             });
         };
+        let buffered = self.gates.buffered_of(id).records;
+        let waiting = buffered.saturating_sub(u64::from(self.gates.in_handler(id)));
         let since_ms = *handler.ready_since_ms.get_or_insert(now_ms);
         let full_ms = since_ms.saturating_add(batch.linger_ms);
         if records > 0 && waiting < batch.size as u64 && now_ms < full_ms {

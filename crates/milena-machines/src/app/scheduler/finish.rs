@@ -67,7 +67,9 @@ impl<T: Keyed> Scheduler<T> {
 
     /// Gives the permits of a call back and counts it for breakers. Without an outcome it was cancelled.
     pub(super) fn call_ended(&mut self, now_ms: i64, handler: HandlerId, call: Call, outcome: Option<Outcome>) {
-        self.gates.give_back(handler, call.records);
+        if !self.gates.give_back(handler, call.records) {
+            return;
+        }
         let mut position = 0;
         while let Some(breaker) = self.gates.breakers_of(handler).get(position).copied() {
             if let Some(before) = self.gates.record_call(now_ms, breaker, call.number, outcome) {

@@ -50,6 +50,7 @@ pub(super) enum Phase {
 }
 
 impl Partition {
+    #[inline]
     pub(super) fn is_active(&self) -> bool {
         self.phase == Phase::Active
     }
@@ -58,6 +59,7 @@ impl Partition {
         self.phase == Phase::Draining
     }
 
+    #[inline]
     pub(super) fn is_retry_topic(&self) -> bool {
         matches!(self.role, Role::RetryTopic { .. })
     }
@@ -117,18 +119,22 @@ impl Partitions {
         Some(partition)
     }
 
+    #[inline]
     pub(super) fn at(&self, index: PartitionIndex) -> Option<&Partition> {
         self.slots.get(index)?.as_ref()
     }
 
+    #[inline]
     pub(super) fn at_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
         self.slots.get_mut(index)?.as_mut()
     }
 
+    #[inline]
     pub(super) fn find(&self, id: PartitionId) -> Option<&Partition> {
         self.at(id.index).filter(|partition| partition.id == id)
     }
 
+    #[inline]
     pub(super) fn find_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
         self.at_mut(id.index).filter(|partition| partition.id == id)
     }

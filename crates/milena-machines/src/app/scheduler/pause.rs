@@ -127,18 +127,20 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     fn check_limits(&mut self, now_ms: i64, partition: PartitionIndex, handler: HandlerId) {
-        let changes = self.gates.check_limits(&self.config.limits, handler);
+        let Some(found) = self.partitions.at_mut(partition) else {
+            return;
+        };
+        let gauge = &mut found.gauge;
+        let Some(changes) = self.gates.check_limits(&self.config.limits, handler, gauge) else {
+            return;
+        };
         if let Some(is_over) = changes.global {
             self.set_pause_where(now_ms, PauseReason::Global, is_over, |_| true);
         }
         if let Some(is_over) = changes.handler {
             self.set_pause_where(now_ms, PauseReason::Handler, is_over, |id| id == handler);
         }
-        let Some(limits) = self.handler(handler).map(|handler| handler.partition_limits) else {
-            return;
-        };
-        let found = self.partitions.at_mut(partition);
-        if let Some(is_over) = found.and_then(|found| found.gauge.check(&limits)) {
+        if let Some(is_over) = changes.partition {
             self.set_pause(now_ms, partition, PauseReason::Partition, is_over);
         }
     }

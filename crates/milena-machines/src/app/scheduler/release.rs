@@ -227,10 +227,8 @@ impl<T: Keyed> Scheduler<T> {
         if removed.in_transaction && self.config.delivery == Delivery::ExactlyOnce {
             self.transaction.spoil();
         }
-        let percent = self.config.partition_percent;
-        if let Some(handler) = self.handler_mut(removed.handler) {
-            handler.remove_partition(percent);
-        }
+        self.gates
+            .remove_partition(removed.handler, self.config.partition_percent);
     }
 
     /// Cancels all records of a partition. At most once, those that were committed and not handled are lost.

@@ -35,6 +35,7 @@ pub struct Totals {
 }
 
 impl Totals {
+    #[inline]
     pub(super) fn count(&mut self, outcome: Outcome, records: u64) {
         match outcome {
             Outcome::Done => self.done += records,
