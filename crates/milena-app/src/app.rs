@@ -336,7 +336,7 @@ impl App {
     /// [`WhenStalled::End`] ends the application with an error that names the record.
     ///
     /// A partition that has records but delivers none for no known reason is fetched again from its position with
-    /// `TryAgain`, and ends the application with `End`.
+    /// `Retry`, and ends the application with `End`.
     pub fn when_stalled(mut self, action: WhenStalled) -> Self {
         self.limits.when_stalled = action;
         self

@@ -309,6 +309,17 @@ impl Engine {
         let _ = self.publisher.send(order);
     }
 
+    /// A producer that keeps order has taken what the handlers of these records emitted: the next ones of their keys need
+    /// not wait for what becomes of it.
+    pub(super) fn taken(&self, taken: &mut Vec<RecordId>) {
+        if taken.is_empty() {
+            return;
+        }
+        self.act(None, |state, _| {
+            taken.drain(..).for_each(|record| state.work.handle_taken(record));
+        });
+    }
+
     pub(super) fn published(&self, published: &mut Vec<(RecordId, PublishResult)>) {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {

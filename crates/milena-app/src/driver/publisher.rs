@@ -80,6 +80,8 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     let mut emitter = Emitter::default();
     let (mut published, mut taken) = (vec![], Vec::with_capacity(ORDERS_MAX));
     let (engine, producer) = (&*engine, &producer);
+    // Without it a batch that is sent again may come after the one behind it.
+    let keeps_order = producer.config().enable_idempotence;
     loop {
         let open = poll_fn(|cx| {
             let mut open = true;
@@ -103,6 +105,10 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                     }
                     Poll::Pending => break,
                 }
+                if keeps_order {
+                    engine.taken(&mut emitter.taken);
+                }
+                emitter.taken.clear();
             }
             emitter.poll(cx, |order, failed| {
                 let written = failed.map_or(Ok(()), |error| Err(error.into()));

@@ -392,8 +392,13 @@ impl Instance {
         let mut result = PublishResult::Failed;
         if publishing.acked {
             result = write(world, &run, publishing.what);
-            if publishing.what == Publish::Output && !publishing.written {
-                world.checks.wrote(&world.plan, &run);
+            if publishing.what == Publish::Output {
+                if !publishing.written {
+                    world.checks.wrote(&world.plan, &run);
+                }
+                world.checks.taken(&world.plan, &run);
+            } else {
+                world.checks.gave_up_output(&world.plan, &run);
             }
             self.publishing.remove(&publishing.record);
             self.acked.insert(publishing.record, run);

@@ -170,9 +170,14 @@ impl Commits {
 
     /// Notes what a commit carries; without anything none is sent.
     pub(crate) fn sent(&mut self, now_ms: i64, source: SourceId, snapshots: Vec<Snapshot>) {
-        if let Some(found) = self.find(source) {
-            found.dirty_since_ms = (!snapshots.is_empty()).then_some(now_ms);
-            found.in_flight = (!snapshots.is_empty()).then_some(snapshots);
+        let Some(found) = self.find(source) else { return };
+        if snapshots.is_empty() {
+            // Nothing is left of a commit that failed, so nothing waits for its next attempt.
+            found.failures = 0;
+            found.dirty_since_ms = None;
+        } else {
+            found.dirty_since_ms = Some(now_ms);
+            found.in_flight = Some(snapshots);
         }
     }
 

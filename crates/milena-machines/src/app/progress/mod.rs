@@ -190,6 +190,10 @@ impl Progress {
         }
     }
 
+    pub(crate) fn is_done(&self, offset: i64) -> bool {
+        self.tracker.is_done(offset)
+    }
+
     /// Whether the group does not know all that is done.
     pub(crate) fn is_dirty(&self) -> bool {
         self.tracker.version() != self.committed_version

@@ -289,6 +289,19 @@ impl Tracker {
         )
     }
 
+    /// Whether an offset is done in this assignment, or was done before it.
+    pub fn is_done(&self, offset: i64) -> bool {
+        let Some(bit) = self.bit_of(offset) else {
+            return offset < self.end
+                || self
+                    .restored
+                    .iter()
+                    .any(|range| (range.start..range.end).contains(&offset));
+        };
+        let word = self.words.get(((bit - self.first_bit) / 64) as usize);
+        word.is_none_or(|word| word & (1_u64 << (bit % 64)) == 0)
+    }
+
     /// How much memory the bits take.
     pub fn memory(&self) -> usize {
         self.words.capacity() * size_of::<u64>() + self.segments.capacity() * size_of::<Segment>()

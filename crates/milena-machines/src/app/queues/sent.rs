@@ -10,23 +10,20 @@ use crate::app::{
 };
 
 impl<T: Keyed> Queues<T> {
-    /// Lets those behind a record go on that is being published, if they wait for it alone.
+    /// Lets the records behind one go on while it is published. It waits among those that were passed, by offset.
     pub(crate) fn pass(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (at, partition) = (entry.queue, entry.partition);
         let is_plain = entry.state == State::Publishing && !entry.is_run && entry.passing == Passing::No;
-        let Some(queue) = self.queues.get(at).filter(|queue| is_plain && queue.head == index) else {
+        let Some(queue) = self.queues.get(at).filter(|queue| is_plain && queue.kind != Kind::Free) else {
             return;
         };
-        if queue.kind == Kind::Free {
-            return;
-        }
         let mut sent = queue.sent;
         if sent == Index::NONE {
             sent = self.new_queue(partition, Kind::Free);
         }
         self.unlink(at, index);
-        self.push_back(sent, index);
+        self.insert_by_offset(sent, index);
         if let Some(entry) = self.entries.get_mut(index) {
             entry.passing = Passing::Sent(None);
         }
@@ -35,6 +32,46 @@ impl<T: Keyed> Queues<T> {
             queue.out = queue.out.saturating_sub(1);
         }
         self.settle(at);
+    }
+
+    /// Passes a record whose output was settled before the producer was known to have taken it, if one before it was passed
+    /// and is not settled yet: it must not be done first, else a failure of the one before would change their order.
+    pub(crate) fn pass_behind_others(&mut self, index: RecordIndex) -> bool {
+        let queue = self.entries.get(index).and_then(|entry| self.queues.get(entry.queue));
+        if queue.is_none_or(|queue| queue.sent == Index::NONE) {
+            return false;
+        }
+        self.pass(index);
+        self.entries
+            .get(index)
+            .is_some_and(|entry| matches!(entry.passing, Passing::Sent(_)))
+    }
+
+    /// Records of one call may be taken in another order than that of their offsets, so the place is looked for, from the end.
+    fn insert_by_offset(&mut self, at: QueueIndex, index: RecordIndex) {
+        let Some(offset) = self.entries.get(index).map(|entry| entry.offset) else {
+            return;
+        };
+        let mut before = self.queues.get(at).map_or(Index::NONE, |queue| queue.tail);
+        let mut after: RecordIndex = Index::NONE;
+        while let Some(entry) = self.entries.get(before).filter(|entry| entry.offset > offset) {
+            after = before;
+            before = entry.prev;
+        }
+        if after == Index::NONE {
+            return self.push_back(at, index);
+        }
+        if before == Index::NONE {
+            return self.push_front(at, index);
+        }
+        for (one, two) in [(before, index), (index, after)] {
+            if let Some(entry) = self.entries.get_mut(one) {
+                entry.next = two;
+            }
+            if let Some(entry) = self.entries.get_mut(two) {
+                entry.prev = one;
+            }
+        }
     }
 
     /// The first that others of its queue have passed, if `index` is one of those, and what became of it.

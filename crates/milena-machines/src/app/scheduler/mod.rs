@@ -184,6 +184,12 @@ impl<T: Keyed> Scheduler<T> {
         Some((self.partitions.at(entry.partition)?.id, entry.offset))
     }
 
+    /// Whether an offset of an assigned partition is done.
+    pub fn is_done(&self, partition: PartitionId, offset: i64) -> bool {
+        let found = self.partitions.find(partition);
+        found.is_some_and(|found| found.progress.is_done(offset))
+    }
+
     /// Whether a record waits for its next attempt.
     pub fn is_parked(&self, record: RecordId) -> bool {
         self.queues

@@ -22,7 +22,13 @@ impl<T: Keyed> Scheduler<T> {
         if entry.state != State::Publishing {
             return;
         }
-        match entry.passing {
+        let passing = entry.passing;
+        let is_written = entry.history.publish == Some(Publish::Output)
+            && matches!(result, PublishResult::Acked | PublishResult::AckedAt(_));
+        match passing {
+            Passing::No if is_written && self.queues.pass_behind_others(record.index) => {
+                self.settle_sent(now_ms, record, result);
+            }
             Passing::No => self.settle_published(now_ms, record.index, result),
             Passing::Sent(_) => self.settle_sent(now_ms, record, result),
             Passing::Recalled => self.begin_anew(now_ms, record.index),

@@ -25,6 +25,14 @@ impl Checks {
         }
     }
 
+    /// A record ends in a retry topic or as a dead letter. An earlier call may have emitted for it: that is a duplicate, with
+    /// no place in the order.
+    pub(in crate::app) fn gave_up_output(&mut self, plan: &Plan, run: &Run) {
+        if let Some(lane) = lane_of(plan, run) {
+            self.outputs.entry(lane).or_default().remove(&run.offset);
+        }
+    }
+
     /// Of what an owner commits as done, the output that was written last is in the order of the offsets. What once came to a
     /// handler in one call has no order: each has an outcome of its own.
     pub(in crate::app) fn committed_output(&mut self, life: Life, id: PartitionId, commit: &CommittedOffset) {

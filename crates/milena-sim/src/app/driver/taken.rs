@@ -16,13 +16,14 @@ impl Instance {
         }
     }
 
-    /// What is acknowledged is done when the machine does not keep it any longer.
+    /// What is acknowledged is done when the machine says so. If one before it failed it may be given back instead.
     pub(super) fn settle_acked(&mut self, world: &mut World) {
         let Some(work) = &self.work else { return };
         let is_gone = |record: &&RecordId| work.payload(**record).is_none();
         let gone: Vec<RecordId> = self.acked.keys().filter(is_gone).copied().collect();
         for record in gone {
-            if let Some(run) = self.acked.remove(&record) {
+            let is_done = |run: &Run| self.work.as_ref().is_some_and(|work| work.is_done(run.id, run.offset));
+            if let Some(run) = self.acked.remove(&record).filter(is_done) {
                 self.settle(world, &run);
             }
         }

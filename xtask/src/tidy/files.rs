@@ -1,4 +1,4 @@
-//! Rules for single files: length, leftovers, and what only this machine would understand.
+//! Rules for single files: length, leftover marks and banners.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::walls;
 use crate::generate;
 
 const LINES_MAX: usize = 800;
-/// A longer file says why in a line that starts with this.
+/// A longer file gives its reason in a line that starts with this.
 const LONG_FILE_REASON: &str = "// A long file because ";
 
 pub(super) fn check(path: &Path, text: &str) -> Vec<String> {
@@ -27,7 +27,7 @@ pub(super) fn check(path: &Path, text: &str) -> Vec<String> {
         if path.ends_with("src/lib.rs") && !text.starts_with("//!") {
             offend(
                 1,
-                "a crate opens with `//!`: what this room is, what it may touch, where to start".to_owned(),
+                "a crate opens with `//!`: its purpose, what it may touch, where to start reading".to_owned(),
             );
         }
     }
