@@ -324,7 +324,7 @@ impl Base {
         Self {
             offset: committed.offset,
             finished: told.finished,
-            starts: told.starts,
+            starts: told.crashes,
         }
     }
 

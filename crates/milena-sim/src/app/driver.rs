@@ -545,8 +545,8 @@ impl Instance {
                 world.checks.begins_anew(life, partition, offset);
                 world.queue.after(500, Event::Operator(life));
             }
-            Action::Stalled { why, cancelled, .. } => {
-                self.check_stall(world, why);
+            Action::Stalled { reason, cancelled, .. } => {
+                self.check_stall(world, reason);
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
@@ -737,7 +737,7 @@ impl Instance {
         };
         let now = world.queue.now();
         for (partition, held) in &self.held {
-            let why = work.why(now, held.id);
+            let why = work.stall_reason(now, held.id);
             let pauses: Vec<_> = work
                 .pauses(held.id)
                 .into_iter()

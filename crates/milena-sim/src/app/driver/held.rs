@@ -35,7 +35,7 @@ impl Instance {
     /// Calls were cancelled, and their records have other ids now.
     pub(super) fn called_off(&mut self, world: &mut World, life: Life, records: &[RecordId]) {
         let Some(work) = &self.work else { return };
-        for (id, offset) in records.iter().filter_map(|record| work.place(*record)) {
+        for (id, offset) in records.iter().filter_map(|record| work.position(*record)) {
             world.checks.begins_anew(life, id, offset);
         }
     }
@@ -70,7 +70,7 @@ impl Instance {
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let data = work.payload(record).and_then(|records| records.0.first());
-        let (Some((id, offset)), Some(data)) = (work.place(record), data) else {
+        let (Some((id, offset)), Some(data)) = (work.position(record), data) else {
             return;
         };
         let Some(partition) = self.held.iter().find(|(_, held)| held.id == id).map(|(at, _)| *at) else {

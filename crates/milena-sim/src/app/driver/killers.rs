@@ -55,6 +55,6 @@ impl Commit {
 pub(super) fn tells_of_starts(offsets: &[(usize, CommitOffset)]) -> bool {
     offsets.iter().any(|(_, offset)| {
         let told = commit_map::read(&offset.metadata, offset.offset);
-        told.is_ok_and(|told| told.starts.count > 0)
+        told.is_ok_and(|told| told.crashes.count > 0)
     })
 }

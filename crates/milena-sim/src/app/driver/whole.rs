@@ -47,7 +47,7 @@ impl Instance {
             }
             return;
         }
-        let singles = work.break_up(record);
+        let singles = work.split_run(record);
         if singles.len() != runs.len() {
             return world.checks.fail(format!("{record:?} falls into other records"));
         }
