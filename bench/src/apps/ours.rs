@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use milena_app::{letters, prelude::*};
+use milena_app::{failure, prelude::*};
 
 use super::{Job, Task};
 use crate::readers::unix_nanos;
@@ -169,7 +169,7 @@ async fn retry(cx: Cx, State(tally): Shared) -> Result<(), Fault> {
     if cx.attempt() == 1 {
         return Err(Fault::retry("not now"));
     }
-    let due_ms = letters::read(cx.record().headers()).and_then(|letter| letter.due_at_ms);
+    let due_ms = failure::read(cx.record().headers()).and_then(|failure_record| failure_record.due_at_ms);
     let due = u64::try_from(due_ms.unwrap_or_default()).unwrap_or_default() * 1_000_000;
     if let Ok(mut late) = tally.late.lock() {
         // It is never early; if it were, that would be seen.

@@ -1,4 +1,4 @@
-//! How many records pass through an application whose handlers do nothing, beside a consumer that only reads.
+//! Throughput of an application with empty handlers, compared to a plain consumer.
 //!
 //! `cargo bench -p milena-app --bench throughput`
 
@@ -72,8 +72,8 @@ fn main() {
     }
 }
 
-/// Counts records, and notes when the first and the last one came. The handlers do so themselves: a task that looked on
-/// could be late, and would find the application faster than it is.
+/// Counts records, with the times of the first and the last one. The handlers measure by themselves: an observing task
+/// could be late and report too high a rate.
 #[derive(Default)]
 struct Counter {
     seen: AtomicU64,
@@ -103,7 +103,7 @@ async fn raw(broker: &TestBroker) -> f64 {
     let mut consumer = Consumer::new(config).unwrap();
     let partitions = (0..PARTITIONS).map(|partition| TopicPartition::new("events", partition));
     consumer.assign(partitions).unwrap();
-    // Its clock begins with the first records too.
+    // The measurement starts with the first records here too.
     let mut seen = consumer.poll(Duration::from_secs(10)).await.unwrap().len() as u64;
     let began = Instant::now();
     while seen < RECORDS {

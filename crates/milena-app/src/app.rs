@@ -1,4 +1,4 @@
-//! Declaring an application.
+//! Declaration and start of an application.
 
 mod check;
 
@@ -19,28 +19,28 @@ use crate::{
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
     outside::Programs,
-    policy::{Breaker, Policy, RetryOrdering, Water, WhenStalled},
+    policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
-    serve,
+    serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
 };
 
-/// What to do with records of topics that match a pattern and have no handler of their own.
+/// Reaction to records of topics that match a pattern and have no handler of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unknown {
-    /// They count as skipped.
+pub enum UnknownTopic {
+    /// Skips the records and counts them.
     Skip,
-    /// They go to the dead letters.
+    /// Writes the records to the dead letter topic.
     DeadLetter,
-    /// The application ends with an error that names the topic.
+    /// Ends the application with an error that names the topic.
     Stop,
 }
 
-/// An application that reads events: handlers, their policies, and what they share.
+/// A consumer application: handlers, their policies, and shared state.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -78,22 +78,22 @@ pub struct App {
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     may_topics_be_missing: bool,
-    /// The address to serve metrics and health on.
-    serve: Option<String>,
+    /// Addresses of the HTTP endpoints, with the paths that they serve.
+    endpoints: Vec<(String, Paths)>,
     problems: Vec<TopicNameError>,
-    /// What a file has declared for topics whose handlers are not here yet.
+    /// Policies from a file for topics whose handlers are not registered yet.
     declared: BTreeMap<String, (Policy, Option<Delivery>)>,
 }
 
 impl App {
-    /// An application on a cluster: `host:port`, several separated by commas.
+    /// An application on a cluster, given as `host:port`; several addresses are separated by commas.
     pub fn new(bootstrap_servers: impl Into<String>) -> Self {
         let mut common = ConfigMap::new();
         common.set("bootstrap.servers", bootstrap_servers.into());
         Self::with_settings(common)
     }
 
-    /// The same with settings for all of its clients, under Kafka's names.
+    /// An application with settings for all of its clients, under Kafka's names.
     pub fn with_settings(common: ConfigMap) -> Self {
         let instance = format!("milena-{}", std::process::id());
         Self {
@@ -110,7 +110,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             programs: Programs::default(),
             may_topics_be_missing: false,
-            serve: None,
+            endpoints: vec![],
             problems: vec![],
             declared: BTreeMap::new(),
         }
@@ -132,65 +132,65 @@ impl App {
         otherwise.fold(app, |app, (pattern, unknown)| app.otherwise(pattern, *unknown))
     }
 
-    /// The same application on another cluster.
+    /// Replaces the bootstrap servers.
     pub fn bootstrap_servers(mut self, bootstrap_servers: impl Into<String>) -> Self {
         self.settings.common.set("bootstrap.servers", bootstrap_servers.into());
         self
     }
 
-    /// The names and patterns of the topics that its handlers read.
+    /// Names and patterns of the topics that the handlers read.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
         self.routes.iter().map(|route| route.topics.text())
     }
 
-    /// The group that reads. Its retry topics are read by groups of their own: `<group>.retry-1m` and so on.
+    /// The consumer group. Retry topics are read by groups of their own: `<group>.retry-1m` and so on.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.settings.group = group.into();
         self
     }
 
-    /// Which instance of the application this is. Dead letters name it, and exactly-once delivery needs it: the same when
-    /// this instance starts again, another one for each. By default it is the number of the process.
+    /// Name of this instance, the process id by default. Dead letters carry it. Exactly-once delivery requires it: it
+    /// must be unique per instance and stay the same across restarts.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.settings.instance = instance.into();
         self.settings.has_instance = true;
         self
     }
 
-    /// Sets a setting of its consumers, under Kafka's name. The runtime's own defaults are `auto.offset.reset=earliest`
-    /// and, with the classic protocol, `partition.assignment.strategy=cooperative-sticky`.
+    /// Sets a consumer setting, under Kafka's name. The runtime's own defaults are `auto.offset.reset=earliest` and,
+    /// with the classic protocol, `partition.assignment.strategy=cooperative-sticky`.
     pub fn consumer(mut self, key: impl Into<String>, value: impl fmt::Display) -> Self {
         self.settings.consumer.set(key, value);
         self
     }
 
-    /// Sets a setting of its producers, under Kafka's name.
+    /// Sets a producer setting, under Kafka's name.
     pub fn producer(mut self, key: impl Into<String>, value: impl fmt::Display) -> Self {
         self.settings.producer.set(key, value);
         self
     }
 
-    /// Something that handlers can ask for with [`State`](crate::handler::State), one of each type.
+    /// A value that handlers take as [`State`](crate::handler::State), one per type.
     pub fn state<S: Clone + Send + Sync + 'static>(mut self, state: S) -> Self {
         self.states.insert(state);
         self
     }
 
-    /// A handler for a topic, or for all topics that match a pattern such as `events-{tenant}`, or a regular expression,
-    /// which begins with `^`. The values of braces and of named groups come from
-    /// [`Cx::capture`](crate::handler::Cx::capture).
+    /// Registers a handler for a topic, for a pattern such as `events-{tenant}`, or for a regular expression, which
+    /// starts with `^`. [`Cx::capture`](crate::handler::Cx::capture) returns the values of braces and of named groups.
     ///
-    /// A name in braces stands for letters, digits, dashes and underscores, and not for dots: `events-acme.eu` needs
-    /// `events-{tenant}.{region}`, or `^events-(?<tenant>.*)$`. An expression must match the whole name, in the syntax of the
-    /// `regex` crate. A warning at the start names topics that only a dot or the end of an expression keeps out.
+    /// A name in braces matches letters, digits, dashes and underscores, but not dots: `events-acme.eu` needs
+    /// `events-{tenant}.{region}`, or `^events-(?<tenant>.*)$`. A regular expression must match the whole name; the
+    /// syntax is that of the `regex` crate. A warning at start names topics that only a dot or the end of an expression
+    /// excludes.
     ///
-    /// Each topic has one handler: the one that names it, otherwise the first declared pattern that matches. No pattern
-    /// reads the retry, held and dead letter topics of the topics that it matches.
+    /// Each topic has one handler: the one that names it, otherwise the first pattern that matches. Patterns do not
+    /// match the retry, held-keys and dead letter topics of their topics.
     pub fn on<A: 'static>(self, topics: &str, handler: impl Handler<A>, policy: impl FnOnce(Policy) -> Policy) -> Self {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(One::new(handler)), policy)
     }
 
-    /// A handler of many records at once.
+    /// Registers a batch handler.
     pub fn batch<A: 'static>(
         self,
         topics: &str,
@@ -200,9 +200,9 @@ impl App {
         self.add(topics, Delivery::AtLeastOnce, Arc::new(Many::new(handler)), policy)
     }
 
-    /// A handler that sees each record at most once: its offset is committed before. What a crash interrupts is lost: at most
-    /// as many records as its [`concurrency`](Policy::concurrency), or 256. An end in time, or a partition that is given
-    /// back, loses none. What fails is not tried again, and does what the policy says of a failure for good.
+    /// Registers a handler with at-most-once delivery: the offset is committed before the call. A crash loses the
+    /// records in the handler: at most its [`concurrency`](Policy::concurrency), or 256. A shutdown or a rebalance
+    /// loses none. Failures are final and not retried.
     pub fn at_most_once<A: 'static>(
         self,
         topics: &str,
@@ -212,10 +212,10 @@ impl App {
         self.add(topics, Delivery::AtMostOnce, Arc::new(One::new(handler)), policy)
     }
 
-    /// A handler whose output and progress are one transaction: what it emits counts exactly once, if it is read with
-    /// `isolation.level=read_committed`. Retries and dead letters are part of it. What the handler does elsewhere, in a
-    /// database or by mail, may happen again. It costs some speed, and results wait for the
-    /// [window](Self::transaction_window).
+    /// Registers a handler with exactly-once delivery: its output and its offsets are one transaction. Readers of the
+    /// output need `isolation.level=read_committed`. Retries and dead letters are part of the transaction. Other
+    /// effects, such as database writes or mails, may happen twice. Output waits for the [transaction
+    /// window](Self::transaction_window).
     pub fn exactly_once<A: 'static>(
         self,
         topics: &str,
@@ -225,17 +225,17 @@ impl App {
         self.add(topics, Delivery::ExactlyOnce, Arc::new(One::new(handler)), policy)
     }
 
-    /// What to do with records of topics that match a pattern and have no handler of their own. Without this, only topics
-    /// that have a handler are read.
-    pub fn otherwise(self, pattern: &str, unknown: Unknown) -> Self {
+    /// Reads all topics that match a pattern and have no handler of their own. Without this, only topics with a handler
+    /// are read.
+    pub fn otherwise(self, pattern: &str, unknown: UnknownTopic) -> Self {
         let handler = move |cx: crate::handler::Cx| async move {
             let no_handler = NoHandler {
                 topic: cx.record().topic().to_owned(),
             };
             match unknown {
-                Unknown::Skip => Ok(Done::Skip("no handler reads its topic".into())),
-                Unknown::DeadLetter => Err(Fault::poison(no_handler)),
-                Unknown::Stop => Err(Fault::fatal(no_handler)),
+                UnknownTopic::Skip => Ok(Done::Skip("no handler is registered for its topic".into())),
+                UnknownTopic::DeadLetter => Err(Fault::poison(no_handler)),
+                UnknownTopic::Stop => Err(Fault::fatal(no_handler)),
             }
         };
         self.on(pattern, handler, |policy| policy)
@@ -264,135 +264,151 @@ impl App {
         self
     }
 
-    /// A circuit breaker that handlers can name in their policies: one for all of them, whatever their delivery. One that is
-    /// named and not declared has the defaults.
+    /// Declares a circuit breaker that policies can name. All handlers share it. A breaker that is named but not
+    /// declared has the default settings.
     pub fn breaker(mut self, name: impl Into<String>, breaker: Breaker) -> Self {
         self.breakers.insert(name.into(), breaker);
         self
     }
 
-    /// So many calls at once, of all handlers together that name it in their policies and have the same delivery: those at
-    /// most, at least and exactly once have so many each.
+    /// Declares a bulkhead that policies can name: a bound of concurrent calls. Handlers of the same delivery guarantee
+    /// share the permits; each guarantee has its own.
     pub fn bulkhead(mut self, name: impl Into<String>, permits: u32) -> Self {
         self.bulkheads.insert(name.into(), permits);
         self
     }
 
-    /// How many records all handlers together may have fetched and not done: 10,000, and fetching goes on at 7,000.
+    /// Bound of records in flight of all handlers: 10,000 by default; fetching resumes at 7,000.
     pub fn in_flight(mut self, records: u64) -> Self {
-        self.limits.in_flight = Water::high(records);
+        self.limits.in_flight = Watermarks::high(records);
         self
     }
 
-    /// The same in bytes: 64 MiB, and fetching goes on at 48 MiB.
+    /// Bound of bytes in flight of all handlers: 64 MiB by default; fetching resumes at 48 MiB.
     pub fn buffer(mut self, bytes: u64) -> Self {
-        self.limits.buffer = Water::high(bytes);
+        self.limits.buffer = Watermarks::high(bytes);
         self
     }
 
-    /// How long something done may stay uncommitted: 1 s. After a crash that much comes again. Offsets are also committed
-    /// when there is nothing to do, when partitions go, and at the end.
+    /// Maximum time between a finished record and its commit: 1 s by default. A crash repeats the records of that time.
+    /// Offsets are also committed when the application is idle, when partitions are revoked, and at shutdown.
     pub fn commit_interval(mut self, time: Duration) -> Self {
         self.limits.commit_interval = time;
         self
     }
 
-    /// Commits as soon as so many records are done, not only after the interval; 1 is after each record.
+    /// Commits after this number of records, in addition to the interval. 1 commits after each record.
     pub fn commit_every(mut self, records: u64) -> Self {
         self.limits.commit_every = Some(records);
         self
     }
 
-    /// How long a transaction collects what is done: 100 ms. Longer ones cost less and make results wait longer.
+    /// Time for which a transaction collects results: 100 ms by default. A longer window costs less and delays results.
     pub fn transaction_window(mut self, time: Duration) -> Self {
         self.limits.window = time;
         self
     }
 
-    /// How long handlers may go on when their partition is revoked, or at the end: 30 s. Then they are dropped, and what
-    /// they had comes again.
+    /// Time for which handlers may continue when their partition is revoked, and at shutdown: 30 s by default. Then
+    /// their calls are dropped, and the records are delivered again.
     pub fn drain(mut self, time: Duration) -> Self {
         self.limits.drain = time;
         self
     }
 
-    /// How long the end may take in all: 60 s. Then it just ends, and what was not committed comes again.
+    /// Maximum duration of a shutdown: 60 s by default. Then the application exits regardless, and uncommitted records
+    /// are delivered again.
     pub fn shutdown_timeout(mut self, time: Duration) -> Self {
         self.limits.shutdown = time;
         self
     }
 
-    /// After how long a partition that has work and does not move is told of, with the reason: 60 s.
+    /// Time without progress after which a partition with records is logged as stalled, with the reason: 60 s by
+    /// default.
     pub fn stalled_after(mut self, time: Duration) -> Self {
         self.limits.stalled_after = time;
         self
     }
 
-    /// What is done about a partition that stands still because a handler does not return: by default it is only told of.
-    /// [`WhenStalled::TryAgain`] cancels the call, which is a failure that is tried again as the policy says; what it was
-    /// doing may be half done, and code that blocks its thread cannot be cancelled. [`WhenStalled::Stop`] cancels it and
-    /// leaves the partition alone until somebody looks. [`WhenStalled::End`] ends the application with an error that
-    /// names the record. A partition that has records and delivers none, though nothing holds it back, is read anew from
-    /// where it stands by the first, and ends the application by the last.
+    /// Reaction to a partition that is stalled because a handler does not return. By default it is only logged.
+    /// [`WhenStalled::TryAgain`] cancels the call and retries as the policy says; its effects may be incomplete, and
+    /// code that blocks its thread cannot be cancelled. [`WhenStalled::Stop`] cancels the call and stops the partition.
+    /// [`WhenStalled::End`] ends the application with an error that names the record.
+    ///
+    /// A partition that has records but delivers none for no known reason is fetched again from its position with
+    /// `TryAgain`, and ends the application with `End`.
     pub fn when_stalled(mut self, action: WhenStalled) -> Self {
         self.limits.when_stalled = action;
         self
     }
 
-    /// After how many crashes of the whole process, by an abort or for want of memory, the record that its handler had is
-    /// not handled again but becomes a dead letter, or what the policy has instead: 3. From 2 to 100; `None` counts none.
+    /// Number of process crashes after which the record in the handler is quarantined: it becomes a dead letter, or
+    /// whatever the policy says. 3 by default, from 2 to 100; `None` disables the crash guard.
     ///
-    /// It costs a commit for each partition when its first record comes. After a crash, what follows is handed out some
-    /// hundred at a time; after the last but one, record by record, with a commit before each, until that place is passed.
-    /// A record that only happened to be the one in its handler when somebody killed the process, having done so at the
-    /// same place before, becomes a dead letter too. At-least-once handlers have this: at most once nothing comes again,
-    /// and exactly once is not counted.
+    /// It costs one commit per partition when its first record arrives. After a crash, the following records are handed
+    /// out in small batches. After the last but one crash they are handed out one at a time, with a commit before each,
+    /// until that offset is passed. A record that was in its handler by chance at every kill is quarantined too. The
+    /// guard applies to at-least-once handlers.
     pub fn crash_limit(mut self, crashes: impl Into<Option<u32>>) -> Self {
         self.limits.crash_limit = crashes.into();
         self
     }
 
-    /// How many consumers read the topics: 1. More can help where one connection to each broker is too slow.
+    /// Number of consumers: 1 by default. More help if one connection per broker is the bottleneck.
     pub fn consumers(mut self, count: usize) -> Self {
         self.limits.consumers = count;
         self
     }
 
-    /// How many tasks run the calls of each handler: as many as there are processors.
-    pub fn lanes(mut self, count: usize) -> Self {
-        self.limits.lanes = count;
+    /// Number of workers per handler: the number of processors by default.
+    pub fn workers(mut self, count: usize) -> Self {
+        self.limits.workers = count;
         self
     }
 
-    /// Starts although topics are missing, and reads them when they appear. By default that is an error.
+    /// Starts although topics are missing, and reads them when they appear. By default a missing topic is an error.
     pub fn wait_for_topics(mut self) -> Self {
         self.may_topics_be_missing = true;
         self
     }
 
-    /// Serves `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP on this address while it runs, such as
-    /// `0.0.0.0:9000`; by default nothing is served. With port 0 the system chooses one:
-    /// [`Running::served_at`](crate::Running::served_at) tells which. There is no authentication: keep it inside.
-    pub fn serve(mut self, address: impl Into<String>) -> Self {
-        self.serve = Some(address.into());
+    /// Serves `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP on this address, such as `0.0.0.0:9000`; by
+    /// default nothing is served. With port 0 the system chooses the port: see
+    /// [`Running::served_at`](crate::Running::served_at). There is no authentication: do not expose the port.
+    pub fn serve(self, address: impl Into<String>) -> Self {
+        self.endpoint(address.into(), Paths::All)
+    }
+
+    /// Serves only `/metrics`, in Prometheus' text format, on this address, such as `0.0.0.0:9464`. Otherwise like
+    /// [`serve`](Self::serve); an application can have both. See
+    /// [`Running::metrics_at`](crate::Running::metrics_at) for the bound address.
+    pub fn metrics_endpoint(self, address: impl Into<String>) -> Self {
+        self.endpoint(address.into(), Paths::Metrics)
+    }
+
+    /// Replaces an earlier endpoint with the same paths.
+    fn endpoint(mut self, address: String, paths: Paths) -> Self {
+        self.endpoints.retain(|(_, existing)| *existing != paths);
+        self.endpoints.push((address, paths));
         self
     }
 
-    /// Another clock, for tests.
+    /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Starts it in the background. Topics are looked at, and those for letters made, before anything is read.
+    /// Starts the application in the background. Topics are checked, and missing retry and dead letter topics created,
+    /// before the first poll.
     pub async fn start(mut self) -> Result<Running, StartError> {
         self.check()?;
-        // A program that does not start is known before a partition is assigned.
+        // Programs start first, so that a failing one is reported before partitions are assigned.
         self.programs.start().await?;
-        let endpoint = match &self.serve {
-            Some(address) => Some(serve::bind(address).await?),
-            None => None,
-        };
+        let mut endpoints = vec![];
+        for (address, paths) in &self.endpoints {
+            endpoints.push(Endpoint::bind(address, *paths).await?);
+        }
         let setup = self.set_up().await?;
         self.warn_of_returns();
         let mut engines = vec![];
@@ -405,16 +421,16 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoint))
+        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
     }
 
-    /// Handles a stretch of its topics once more, and ends when that is done. The group itself is not touched. What fails
-    /// goes to retry topics and dead letters as ever; what comes to retry topics is left to the application that runs.
+    /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed
+    /// records go to retry and dead letter topics as usual; the running application handles the retry topics.
     ///
-    /// A partition that cannot go on, because of [`Fault::fatal`], [`Exhausted::Stop`](crate::policy::Exhausted), a
-    /// [flood](Policy::flood_guard), a handler that is [stalled](Self::when_stalled), or records that cannot be read, ends
-    /// for itself; the others are read to their ends. Then this is [`RunError::Unfinished`], which says how far each is,
-    /// and the same replay started again goes on there.
+    /// A partition that cannot continue ends alone, and the others continue. Reasons are [`Fault::fatal`],
+    /// [`Exhausted::Stop`](crate::policy::Exhausted), the [DLQ limit](Policy::dlq_limit), a
+    /// [stalled](Self::when_stalled) handler, and unreadable records. Then the result is [`RunError::Unfinished`], with
+    /// the offset that each partition has reached. The same replay continues there when it is started again.
     pub async fn replay(mut self, replay: Replay) -> Result<ReplayReport, RunError> {
         self.check()?;
         self.programs.start().await.map_err(StartError::from)?;
@@ -466,7 +482,7 @@ impl App {
             let topics = route.topics.text();
             tracing::warn!(
                 topics,
-                "what fails goes back to its own topic after its delay: every group that reads it sees it again"
+                "failed records return to their own topic after each delay; every group that reads the topic sees them again"
             );
         }
     }
@@ -504,7 +520,7 @@ impl App {
         }
     }
 
-    /// Runs it until `stop` is ready, then ends in peace; or until it cannot go on.
+    /// Runs until `stop` is ready, then shuts down gracefully. Returns early if the application cannot continue.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
         let running = self.start().await?;
         tokio::select! {
@@ -516,7 +532,7 @@ impl App {
     }
 }
 
-/// Why an application did not run, or did not end as it should. `Debug` is the text of `Display`.
+/// Error of starting, running or stopping an application. `Debug` prints the text of `Display`.
 #[derive(thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -533,9 +549,9 @@ impl fmt::Debug for RunError {
     }
 }
 
-/// A topic that has no handler.
+/// No handler is registered for a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no handler reads the topic {topic}")]
+#[error("no handler is registered for topic {topic}")]
 pub struct NoHandler {
     pub topic: String,
 }
@@ -550,10 +566,10 @@ impl fmt::Debug for App {
     }
 }
 
-/// Returns when the process is asked to end: by Ctrl-C, or on Unix by SIGTERM.
+/// Returns on SIGINT (Ctrl-C) and, on Unix, SIGTERM.
 pub async fn shutdown_signal() {
     let interrupted = async {
-        // Without a way to hear of it nobody can end us so.
+        // Without a signal handler this never returns.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

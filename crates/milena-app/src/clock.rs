@@ -1,4 +1,4 @@
-//! The one place where the runtime learns the time and waits for it, so that tests can put their own in its place.
+//! The only source of time in the runtime, so that tests can replace it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// What time it is. Clones show the same time.
+/// A clock. Clones share the same time.
 #[derive(Clone, Default)]
 pub struct Clock {
     kind: Kind,
@@ -19,29 +19,29 @@ pub struct Clock {
 enum Kind {
     #[default]
     Real,
-    Virtual(Arc<Mutex<Hands>>),
+    Virtual(Arc<Mutex<ManualTime>>),
 }
 
-/// A time that stands still until it is moved.
-struct Hands {
+/// State of a manual clock.
+struct ManualTime {
     now_ms: i64,
-    /// The same moment for what is measured.
+    /// The current time as an `Instant`, for measurements.
     now: Instant,
     next_id: u64,
     sleepers: BTreeMap<(i64, u64), Waker>,
-    /// Those that were woken and have not gone on yet.
+    /// Sleepers that were woken and have not run yet.
     woken: BTreeSet<(i64, u64)>,
 }
 
 impl Clock {
-    /// The machine's time.
+    /// The system clock.
     pub fn real() -> Self {
         Self::default()
     }
 
-    /// A time that begins now and moves only by [`advance`](Self::advance).
-    pub fn standing() -> Self {
-        let hands = Hands {
+    /// A manual clock: it starts now and moves only with [`advance`](Self::advance).
+    pub fn manual() -> Self {
+        let manual = ManualTime {
             now_ms: wall_ms(),
             now: Instant::now(),
             next_id: 0,
@@ -49,7 +49,7 @@ impl Clock {
             woken: BTreeSet::new(),
         };
         Self {
-            kind: Kind::Virtual(Arc::new(Mutex::new(hands))),
+            kind: Kind::Virtual(Arc::new(Mutex::new(manual))),
         }
     }
 
@@ -57,49 +57,49 @@ impl Clock {
     pub fn now_ms(&self) -> i64 {
         match &self.kind {
             Kind::Real => wall_ms(),
-            Kind::Virtual(hands) => lock(hands).now_ms,
+            Kind::Virtual(manual) => lock(manual).now_ms,
         }
     }
 
-    /// This moment, to measure how long something takes. Unlike the time of day nobody sets it back.
+    /// Monotonic time, for measurements.
     pub(crate) fn instant(&self) -> Instant {
         match &self.kind {
             Kind::Real => Instant::now(),
-            Kind::Virtual(hands) => lock(hands).now,
+            Kind::Virtual(manual) => lock(manual).now,
         }
     }
 
-    /// Moves a standing clock and wakes those whose time has come; a real one cannot be moved.
+    /// Advances a manual clock and wakes the sleepers that are due. No effect on the system clock.
     pub fn advance(&self, time: Duration) {
-        let Kind::Virtual(hands) = &self.kind else { return };
-        let mut hands = lock(hands);
-        hands.now_ms = hands.now_ms.saturating_add(millis(time));
-        hands.now = hands.now.checked_add(time).unwrap_or(hands.now);
-        let next = (hands.now_ms.saturating_add(1), 0);
-        let later = hands.sleepers.split_off(&next);
-        let due = std::mem::replace(&mut hands.sleepers, later);
-        hands.woken.extend(due.keys());
-        drop(hands);
+        let Kind::Virtual(manual) = &self.kind else { return };
+        let mut manual = lock(manual);
+        manual.now_ms = manual.now_ms.saturating_add(millis(time));
+        manual.now = manual.now.checked_add(time).unwrap_or(manual.now);
+        let next = (manual.now_ms.saturating_add(1), 0);
+        let later = manual.sleepers.split_off(&next);
+        let due = std::mem::replace(&mut manual.sleepers, later);
+        manual.woken.extend(due.keys());
+        drop(manual);
         due.into_values().for_each(Waker::wake);
     }
 
-    /// When the next of those who wait for a standing clock wants to be woken.
+    /// Time of the next sleeper of a manual clock.
     pub fn next_ms(&self) -> Option<i64> {
-        let Kind::Virtual(hands) = &self.kind else { return None };
-        lock(hands).sleepers.keys().next().map(|(at_ms, _)| *at_ms)
+        let Kind::Virtual(manual) = &self.kind else { return None };
+        lock(manual).sleepers.keys().next().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Whether all that a standing clock has woken have gone on.
+    /// Returns whether all sleepers woken by a manual clock have run.
     pub fn is_quiet(&self) -> bool {
-        let Kind::Virtual(hands) = &self.kind else { return true };
-        lock(hands).woken.is_empty()
+        let Kind::Virtual(manual) = &self.kind else { return true };
+        lock(manual).woken.is_empty()
     }
 
-    /// Returns when it is so late.
+    /// Returns at this time.
     pub async fn sleep_until(&self, at_ms: i64) {
         match &self.kind {
             Kind::Real => loop {
-                // The wall clock may have been moved meanwhile.
+                // The wall clock may have been set meanwhile.
                 let left_ms = at_ms.saturating_sub(wall_ms());
                 let Ok(left_ms) = u64::try_from(left_ms) else { return };
                 if left_ms == 0 {
@@ -107,7 +107,7 @@ impl Clock {
                 }
                 tokio::time::sleep(Duration::from_millis(left_ms)).await;
             },
-            Kind::Virtual(hands) => sleep_virtually(hands, at_ms).await,
+            Kind::Virtual(manual) => sleep_virtually(manual, at_ms).await,
         }
     }
 
@@ -115,7 +115,7 @@ impl Clock {
         self.sleep_until(self.now_ms().saturating_add(millis(time))).await;
     }
 
-    /// Waits for a future, but not longer than this. A future that is ready at once costs no timer.
+    /// Waits for a future up to a limit. A future that is ready at once costs no timer.
     pub(crate) async fn within<F: Future>(&self, limit: Option<Duration>, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let mut sleep = pin!(None);
@@ -139,41 +139,41 @@ impl Clock {
     }
 }
 
-async fn sleep_virtually(hands: &Arc<Mutex<Hands>>, at_ms: i64) {
-    let mut seat = Seat { hands, key: None };
+async fn sleep_virtually(manual: &Arc<Mutex<ManualTime>>, at_ms: i64) {
+    let mut guard = SleepGuard { manual, key: None };
     std::future::poll_fn(|cx| {
-        let mut hands = lock(hands);
-        if hands.now_ms >= at_ms {
+        let mut manual = lock(manual);
+        if manual.now_ms >= at_ms {
             return Poll::Ready(());
         }
-        let key = *seat.key.get_or_insert_with(|| {
-            hands.next_id += 1;
-            (at_ms, hands.next_id)
+        let key = *guard.key.get_or_insert_with(|| {
+            manual.next_id += 1;
+            (at_ms, manual.next_id)
         });
-        hands.sleepers.insert(key, cx.waker().clone());
+        manual.sleepers.insert(key, cx.waker().clone());
         Poll::Pending
     })
     .await;
 }
 
-/// Takes the sleeper out when it sleeps no more.
-struct Seat<'a> {
-    hands: &'a Mutex<Hands>,
+/// Removes the sleeper when its future is dropped.
+struct SleepGuard<'a> {
+    manual: &'a Mutex<ManualTime>,
     key: Option<(i64, u64)>,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let mut hands = lock(self.hands);
-            hands.sleepers.remove(&key);
-            hands.woken.remove(&key);
+            let mut manual = lock(self.manual);
+            manual.sleepers.remove(&key);
+            manual.woken.remove(&key);
         }
     }
 }
 
-fn lock(hands: &Mutex<Hands>) -> MutexGuard<'_, Hands> {
-    hands.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(manual: &Mutex<ManualTime>) -> MutexGuard<'_, ManualTime> {
+    manual.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wall_ms() -> i64 {
@@ -193,7 +193,7 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             Kind::Real => "Clock::real",
-            Kind::Virtual(_) => "Clock::standing",
+            Kind::Virtual(_) => "Clock::manual",
         })
     }
 }
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_standing_clock_wakes_those_whose_time_has_come() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let start = clock.now_ms();
         let short = tokio::spawn({
             let clock = clock.clone();
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_takes_too_long_is_dropped() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         assert_eq!(clock.within(Some(Duration::from_secs(1)), async { 7 }).await, Some(7));
         let waiting = tokio::spawn({
             let clock = clock.clone();

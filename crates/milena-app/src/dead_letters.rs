@@ -1,4 +1,4 @@
-//! How many dead letters there are, and how old the oldest is.
+//! Number of dead letters and the age of the oldest one, as metrics.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,13 +12,18 @@ use milena_client::{
     consumer::TopicPartition,
 };
 
-use crate::{clock::Clock, driver::Setup, metrics::label, view::View};
+use crate::{
+    clock::Clock,
+    driver::Setup,
+    metrics::{label, write_family},
+    view::View,
+};
 
-/// The first look, and the others.
+/// Delay of the first count, and the interval of the following ones.
 const FIRST: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// The contents of the dead letter topics.
+/// Contents of the dead letter topics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeadLetterCounts {
     topics: BTreeMap<String, DeadLetterTopic>,
@@ -27,40 +32,33 @@ pub(crate) struct DeadLetterCounts {
 #[derive(Debug, Clone, Copy, Default)]
 struct DeadLetterTopic {
     messages: i64,
-    /// When the oldest was written, in milliseconds since 1970.
+    /// Time at which the oldest dead letter was written, in milliseconds since 1970.
     oldest_ms: Option<i64>,
 }
 
 impl DeadLetterCounts {
-    /// Appends them in the text format of Prometheus.
+    /// Appends the metrics in Prometheus' text format.
     pub(crate) fn write(&self, text: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "# TYPE dlq_message_count gauge");
+        let name = "dlq_message_count";
+        write_family(text, name, "gauge", "Records in a dead letter topic.");
         for (topic, found) in &self.topics {
-            let _ = writeln!(
-                text,
-                "dlq_message_count{{topic=\"{}\"}} {}",
-                label(topic),
-                found.messages
-            );
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}{{topic=\"{}\"}} {}", label(topic), found.messages);
         }
         let now_ms = Clock::real().now_ms();
-        let _ = writeln!(text, "# TYPE dlq_oldest_message_age_seconds gauge");
+        let name = "dlq_oldest_message_age_seconds";
+        write_family(text, name, "gauge", "Age of the oldest record in a dead letter topic.");
         for (topic, found) in &self.topics {
             let age_ms = found
                 .oldest_ms
                 .map_or(0, |oldest_ms| now_ms.saturating_sub(oldest_ms).max(0));
             let seconds = Duration::from_millis(age_ms.unsigned_abs()).as_secs_f64();
-            let _ = writeln!(
-                text,
-                "dlq_oldest_message_age_seconds{{topic=\"{}\"}} {seconds}",
-                label(topic)
-            );
+            let _ = writeln!(text, "{name}{{topic=\"{}\"}} {seconds}", label(topic));
         }
     }
 }
 
-/// Looks at the dead letter topics now and then. It ends when it is aborted.
+/// Counts the dead letters periodically, until the task is aborted.
 pub(crate) async fn watch(view: Arc<View>, setup: Arc<Setup>) {
     let mut wait = FIRST;
     loop {
@@ -81,7 +79,7 @@ async fn count(admin: &Admin, wanted: &BTreeSet<String>) -> Result<BTreeMap<Stri
     let mut found = BTreeMap::new();
     let mut partitions = vec![];
     for topic in wanted {
-        // Those that are not there yet have no dead letters.
+        // A topic that does not exist yet has no dead letters.
         found.insert(topic.clone(), DeadLetterTopic::default());
         let count = listed.get(topic.as_str()).map_or(0, |topic| topic.partitions);
         let count = i32::try_from(count).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What can go wrong with an application as a whole.
+//! Errors of an application as a whole.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use milena_machines::app;
 
 use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
 
-/// Why an application does not start. Nothing was read.
+/// Error at start. No record was read.
 ///
-/// `Debug` is the text of `Display`, so that `main` can return it and print something that reads well.
+/// `Debug` prints the text of `Display`, so that a `main` that returns it prints a readable message.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    #[error("there is no handler: add one with App::on")]
+    #[error("no handler is registered; add one with App::on")]
     NoHandler,
-    #[error("the file declares a handler for {topic}, but the application has none: add App::on({topic:?}, …)")]
+    #[error("the file declares a handler for {topic}, but none is registered; add App::on({topic:?}, …)")]
     NoHandlerFor { topic: String },
-    #[error("set a group with App::group: offsets are committed for it, and it names retry topics' readers")]
+    #[error("no consumer group is set; set one with App::group")]
     NoGroup,
     #[error(transparent)]
     TopicName(#[from] TopicNameError),
@@ -32,23 +32,23 @@ pub enum StartError {
     Serve { address: String, error: std::io::Error },
     #[error("{topics}: {source}")]
     State { topics: String, source: MissingState },
-    #[error("{topics}: there is no bulkhead {name:?}: add App::bulkhead({name:?}, …)")]
+    #[error("{topics}: bulkhead {name:?} is not declared; add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
-    #[error("the topic {topic} does not exist: create it, or start with App::wait_for_topics")]
+    #[error("topic {topic} does not exist; create it, or start with App::wait_for_topics")]
     NoTopic { topic: String },
-    #[error("the topic {topic} is needed for what fails of {origin}, does not exist and cannot be created: {error}")]
+    #[error("cannot create topic {topic}, which failed records of {origin} need: {error}")]
     NotCreated {
         topic: String,
         origin: String,
         error: AdminError,
     },
-    #[error("the topic {topic} is needed for what fails of {origin}, and does not exist: create it")]
+    #[error("topic {topic}, which failed records of {origin} need, does not exist; create it")]
     NoLetterTopic { topic: String, origin: String },
     #[error(
-        "exactly-once delivery needs App::instance: the same name when this instance starts again, another one for each"
+        "exactly-once delivery needs App::instance: a name that is unique per instance and stays the same across restarts"
     )]
     NoInstance,
-    #[error("{key} is decided by the runtime or by the types of handlers; take it out of the settings of the clients")]
+    #[error("{key} is set by the runtime or by the types of handlers; remove it from the client settings")]
     OurSetting { key: &'static str },
     #[error(transparent)]
     Policy(#[from] app::ConfigError),
@@ -60,17 +60,17 @@ pub enum StartError {
     Producer(#[from] NewProducerError),
     #[error(transparent)]
     Admin(#[from] NewAdminError),
-    #[error("the cluster does not tell its topics: {0}")]
+    #[error("listing the topics of the cluster failed: {0}")]
     Topics(AdminError),
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
-    #[error("what is to be replayed cannot be found out: {0}")]
+    #[error("finding the offsets of the replay failed: {0}")]
     Replay(String),
-    #[error("where a replay ends cannot be committed for its group {group}, which must have no members: {error}")]
+    #[error("committing the end of the replay for group {group}, which must have no members, failed: {error}")]
     ReplayCommit { group: String, error: CommitError },
-    #[error("a replay cannot be exactly once: its progress has no group; {topics} must be delivered otherwise")]
+    #[error("a replay cannot be exactly once, because it has no group membership; change the delivery of {topics}")]
     ReplayExactlyOnce { topics: String },
-    #[error("the transactions of this instance cannot begin: {0}")]
+    #[error("initialising the transactional producer of this instance failed: {0}")]
     Transactions(TransactionCallError),
     #[error(transparent)]
     Handler(#[from] OutsideError),
@@ -78,12 +78,12 @@ pub enum StartError {
     Settings(SettingErrors),
 }
 
-/// Settings of the clients that are wrong.
+/// Invalid client settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingErrors(pub Vec<ConfigError>);
 
 impl SettingErrors {
-    /// Adds errors about keys that none is about so far.
+    /// Adds errors about keys that have none yet.
     pub(crate) fn extend(&mut self, errors: &ConfigErrors) {
         for error in errors.iter() {
             let is_known = |known: &ConfigError| match (key(known), key(error)) {
@@ -108,7 +108,7 @@ fn key(error: &ConfigError) -> Option<&str> {
     }
 }
 
-/// A line for each.
+/// One line per error.
 impl fmt::Display for SettingErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, error) in self.0.iter().enumerate() {
@@ -123,9 +123,9 @@ impl fmt::Display for SettingErrors {
 
 impl std::error::Error for SettingErrors {}
 
-/// Why an application ended although it was not asked to. What was done is committed as far as that was possible.
+/// Reason why a running application ended by itself. Finished records are committed as far as that was possible.
 ///
-/// `Debug` is the text of `Display`.
+/// `Debug` prints the text of `Display`.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
@@ -137,7 +137,7 @@ pub enum AppError {
         reason: String,
     },
     #[error(
-        "what follows from {topic}-{partition}, offset {offset}, can never be written, and so no transaction can get past it: {reason}"
+        "the output of {topic}-{partition}, offset {offset}, can never be written, so no transaction can commit it: {reason}"
     )]
     Unwritable {
         topic: String,
@@ -145,22 +145,20 @@ pub enum AppError {
         offset: i64,
         reason: String,
     },
-    #[error("{topic}-{partition} stands still at offset {offset}: {why}")]
+    #[error("{topic}-{partition} is stalled at offset {offset}: {why}")]
     Stalled {
         topic: String,
         partition: i32,
         offset: i64,
         why: String,
     },
-    #[error("the consumer cannot go on: {0}")]
+    #[error("the consumer failed: {0}")]
     Consumer(String),
-    #[error("the transactions cannot go on: {0}")]
+    #[error("the transactional producer failed: {0}")]
     Transactions(String),
-    #[error(
-        "not everything that was begun could be ended within {limit_ms} ms; it is repeated when the application starts again"
-    )]
+    #[error("shutdown did not finish within {limit_ms} ms; unfinished records are handled again at the next start")]
     ShutdownTimedOut { limit_ms: u64 },
-    #[error("a part of the runtime panicked: this is a bug of Milena's; the panic's own message says where")]
+    #[error("a task of the runtime panicked, which is a bug in Milena; see the panic's own message")]
     Panicked,
 }
 

@@ -1,10 +1,10 @@
-//! Keys, values and headers as JSON: a string where the bytes are UTF-8, and else an object with their base64, so that nobody
-//! takes one for the other.
+//! Keys, values and headers as JSON: a string for UTF-8, otherwise an object with base64, so that the two cannot be
+//! confused.
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap as _};
 
-/// Bytes on their way out.
+/// Bytes to be serialized.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(pub &'a [u8]);
 
@@ -19,7 +19,7 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// The same as somebody wrote it.
+/// Deserialized bytes.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum WrittenText {

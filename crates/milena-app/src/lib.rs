@@ -1,8 +1,8 @@
-//! The runtime for applications that read events.
+//! Runtime for Kafka consumer applications.
 //!
-//! An [`App`] has handlers, which are plain async functions, and policies, which are data. It reads topics as a member of
-//! a group, calls handlers in the order that was asked for, tries again what fails, keeps what fails for good, and commits
-//! what is done, so that a crash loses nothing.
+//! An [`App`] has handlers, which are plain async functions, and policies, which are data. It joins a consumer group,
+//! calls handlers in the declared order, retries failures, writes dead letters, and commits the offsets of handled
+//! records. A crash loses no record.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -15,11 +15,10 @@ mod clock;
 mod dead_letters;
 mod driver;
 mod error;
+pub mod failure;
 pub mod file;
 pub mod handler;
 pub mod json;
-mod lane;
-pub mod letters;
 mod metrics;
 pub mod outside;
 pub mod policy;
@@ -38,25 +37,28 @@ mod throttle;
 mod times;
 mod topics;
 mod view;
+mod worker;
 
-pub use app::{App, NoHandler, RunError, Unknown, shutdown_signal};
+pub use app::{App, NoHandler, RunError, UnknownTopic, shutdown_signal};
 pub use clock::Clock;
 pub use error::{AppError, SettingErrors, StartError};
 pub use file::AppFile;
 pub use metrics::HandlerCounts;
-pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, Unfinished, UnfinishedWhy};
+pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, UnfinishedPartition, UnfinishedReason};
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;
 pub use topics::TopicNameError;
 
-/// What most applications need, for `use milena_app::prelude::*`.
+/// The names that most applications need, for `use milena_app::prelude::*`.
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
         App, Running,
         app::shutdown_signal,
         handler::{Batch, Cx, Done, Event, Fault, Headers, Key, OutRecord, Raw, State, Value},
-        policy::{Breaker, DeadLetters, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled},
+        policy::{
+            Breaker, DeadLetters, DlqLimit, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled,
+        },
     };
 }

@@ -1,6 +1,4 @@
-//! What is counted.
-
-mod clients;
+//! Handler metrics.
 
 use std::{
     fmt::Write,
@@ -9,17 +7,15 @@ use std::{
 };
 
 use crate::{
-    lane::Passed,
-    status::{BreakerState, Status},
+    status::{BreakerState, BreakerStatus, Status},
     times::ConsumerTimes,
+    worker::RunTotals,
 };
 
-pub(crate) use clients::write_clients;
-
-/// What the handler of some topics has done.
+/// Counters of one handler.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerMetrics {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the handler's topics.
     pub(crate) topics: String,
     pub(crate) slow_after_ns: Option<u64>,
     pub(crate) success: AtomicU64,
@@ -50,7 +46,7 @@ impl HandlerMetrics {
         }
     }
 
-    /// Counts a record, and the call it came with if it is the first of it; whether that was a slow one.
+    /// Counts a record, and its call with the first record of the call. Returns whether the call was slow.
     pub(crate) fn called(&self, took_ns: u64, call_ns: u64) -> bool {
         self.handler_ns.fetch_add(took_ns, Ordering::Relaxed);
         if call_ns == 0 {
@@ -64,11 +60,11 @@ impl HandlerMetrics {
         is_slow
     }
 
-    /// Counts records of a run that were done at once, each in a call of its own.
-    pub(crate) fn passed(&self, passed: &Passed) {
-        let (done, skipped) = (u64::from(passed.done), u64::from(passed.skipped));
-        let duplicates = u64::from(passed.duplicates);
-        self.handler_ns.fetch_add(passed.took_ns, Ordering::Relaxed);
+    /// Counts the records of a run, each of which was a call of its own.
+    pub(crate) fn run_finished(&self, totals: &RunTotals) {
+        let (done, skipped) = (u64::from(totals.done), u64::from(totals.skipped));
+        let duplicates = u64::from(totals.duplicates);
+        self.handler_ns.fetch_add(totals.took_ns, Ordering::Relaxed);
         self.calls.fetch_add(done, Ordering::Relaxed);
         self.success.fetch_add(done - skipped - duplicates, Ordering::Relaxed);
         self.skipped.fetch_add(skipped, Ordering::Relaxed);
@@ -100,28 +96,29 @@ impl HandlerMetrics {
     }
 }
 
-/// What a handler has done since the application started, in records but for `calls` and `slow`. Those that were tried
-/// several times are in `calls` and `failed` as often.
+/// Counters of a handler since the application started. The unit is records, but calls for `calls` and `slow`. Each
+/// attempt counts in `calls` and `failed`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the handler's topics.
     pub topics: String,
-    /// Records that were done: `consumer.success`, `events.processed.success`.
+    /// Records that are done: `consumer.success`, `events.processed.success`.
     pub success: u64,
     pub skipped: u64,
     /// `events.duplicates.skipped`
     pub duplicates: u64,
-    /// Calls that ended with `Done::RetryAfter`.
+    /// Calls that returned `Done::RetryAfter`.
     pub deferred: u64,
-    /// Calls that failed, in whatever way: `consumer.retry` counts those that were tried again.
+    /// Failed calls; `consumer.retry` counts those that were retried.
     pub failed: u64,
-    /// Of those, records that could not be decoded: `consumer.decode.errors`, `events.validation.failed`.
+    /// Records that could not be decoded: `consumer.decode.errors`, `events.validation.failed`. Also counted in
+    /// `failed`.
     pub undecoded: u64,
     /// Calls that took longer than the policy's `slow_after`.
     pub slow: u64,
     pub calls: u64,
-    /// How long all calls took together, with what they read first: [`ConsumerTimes`] tells the two apart.
+    /// Total duration of all calls, including the decoding of arguments: [`ConsumerTimes`] separates the two.
     pub handler_time: Duration,
     /// Records whose output was acknowledged: `events.publish.success`.
     pub published: u64,
@@ -129,78 +126,134 @@ pub struct HandlerCounts {
     pub publish_failed: u64,
     /// Records that went to a retry topic.
     pub retry_topics: u64,
-    /// Records that went back from there to their own topic.
+    /// Records that were returned from a retry topic to their own topic.
     pub returned: u64,
     /// `consumer.dlq.non_retriable`
     pub dead_non_retriable: u64,
     /// `consumer.dlq.max_retries`
     pub dead_max_retries: u64,
-    /// Those that ended the process each time they were handled: `consumer.dlq.crashes`.
+    /// Quarantined records: `consumer.dlq.crashes`.
     pub dead_crashes: u64,
-    /// Retries and dead letters that could not be written, each time: `consumer.dlq.send_failed`.
+    /// Failed writes of retry records and dead letters: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
 }
 
 impl HandlerCounts {
-    fn numbers(&self) -> [(&'static str, u64); 18] {
-        let tried_again = self
+    /// Name, help text and value of each counter.
+    fn counters(&self) -> [(&'static str, &'static str, u64); 18] {
+        let retried = self
             .failed
             .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
         [
-            ("consumer_success", self.success),
-            ("consumer_skipped", self.skipped),
-            ("consumer_retry", tried_again),
-            ("consumer_failed", self.failed),
-            ("consumer_decode_errors", self.undecoded),
-            ("consumer_slow", self.slow),
-            ("consumer_calls", self.calls),
-            ("consumer_retry_topic", self.retry_topics),
-            ("consumer_returned", self.returned),
-            ("consumer_dlq_non_retriable", self.dead_non_retriable),
-            ("consumer_dlq_max_retries", self.dead_max_retries),
-            ("consumer_dlq_crashes", self.dead_crashes),
-            ("consumer_dlq_send_failed", self.dead_send_failed),
-            ("events_validation_failed", self.undecoded),
-            ("events_publish_success", self.published),
-            ("events_publish_failed", self.publish_failed),
-            ("events_duplicates_skipped", self.duplicates),
-            ("events_processed_success", self.success),
+            ("consumer_success_total", "Records that are done.", self.success),
+            ("consumer_skipped_total", "Records that were skipped.", self.skipped),
+            (
+                "consumer_retry_total",
+                "Failed calls that were retried in place.",
+                retried,
+            ),
+            ("consumer_failed_total", "Failed calls.", self.failed),
+            (
+                "consumer_decode_errors_total",
+                "Records that could not be decoded.",
+                self.undecoded,
+            ),
+            (
+                "consumer_slow_total",
+                "Calls that took longer than slow_after.",
+                self.slow,
+            ),
+            ("consumer_calls_total", "Handler calls.", self.calls),
+            (
+                "consumer_retry_topic_total",
+                "Records written to a retry topic.",
+                self.retry_topics,
+            ),
+            (
+                "consumer_returned_total",
+                "Records returned to their own topic.",
+                self.returned,
+            ),
+            (
+                "consumer_dlq_non_retriable_total",
+                "Dead letters of failures that are not retried.",
+                self.dead_non_retriable,
+            ),
+            (
+                "consumer_dlq_max_retries_total",
+                "Dead letters after the last attempt.",
+                self.dead_max_retries,
+            ),
+            ("consumer_dlq_crashes_total", "Quarantined records.", self.dead_crashes),
+            (
+                "consumer_dlq_send_failed_total",
+                "Failed writes of retry records and dead letters.",
+                self.dead_send_failed,
+            ),
+            (
+                "events_validation_failed_total",
+                "Records that could not be decoded.",
+                self.undecoded,
+            ),
+            (
+                "events_publish_success_total",
+                "Records whose output was acknowledged.",
+                self.published,
+            ),
+            (
+                "events_publish_failed_total",
+                "Failed writes of handler output.",
+                self.publish_failed,
+            ),
+            (
+                "events_duplicates_skipped_total",
+                "Records that were handled before.",
+                self.duplicates,
+            ),
+            ("events_processed_success_total", "Records that are done.", self.success),
         ]
     }
 }
 
-/// All that is known in the text format of Prometheus.
+/// Renders all metrics in Prometheus' text format.
 pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes], status: &Status) -> String {
     let mut text = String::new();
-    let all: Vec<_> = handlers.iter().map(HandlerCounts::numbers).collect();
-    let names = HandlerCounts::default().numbers().map(|(name, _)| name);
-    for (place, name) in names.into_iter().enumerate() {
-        let _ = writeln!(text, "# TYPE {name} counter");
-        for (handler, numbers) in handlers.iter().zip(&all) {
-            let value = numbers.get(place).map_or(0, |(_, value)| *value);
+    let all: Vec<_> = handlers.iter().map(HandlerCounts::counters).collect();
+    for (index, (name, help, _)) in HandlerCounts::default().counters().into_iter().enumerate() {
+        write_family(&mut text, name, "counter", help);
+        for (handler, counters) in handlers.iter().zip(&all) {
+            let value = counters.get(index).map_or(0, |(_, _, value)| *value);
             let _ = writeln!(text, "{name}{{handler=\"{}\"}} {value}", label(&handler.topics));
         }
     }
-    let _ = writeln!(text, "# TYPE consumer_handler_seconds counter");
+    let name = "consumer_handler_seconds_total";
+    write_family(&mut text, name, "counter", "Duration of all handler calls.");
     for handler in handlers {
         let (handler, seconds) = (label(&handler.topics), handler.handler_time.as_secs_f64());
-        let _ = writeln!(text, "consumer_handler_seconds{{handler=\"{handler}\"}} {seconds}");
+        let _ = writeln!(text, "{name}{{handler=\"{handler}\"}} {seconds}");
     }
     write_times(&mut text, times);
     write_status(&mut text, status);
-    text
+    text + &milena_invariant::to_prometheus()
 }
 
-/// Consumers have numbers, because several may read for one group.
+/// Writes the lines that precede the samples of a name.
+pub(crate) fn write_family(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// Consumers are numbered, because several may read for one group.
 fn write_times(text: &mut String, times: &[ConsumerTimes]) {
-    let _ = writeln!(text, "# TYPE consumer_time_seconds counter");
+    let name = "consumer_time_seconds_total";
+    write_family(text, name, "counter", "Time budget of a consumer by part.");
     for (number, consumer) in times.iter().enumerate() {
         let (group, topics) = (label(&consumer.group), label(&consumer.topics));
         for (part, time) in consumer.parts() {
             let seconds = time.as_secs_f64();
             let _ = writeln!(
                 text,
-                "consumer_time_seconds{{consumer=\"{number}\",group=\"{group}\",topics=\"{topics}\",part=\"{part}\"}} {seconds}"
+                "{name}{{consumer=\"{number}\",group=\"{group}\",topics=\"{topics}\",part=\"{part}\"}} {seconds}"
             );
         }
     }
@@ -208,47 +261,79 @@ fn write_times(text: &mut String, times: &[ConsumerTimes]) {
 
 fn write_status(text: &mut String, status: &Status) {
     let gauges = [
-        ("milena_app_records", status.records),
-        ("milena_app_bytes", status.bytes),
-        ("milena_app_in_handlers", status.in_handlers),
-        ("milena_app_publishing", status.publishing),
-        ("milena_app_parked", status.parked),
-        ("milena_app_replay_if_crashed_now", status.replay_if_crashed_now),
-        ("milena_app_healthy", u64::from(status.is_healthy())),
+        ("milena_app_records", "Records in flight.", status.records),
+        ("milena_app_bytes", "Bytes of records in flight.", status.bytes),
+        ("milena_app_in_handlers", "Records in handlers.", status.in_handlers),
+        (
+            "milena_app_publishing",
+            "Records that wait for an acknowledgement.",
+            status.publishing,
+        ),
+        ("milena_app_parked", "Records that wait for a retry.", status.parked),
+        (
+            "milena_app_replay_if_crashed_now",
+            "Finished records that a crash would repeat.",
+            status.replay_if_crashed_now,
+        ),
+        (
+            "milena_app_healthy",
+            "1 if the application is healthy, otherwise 0.",
+            u64::from(status.is_healthy()),
+        ),
     ];
-    for (name, value) in gauges {
-        let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+    for (name, help, value) in gauges {
+        write_family(text, name, "gauge", help);
+        let _ = writeln!(text, "{name} {value}");
     }
-    let _ = writeln!(text, "# TYPE milena_app_paused gauge");
+    let name = "milena_app_paused";
+    write_family(text, name, "gauge", "1 for each reason why a partition is paused.");
     for partition in &status.partitions {
         let (topic, number) = (label(&partition.partition.topic), partition.partition.partition);
         for (reason, _) in &partition.paused {
             let _ = writeln!(
                 text,
-                "milena_app_paused{{topic=\"{topic}\",partition=\"{number}\",reason=\"{reason:?}\"}} 1"
+                "{name}{{topic=\"{topic}\",partition=\"{number}\",reason=\"{reason:?}\"}} 1"
             );
         }
     }
-    for (name, kind) in [
-        ("state", "gauge"),
-        ("failure_percent", "gauge"),
-        ("not_permitted", "counter"),
-    ] {
-        let _ = writeln!(text, "# TYPE milena_breaker_{name} {kind}");
-        for breaker in &status.breakers {
-            let value = match name {
-                "state" => match breaker.state {
-                    BreakerState::Closed => 0,
-                    BreakerState::HalfOpen => 1,
-                    BreakerState::Open => 2,
-                },
-                "failure_percent" => u64::from(breaker.failure_percent.unwrap_or(0)),
-                _ => breaker.not_permitted,
-            };
+    write_breakers(text, &status.breakers);
+}
+
+fn write_breakers(text: &mut String, breakers: &[BreakerStatus]) {
+    let state = |breaker: &BreakerStatus| match breaker.state {
+        BreakerState::Closed => 0,
+        BreakerState::HalfOpen => 1,
+        BreakerState::Open => 2,
+    };
+    type Value = fn(&BreakerStatus) -> u64;
+    let families: [(&str, &str, &str, Value); 3] = [
+        (
+            "milena_breaker_state",
+            "gauge",
+            "State of a circuit breaker: 0 closed, 1 half open, 2 open.",
+            state,
+        ),
+        (
+            "milena_breaker_failure_percent",
+            "gauge",
+            "Failed calls in the window of a circuit breaker, in percent.",
+            |breaker| u64::from(breaker.failure_percent.unwrap_or(0)),
+        ),
+        (
+            "milena_breaker_not_permitted_total",
+            "counter",
+            "Calls that a circuit breaker delayed.",
+            |breaker| breaker.not_permitted,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        write_family(text, name, kind, help);
+        for breaker in breakers {
             let _ = writeln!(
                 text,
-                "milena_breaker_{name}{{breaker=\"{}\"}} {value}",
-                label(&breaker.name)
+                "{name}{{breaker=\"{}\"}} {}",
+                label(&breaker.name),
+                value(breaker)
             );
         }
     }

@@ -1,7 +1,7 @@
-//! Many futures in one task.
+//! A pool of futures polled by one task.
 //!
-//! Like `FuturesUnordered`, but places are used again: once there are as many as are needed at once, a future costs no
-//! allocation. And one can be taken out before it is ready.
+//! Like `FuturesUnordered`, but slots are reused: once there are enough of them, a future costs no allocation. A future
+//! can also be cancelled by its owner's key.
 
 use std::{
     future::Future,
@@ -14,50 +14,50 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Futures of one type, each with something that says whose it is.
+/// Futures of one type, each with the key of its owner.
 pub(crate) struct Pool<K, F> {
-    places: Vec<Place<K, F>>,
+    slots: Vec<Slot<K, F>>,
     free: Vec<usize>,
-    ready: Arc<Ready>,
-    /// Those that are being looked at; the room is kept.
+    woken_slots: Arc<Woken>,
+    /// Slots being polled; kept to reuse the allocation.
     woken: Vec<usize>,
     count: usize,
 }
 
-struct Place<K, F> {
+struct Slot<K, F> {
     owner: Option<K>,
     future: Pin<Box<Option<F>>>,
-    wake: Arc<WakePlace>,
+    wake: Arc<SlotWaker>,
     waker: Waker,
 }
 
-/// What became of a future that was begun with.
+/// Result of the first poll of a future.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Started<K, T> {
+pub(crate) enum FirstPoll<K, T> {
     Ready(K, T),
-    /// In this place.
-    Waits(usize),
+    /// Index of the slot.
+    Pending(usize),
 }
 
-/// Which places want to be looked at, and whom to tell.
+/// Slots that were woken, and the task to wake.
 #[derive(Default)]
-struct Ready {
-    state: Mutex<ReadyState>,
+struct Woken {
+    state: Mutex<WokenState>,
 }
 
 #[derive(Default)]
-struct ReadyState {
-    places: Vec<usize>,
+struct WokenState {
+    slots: Vec<usize>,
     task: Option<Waker>,
 }
 
-struct WakePlace {
-    place: usize,
+struct SlotWaker {
+    slot: usize,
     is_queued: AtomicBool,
-    ready: Arc<Ready>,
+    woken_slots: Arc<Woken>,
 }
 
-impl Wake for WakePlace {
+impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -66,8 +66,8 @@ impl Wake for WakePlace {
         if self.is_queued.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut state = self.ready.state();
-        state.places.push(self.place);
+        let mut state = self.woken_slots.state();
+        state.slots.push(self.slot);
         let task = state.task.take();
         drop(state);
         if let Some(task) = task {
@@ -76,8 +76,8 @@ impl Wake for WakePlace {
     }
 }
 
-impl Ready {
-    fn state(&self) -> MutexGuard<'_, ReadyState> {
+impl Woken {
+    fn state(&self) -> MutexGuard<'_, WokenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,9 +85,9 @@ impl Ready {
 impl<K, F: Future> Pool<K, F> {
     pub(crate) fn new() -> Self {
         Self {
-            places: vec![],
+            slots: vec![],
             free: vec![],
-            ready: Arc::default(),
+            woken_slots: Arc::default(),
             woken: vec![],
             count: 0,
         }
@@ -101,77 +101,77 @@ impl<K, F: Future> Pool<K, F> {
         self.count == 0
     }
 
-    /// Begins with a future. If it is ready at once, that is all; otherwise it has a place.
-    pub(crate) fn start(&mut self, owner: K, future: F) -> Started<K, F::Output> {
-        let place = self.free.pop().unwrap_or_else(|| self.add_place());
-        if let Some(seat) = self.places.get_mut(place) {
-            seat.owner = Some(owner);
-            seat.future.set(Some(future));
+    /// Polls a future once and keeps it in a slot unless it is ready.
+    pub(crate) fn start(&mut self, owner: K, future: F) -> FirstPoll<K, F::Output> {
+        let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
+        if let Some(found) = self.slots.get_mut(slot) {
+            found.owner = Some(owner);
+            found.future.set(Some(future));
             self.count += 1;
         }
-        match self.look_at(place) {
-            Some((owner, output)) => Started::Ready(owner, output),
-            None => Started::Waits(place),
+        match self.poll_slot(slot) {
+            Some((owner, output)) => FirstPoll::Ready(owner, output),
+            None => FirstPoll::Pending(slot),
         }
     }
 
-    /// Gives the future in a place to somebody else; if there is nobody it is dropped.
-    pub(crate) fn hand_over(&mut self, place: usize, to: impl FnOnce(K) -> Option<K>) {
-        let Some(seat) = self.places.get_mut(place) else { return };
-        seat.owner = seat.owner.take().and_then(to);
-        if seat.owner.is_none() {
-            self.clear(place);
+    /// Changes the owner of a pending future, or drops the future if `to` returns `None`.
+    pub(crate) fn hand_over(&mut self, slot: usize, to: impl FnOnce(K) -> Option<K>) {
+        let Some(found) = self.slots.get_mut(slot) else { return };
+        found.owner = found.owner.take().and_then(to);
+        if found.owner.is_none() {
+            self.clear(slot);
         }
     }
 
-    fn add_place(&mut self) -> usize {
-        let place = self.places.len();
-        let wake = Arc::new(WakePlace {
-            place,
+    fn add_slot(&mut self) -> usize {
+        let slot = self.slots.len();
+        let wake = Arc::new(SlotWaker {
+            slot,
             is_queued: AtomicBool::new(false),
-            ready: Arc::clone(&self.ready),
+            woken_slots: Arc::clone(&self.woken_slots),
         });
         let waker = Waker::from(Arc::clone(&wake));
-        self.places.push(Place {
+        self.slots.push(Slot {
             owner: None,
             future: Box::pin(None),
             wake,
             waker,
         });
-        place
+        slot
     }
 
-    fn look_at(&mut self, place: usize) -> Option<(K, F::Output)> {
-        let seat = self.places.get_mut(place)?;
-        // What wakes it from here on wants another look.
-        seat.wake.is_queued.store(false, Ordering::Release);
-        let mut context = Context::from_waker(&seat.waker);
-        let future = seat.future.as_mut().as_pin_mut()?;
+    fn poll_slot(&mut self, slot: usize) -> Option<(K, F::Output)> {
+        let found = self.slots.get_mut(slot)?;
+        // A wakeup from here on requires another poll.
+        found.wake.is_queued.store(false, Ordering::Release);
+        let mut context = Context::from_waker(&found.waker);
+        let future = found.future.as_mut().as_pin_mut()?;
         let Poll::Ready(output) = future.poll(&mut context) else {
             return None;
         };
-        seat.future.set(None);
-        let owner = seat.owner.take()?;
-        self.free.push(place);
+        found.future.set(None);
+        let owner = found.owner.take()?;
+        self.free.push(slot);
         self.count -= 1;
         Some((owner, output))
     }
 
-    /// Looks at all that want to be looked at; hands out those that are ready. `Pending` if there was none: then the task
-    /// is woken when there may be.
+    /// Polls woken futures and passes on those that are ready. `Pending` if none was: the task is woken when one may
+    /// be.
     pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(K, F::Output)) -> Poll<()> {
         let mut woken = mem::take(&mut self.woken);
         {
-            let mut state = self.ready.state();
-            mem::swap(&mut state.places, &mut woken);
+            let mut state = self.woken_slots.state();
+            mem::swap(&mut state.slots, &mut woken);
             if woken.is_empty() && !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
                 state.task = Some(cx.waker().clone());
             }
         }
         let mut found = false;
         let any_woken = !woken.is_empty();
-        for place in woken.drain(..) {
-            if let Some((owner, output)) = self.look_at(place) {
+        for slot in woken.drain(..) {
+            if let Some((owner, output)) = self.poll_slot(slot) {
                 found = true;
                 take(owner, output);
             }
@@ -181,27 +181,27 @@ impl<K, F: Future> Pool<K, F> {
             return Poll::Ready(());
         }
         if any_woken {
-            // Those that wake themselves again must not keep others of this thread from their turn.
+            // Yield, so that futures that wake themselves do not starve other tasks of this thread.
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Drops the futures of those that are named.
+    /// Drops the futures of the owners for which the function returns `true`.
     pub(crate) fn cancel(&mut self, mut is_cancelled: impl FnMut(&mut K) -> bool) {
-        for place in 0..self.places.len() {
-            let owner = self.places.get_mut(place).and_then(|seat| seat.owner.as_mut());
+        for slot in 0..self.slots.len() {
+            let owner = self.slots.get_mut(slot).and_then(|found| found.owner.as_mut());
             if owner.is_some_and(&mut is_cancelled) {
-                self.clear(place);
+                self.clear(slot);
             }
         }
     }
 
-    fn clear(&mut self, place: usize) {
-        if let Some(seat) = self.places.get_mut(place) {
-            seat.future.set(None);
-            seat.owner = None;
-            self.free.push(place);
+    fn clear(&mut self, slot: usize) {
+        if let Some(found) = self.slots.get_mut(slot) {
+            found.future.set(None);
+            found.owner = None;
+            self.free.push(slot);
             self.count -= 1;
         }
     }
@@ -226,13 +226,13 @@ mod tests {
         let mut pool = Pool::new();
         let (first, waits_first) = oneshot::channel();
         let (second, waits_second) = oneshot::channel();
-        assert_eq!(pool.start("first", waits_first), Started::Waits(0));
-        assert_eq!(pool.start("second", waits_second), Started::Waits(1));
+        assert_eq!(pool.start("first", waits_first), FirstPoll::Pending(0));
+        assert_eq!(pool.start("second", waits_second), FirstPoll::Pending(1));
         second.send(2).unwrap();
         assert_eq!(next(&mut pool).await, [("second", Ok(2))]);
         let (third, waits_third) = oneshot::channel();
-        assert_eq!(pool.start("third", waits_third), Started::Waits(1));
-        assert_eq!(pool.places.len(), 2);
+        assert_eq!(pool.start("third", waits_third), FirstPoll::Pending(1));
+        assert_eq!(pool.slots.len(), 2);
         tokio::spawn(async move {
             first.send(1).unwrap();
             third.send(3).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_is_ready_at_once_is_told_at_once() {
         let mut pool = Pool::new();
-        assert_eq!(pool.start(1, async { "done" }), Started::Ready(1, "done"));
+        assert_eq!(pool.start(1, async { "done" }), FirstPoll::Ready(1, "done"));
         assert_eq!(pool.len(), 0);
     }
 
@@ -257,8 +257,8 @@ mod tests {
         let mut pool = Pool::new();
         let (sender, receiver) = oneshot::channel::<()>();
         let (kept, waits) = oneshot::channel::<()>();
-        assert_eq!(pool.start(1, receiver), Started::Waits(0));
-        assert_eq!(pool.start(2, waits), Started::Waits(1));
+        assert_eq!(pool.start(1, receiver), FirstPoll::Pending(0));
+        assert_eq!(pool.start(2, waits), FirstPoll::Pending(1));
         pool.cancel(|owner| *owner == 1);
         assert!(sender.is_closed());
         assert_eq!(pool.len(), 1);

@@ -1,9 +1,8 @@
-//! State that is made of events, kept in memory and in snapshots outside of Kafka.
+//! Projections: state built from events, kept in memory and in snapshots outside of Kafka.
 //!
-//! A [`Projection`] reads topics in order, partition by partition, and lets a function change the state of the partition
-//! with each record. Now and then it stores a snapshot: the state and the offset up to which it holds, together. Whoever
-//! gets the partition next begins with the last snapshot and reads on from there. Nothing is committed to Kafka: the
-//! snapshot says where to go on.
+//! A [`Projection`] reads topics in order and applies each record to the state of its partition. It periodically stores
+//! a snapshot: the state together with its offset. The next owner of the partition starts with the last snapshot and
+//! continues there. No offsets are committed to Kafka, because the snapshot has them.
 
 mod files;
 
@@ -30,14 +29,14 @@ use crate::{
     handler::BoxError,
 };
 
-/// The state of a partition, and the offset of the first record that is not in it.
+/// State of a partition, and the offset of the first record that is not in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub offset: i64,
     pub state: Vec<u8>,
 }
 
-/// Where snapshots are kept. Both parts of one must be stored together or not at all, and never over a newer one.
+/// Storage of snapshots. State and offset must be stored atomically, and never replace a newer snapshot.
 pub trait Snapshots: Send + Sync + 'static {
     fn load(&self, partition: &TopicPartition) -> impl Future<Output = Result<Option<Snapshot>, BoxError>> + Send;
 
@@ -45,7 +44,7 @@ pub trait Snapshots: Send + Sync + 'static {
     -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
-/// Why a projection ended.
+/// Reason why a projection ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProjectionError {
@@ -57,9 +56,9 @@ pub enum ProjectionError {
     Poll(#[from] PollError),
     #[error(transparent)]
     Close(#[from] CloseError),
-    #[error("the snapshot of {partition} cannot be stored: {error}")]
+    #[error("storing the snapshot of {partition} failed: {error}")]
     Save { partition: TopicPartition, error: BoxError },
-    #[error("the state of {partition} cannot be changed by the record at offset {offset}: {error}")]
+    #[error("applying the record at {partition}, offset {offset}, failed: {error}")]
     Apply {
         partition: TopicPartition,
         offset: i64,
@@ -67,21 +66,21 @@ pub enum ProjectionError {
     },
 }
 
-/// What is known of a partition.
+/// State of an assigned partition.
 #[derive(Debug)]
 struct Part<S> {
     state: S,
-    /// The first record that is not in it.
+    /// Offset of the first record that is not in the state.
     next: i64,
-    /// How many records are in it and not in the last snapshot.
+    /// Number of records since the last snapshot.
     unsaved: u64,
 }
 
 type Parts<S> = Arc<Mutex<BTreeMap<TopicPartition, Part<S>>>>;
 
-/// Reads topics into states of your own, one for each partition.
+/// Reads topics into a state per partition.
 ///
-/// Give states to queries with [`Projection::view`]. One instance has the states of its own partitions only.
+/// [`Projection::view`] gives queries access to the states. An instance has only the states of its own partitions.
 #[derive(Debug)]
 pub struct Projection<S, T> {
     consumer: Consumer,
@@ -97,8 +96,8 @@ where
     S: Serialize + DeserializeOwned + Default + Send + 'static,
     T: Snapshots,
 {
-    /// Reads these topics as a member of the configuration's group. By default a snapshot is stored after an hour or
-    /// 100,000 records, when a partition goes, and at the end.
+    /// Reads these topics as a member of the configured group. By default a snapshot is stored after an hour or 100,000
+    /// records, when a partition is revoked, and at the end.
     pub fn new<N: Into<String>>(
         config: ConsumerConfig,
         topics: impl IntoIterator<Item = N>,
@@ -121,29 +120,29 @@ where
         })
     }
 
-    /// When a snapshot is stored: after this time, or after so many records of a partition.
+    /// Sets the time, and the number of records of a partition, after which a snapshot is stored.
     #[must_use]
     pub fn snapshot_every(mut self, time: Duration, records: u64) -> Self {
         (self.every, self.every_records) = (time, records.max(1));
         self
     }
 
-    /// Another clock, for tests.
+    /// Replaces the clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// A way to look at the states while it runs.
+    /// Access to the states while the projection runs.
     pub fn view(&self) -> View<S> {
         View {
             parts: Arc::clone(&self.parts),
         }
     }
 
-    /// Reads until `stop` is ready, then stores what there is. If `apply` fails, so does this, and the record is not in
-    /// the state.
+    /// Reads until `stop` is ready, then stores snapshots. An error of `apply` ends the projection; the record is not
+    /// in the state.
     pub async fn run_until(
         mut self,
         mut apply: impl FnMut(&mut S, RecordRef<'_>) -> Result<(), BoxError>,
@@ -152,7 +151,7 @@ where
         let mut stop = pin!(stop);
         let mut due_ms = self.clock.now_ms().saturating_add(millis(self.every));
         loop {
-            // Dropping the future of a poll loses nothing.
+            // Dropping a poll's future loses no records.
             let records = tokio::select! {
                 biased;
                 () = &mut stop => break,
@@ -199,7 +198,7 @@ fn apply_all<S>(
     Ok(())
 }
 
-/// Stores snapshots of those that are chosen.
+/// Stores snapshots of the chosen partitions.
 async fn save<S: Serialize, T: Snapshots>(
     parts: &Parts<S>,
     snapshots: &T,
@@ -226,7 +225,7 @@ async fn save<S: Serialize, T: Snapshots>(
     Ok(())
 }
 
-/// Begins partitions with their snapshots, and stores those that go.
+/// Loads snapshots of assigned partitions, and stores those of revoked ones.
 struct Restore<S, T> {
     parts: Parts<S>,
     snapshots: Arc<T>,
@@ -250,7 +249,7 @@ where
                 .copied()
                 .unwrap_or(0);
             let snapshot = self.snapshots.load(partition).await?;
-            // What is missing between an old snapshot and the first record that there is, nobody can make up for.
+            // Records between an old snapshot and the log start are lost, so the snapshot is useless.
             let usable = snapshot.filter(|snapshot| snapshot.offset >= first);
             let (state, next) = match usable {
                 Some(snapshot) => (serde_json::from_slice(&snapshot.state)?, snapshot.offset),
@@ -283,13 +282,13 @@ where
         _consumer: &mut RebalanceConsumer,
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
-        // Somebody else may have stored a newer one by now.
+        // Another instance may have stored a newer snapshot already.
         lock(&self.parts).retain(|partition, _| !partitions.contains(partition));
         Ok(())
     }
 }
 
-/// A way to look at the states of a projection.
+/// Access to the states of a projection.
 #[derive(Debug)]
 pub struct View<S> {
     parts: Parts<S>,
@@ -304,15 +303,15 @@ impl<S> Clone for View<S> {
 }
 
 impl<S> View<S> {
-    /// Looks at the state of a partition, and at the offset of the first record that is not in it; `None` if another
-    /// instance has it. The projection waits meanwhile.
+    /// Calls `look` with the state of a partition and the offset of the first record that is not in it. Returns `None`
+    /// if another instance has the partition. Blocks the projection meanwhile.
     pub fn with<R>(&self, partition: &TopicPartition, look: impl FnOnce(&S, i64) -> R) -> Option<R> {
         let parts = lock(&self.parts);
         let part = parts.get(partition)?;
         Some(look(&part.state, part.next))
     }
 
-    /// The partitions whose states are here.
+    /// Partitions whose states are here.
     pub fn partitions(&self) -> Vec<TopicPartition> {
         lock(&self.parts).keys().cloned().collect()
     }

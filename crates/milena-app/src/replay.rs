@@ -1,4 +1,4 @@
-//! Reading a stretch of topics once more, with the handlers of an application: replay, repair, back-fill.
+//! Replays: handling a range of the topics again, for repairs and backfills.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -6,46 +6,46 @@ use milena_client::consumer::TopicPartition;
 
 use crate::status::StopWhy;
 
-/// Where a replay begins.
+/// Start of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayFrom {
-    /// With the first record that there is.
+    /// The first available record.
     Beginning,
-    /// With the first record that is not older, in milliseconds since 1970.
+    /// The first record with this timestamp or a later one, in milliseconds since 1970.
     Time(i64),
-    /// With these offsets; partitions that are not named are not read.
+    /// These offsets; other partitions are not read.
     Offsets(BTreeMap<TopicPartition, i64>),
 }
 
-/// Where a replay ends. It always ends: what is written meanwhile is not read.
+/// End of a replay. Records written after its start are not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayTo {
-    /// Where partitions end when it starts.
+    /// The log end offsets at the start of the replay.
     End,
-    /// Before the first record that is not older, in milliseconds since 1970.
+    /// The first record with this timestamp or a later one, in milliseconds since 1970; exclusive.
     Time(i64),
-    /// Before these offsets; partitions that are not named end where they end now.
+    /// These offsets, exclusive; other partitions end at their log end offset.
     Offsets(BTreeMap<TopicPartition, i64>),
 }
 
-/// A stretch of the topics of an application.
+/// A range of the topics of an application.
 ///
-/// Partitions are assigned by hand: the application's group, and where it stands, are not touched. Each is a piece of work of
-/// its own, which ends when it is done or cannot go on, whatever becomes of the others.
+/// Partitions are assigned manually, so the application's group and its offsets do not change. Each partition ends by
+/// itself, finished or not.
 ///
-/// How far a replay is, and where it ends, is committed for a group of its own, `<group>.<name>`. One that is started again
-/// goes on with what is not finished, where it was, up to the same ends: what was written since the first start is not read.
-/// For what it has begun, `from` and `to` mean nothing any more; for partitions that it has never seen they are looked at as
-/// on the first day. A [periodic](Self::periodic) one goes on to new ends each time. To do it all once more, take another name, or delete the group. A broker forgets it, as any group, when
-/// nothing was committed for `offsets.retention.minutes`, a week by default.
+/// Progress and end offsets are committed for a group of their own, `<group>.<name>`. A replay that is started again
+/// continues unfinished partitions up to the same end; records written since the first start are not read. `from` and
+/// `to` apply only to partitions that the replay has not seen before. A [periodic](Self::periodic) replay continues to
+/// a new end each time. To start over, use another name or delete the group. The broker deletes it, like any group,
+/// after `offsets.retention.minutes` without a commit, a week by default.
 ///
-/// One process runs a replay. Two that run the same one do not share it: both handle every record, and each overwrites how
-/// far the other is. Those who want to share the work give each process partitions of its own, with
+/// Run a replay in one process. Two processes with the same replay do not share it: both handle every record and
+/// overwrite each other's progress. To divide the work, give each process partitions of its own with
 /// [`ReplayFrom::Offsets`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a replay does something when an application is given it"]
+#[must_use = "a replay has no effect until an application runs it"]
 pub struct Replay {
     pub(crate) name: String,
     pub(crate) from: ReplayFrom,
@@ -54,7 +54,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay from the beginning to the end. Its name tells it from others, and lets it go on after an interruption.
+    /// A replay of everything. The name identifies it, so that it can continue after an interruption.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -64,11 +64,12 @@ impl Replay {
         }
     }
 
-    /// A periodic load: each start goes on where the last one ended, up to the ends as they are now, and ends there. What an
-    /// interrupted start has left comes first. By default a replay that is done stays so.
+    /// Makes the replay periodic: each start continues where the last one ended, up to the current end. Unfinished
+    /// partitions come first. By default a finished replay stays finished.
     ///
-    /// Every start commits, so a broker forgets the group only if the time between two starts is longer than
-    /// `offsets.retention.minutes`; then it begins anew. Run one at a time: two at once do not share the work.
+    /// Every start commits. The broker deletes the group only if the time between two starts exceeds
+    /// `offsets.retention.minutes`; then the replay starts over. Do not run two at the same time: they do not share the
+    /// work.
     pub fn periodic(mut self) -> Self {
         self.is_periodic = true;
         self
@@ -85,19 +86,19 @@ impl Replay {
     }
 }
 
-/// What a replay has done.
+/// Result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// Which part of each partition was left, from the first offset to that behind the last.
+    /// Range of each partition that was left at the start: first offset and exclusive end.
     pub partitions: BTreeMap<TopicPartition, (i64, i64)>,
-    /// Those that have not come to their end.
-    pub unfinished: BTreeMap<TopicPartition, Unfinished>,
+    /// Partitions that did not reach their end.
+    pub unfinished: BTreeMap<TopicPartition, UnfinishedPartition>,
     pub took: Duration,
     pub counts: Vec<crate::HandlerCounts>,
 }
 
-/// Not all partitions of a replay have come to their end. Started again, it goes on with those.
+/// Some partitions of a replay did not reach their end. The same replay continues with them when it is started again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ReplayUnfinished {
     pub report: ReplayReport,
@@ -106,7 +107,7 @@ pub struct ReplayUnfinished {
 impl fmt::Display for ReplayUnfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (left, all) = (self.report.unfinished.len(), self.report.partitions.len());
-        write!(f, "{left} of {all} partitions were not replayed to their end")?;
+        write!(f, "{left} of {all} partitions did not reach the end of the replay")?;
         for (place, (partition, unfinished)) in self.report.unfinished.iter().enumerate() {
             write!(f, "{} {partition} {unfinished}", if place == 0 { ":" } else { ";" })?;
         }
@@ -114,38 +115,38 @@ impl fmt::Display for ReplayUnfinished {
     }
 }
 
-/// A partition that a replay has not read to its end.
+/// A partition that did not reach its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
-    /// Where the next run goes on: all before is done.
+pub struct UnfinishedPartition {
+    /// Offset at which the next start continues.
     pub reached: i64,
-    /// Where it is to end.
+    /// End offset, exclusive.
     pub end: i64,
-    pub why: UnfinishedWhy,
+    pub why: UnfinishedReason,
 }
 
-impl fmt::Display for Unfinished {
+impl fmt::Display for UnfinishedPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stands at offset {} of {}: {}", self.reached, self.end, self.why)
+        write!(f, "is at offset {} of {}: {}", self.reached, self.end, self.why)
     }
 }
 
-/// Why a partition was not read to its end.
+/// Reason why a partition did not reach its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnfinishedWhy {
-    #[error("offset {offset} has stopped it ({why:?}){}{reason}", if reason.is_empty() { "" } else { ": " })]
+pub enum UnfinishedReason {
+    #[error("stopped at offset {offset} ({why:?}){}{reason}", if reason.is_empty() { "" } else { ": " })]
     Stopped {
         offset: i64,
         why: StopWhy,
-        /// What the handler said, if it did.
+        /// Text of the handler's error, if there is one.
         reason: String,
     },
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    #[error("it ends at {log_end} by now: its topic was made anew, and what was to be read is gone")]
+    #[error("the log ends at {log_end}: the topic was recreated, and the records are gone")]
     Shorter { log_end: i64 },
-    #[error("its last commit did not succeed in time")]
+    #[error("its last commit timed out")]
     NotCommitted,
 }

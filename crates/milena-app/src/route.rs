@@ -1,49 +1,49 @@
-//! A handler with its topics and its policy, behind a pointer.
+//! Routes: a handler behind a pointer, with its topics and policy.
 
 use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     clock::Clock,
     handler::{Available, BatchHandler, Handler, MissingState},
-    lane::{self, Lane},
     policy::Policy,
     topics::TopicName,
+    worker::{self, Worker},
 };
 
-/// How often an effect may happen.
+/// Delivery guarantee of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// The offset is committed before the handler is called. A crash loses what was being handled, or was about to be: at most
-    /// the handler's concurrency, or 256 records. Nothing comes twice.
+    /// Commits the offset before the handler is called. A crash loses the records being handled: at most the handler's
+    /// concurrency, or 256 records. No record is handled twice.
     AtMostOnce,
-    /// The offset is committed when the handler is done. A crash repeats what was done and not committed; nothing is lost.
+    /// Commits the offset after the handler is done. A crash repeats handled records whose offsets were not committed.
+    /// No record is lost.
     #[default]
     AtLeastOnce,
-    /// What the handler emits and the offset are one transaction. Both count, or none; what the handler does elsewhere may
-    /// happen again.
+    /// Writes the handler's output and the offset in one transaction. Other effects of the handler may happen twice.
     ExactlyOnce,
 }
 
-/// What the lanes of a handler know of its policy.
+/// Settings of a handler that its workers need.
 #[derive(Debug, Clone)]
 pub(crate) struct CallLimits {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the handler's topics.
     pub(crate) handler: String,
     pub(crate) clock: Clock,
     pub(crate) timeout: Option<Duration>,
 }
 
-pub(crate) type LaneFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A handler of either kind. Only lanes are behind a pointer: within one, calls are direct.
+/// A handler of either kind. Only the worker is behind a pointer; calls within it are direct.
 pub(crate) trait AnyHandler: Send + Sync {
     fn check(&self, available: &Available<'_>) -> Result<(), MissingState>;
 
     fn is_batch(&self) -> bool;
 
-    /// A task that runs what it is sent, until it is sent nothing any more.
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture;
+    /// Runs a worker until its command channel is closed.
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture;
 }
 
 pub(crate) struct One<H, A> {
@@ -83,8 +83,8 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
         false
     }
 
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture {
-        Box::pin(lane::run_each(Arc::clone(&self.handler), lane, limits))
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture {
+        Box::pin(worker::run_each(Arc::clone(&self.handler), worker, limits))
     }
 }
 
@@ -97,12 +97,12 @@ impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
         true
     }
 
-    fn lane(&self, lane: Lane, limits: CallLimits) -> LaneFuture {
-        Box::pin(lane::run_batches(Arc::clone(&self.handler), lane, limits))
+    fn run_worker(&self, worker: Worker, limits: CallLimits) -> WorkerFuture {
+        Box::pin(worker::run_batches(Arc::clone(&self.handler), worker, limits))
     }
 }
 
-/// A handler, what it reads, and how.
+/// A handler with its topics, policy and delivery guarantee.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) topics: TopicName,

@@ -1,7 +1,7 @@
-//! The handler that reads a topic, and what the topic is to it: its own, a retry topic, or a held topic.
+//! Routing table: the handler of a topic, and the role of the topic: main, retry or held-keys topic.
 //!
-//! There is one table for all handlers of an application, so that each topic has one reader whatever the deliveries are. A
-//! name comes before a pattern, and of two patterns the one that was declared first.
+//! All handlers of an application share one table, so that each topic has one reader across delivery guarantees. A name
+//! takes precedence over a pattern, and an earlier pattern over a later one.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Routing {
     readers: Vec<Reader>,
-    /// Topics that policies name for dead letters. Patterns do not read them.
+    /// Dead letter topics named in policies. Patterns do not match them.
     dead_letters: BTreeSet<String>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Routing {
 struct Reader {
     topics: TopicName,
     delivery: Delivery,
-    /// The place among the handlers of the same delivery.
+    /// Index among the handlers of the same delivery guarantee.
     place: usize,
     delays_ms: Vec<i64>,
     keeps_key_order: bool,
@@ -33,11 +33,11 @@ struct Reader {
 
 /// The reader of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The place among all handlers.
+pub(crate) struct TopicRoute {
+    /// Index among all handlers.
     pub(crate) index: usize,
     pub(crate) delivery: Delivery,
-    /// The place among the handlers of the same delivery.
+    /// Index among the handlers of the same delivery guarantee.
     pub(crate) place: usize,
     pub(crate) role: Role,
     pub(crate) keeps_key_order: bool,
@@ -69,12 +69,12 @@ impl Routing {
         }
     }
 
-    /// The reader of a topic; `None` if there is none.
-    pub(crate) fn find(&self, topic: &str) -> Option<Found> {
+    /// Returns the reader of a topic, if there is one.
+    pub(crate) fn find(&self, topic: &str) -> Option<TopicRoute> {
         self.find_of(topic, false).or_else(|| self.find_of(topic, true))
     }
 
-    fn find_of(&self, topic: &str, is_pattern: bool) -> Option<Found> {
+    fn find_of(&self, topic: &str, is_pattern: bool) -> Option<TopicRoute> {
         let readers = self.readers.iter().enumerate();
         let mut readers = readers.filter(|(_, reader)| reader.topics.is_pattern() == is_pattern);
         readers.find_map(|(index, reader)| {
@@ -82,7 +82,7 @@ impl Routing {
             if is_pattern && role == Role::Main && self.dead_letters.contains(topic) {
                 return None;
             }
-            Some(Found {
+            Some(TopicRoute {
                 index,
                 delivery: reader.delivery,
                 place: reader.place,
@@ -93,8 +93,8 @@ impl Routing {
         })
     }
 
-    /// The reader of a topic whose own records it handles, not those that failed.
-    pub(crate) fn find_main(&self, topic: &str) -> Option<Found> {
+    /// Returns the reader of a main topic; `None` for retry and held-keys topics.
+    pub(crate) fn find_main(&self, topic: &str) -> Option<TopicRoute> {
         self.find(topic).filter(|found| found.role == Role::Main)
     }
 }

@@ -1,9 +1,9 @@
-//! An application that runs.
+//! A running application.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use milena_client::consumer::TopicPartition;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::{
     dead_letters,
@@ -11,22 +11,22 @@ use crate::{
     error::AppError,
     metrics::HandlerCounts,
     outside::Programs,
-    serve,
+    serve::{Endpoint, Paths},
     settings::Limits,
     status::Status,
     times::ConsumerTimes,
     view::View,
 };
 
-/// An application that runs in the background. Dropping it ends it at once, as [`kill`](Self::kill) does.
+/// A running application. Dropping it ends it at once, like [`kill`](Self::kill).
 pub struct Running {
     engines: Vec<Started>,
     limits: Limits,
     programs: Programs,
     view: Arc<View>,
-    /// Tasks that only look.
+    /// Tasks that only observe.
     watchers: Vec<JoinHandle<()>>,
-    served_at: Option<SocketAddr>,
+    endpoints: Vec<(Paths, SocketAddr)>,
 }
 
 impl Running {
@@ -35,31 +35,46 @@ impl Running {
         limits: Limits,
         programs: Programs,
         setup: Arc<Setup>,
-        endpoint: Option<(TcpListener, SocketAddr)>,
+        endpoints: Vec<Endpoint>,
     ) -> Self {
         let view = Arc::new(View::new(&engines));
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
-        let served_at = endpoint.map(|(listener, address)| {
-            watchers.push(tokio::spawn(serve::run(listener, Arc::clone(&view))));
-            address
+        let endpoints = endpoints.into_iter().map(|endpoint| {
+            let bound = (endpoint.paths, endpoint.address);
+            watchers.push(tokio::spawn(endpoint.run(Arc::clone(&view))));
+            bound
         });
+        let endpoints = endpoints.collect();
         Self {
             engines,
             limits,
             programs,
             view,
             watchers,
-            served_at,
+            endpoints,
         }
     }
 
-    /// The address where `/metrics`, `/healthz`, `/readyz` and `/status` are served, if they are: see
-    /// [`App::serve`](crate::App::serve). It has the port that was taken if 0 was asked for.
+    /// Address of the HTTP endpoint, with the port that the system chose for port 0: see
+    /// [`App::serve`](crate::App::serve).
     pub fn served_at(&self) -> Option<SocketAddr> {
-        self.served_at
+        self.bound(Paths::All)
     }
 
-    /// Returns when it cannot go on. [`stop`](Self::stop) tells why.
+    /// Address of the metrics endpoint, with the port that the system chose for port 0: see
+    /// [`App::metrics_endpoint`](crate::App::metrics_endpoint).
+    pub fn metrics_at(&self) -> Option<SocketAddr> {
+        self.bound(Paths::Metrics)
+    }
+
+    fn bound(&self, paths: Paths) -> Option<SocketAddr> {
+        let mut endpoints = self.endpoints.iter();
+        endpoints
+            .find(|(served, _)| *served == paths)
+            .map(|(_, address)| *address)
+    }
+
+    /// Returns when the application cannot continue. [`stop`](Self::stop) returns the reason.
     pub async fn ended(&self) {
         let mut waiting: Vec<_> = self
             .engines
@@ -77,8 +92,8 @@ impl Running {
         .await;
     }
 
-    /// Ends in peace: nothing new is begun; what is in handlers is ended, published and committed; the groups are left.
-    /// All of that is bounded by the shutdown timeout.
+    /// Shuts down: stops polling, finishes the records in flight, publishes their output, commits, and leaves the
+    /// groups. The shutdown timeout bounds all of it.
     pub async fn stop(mut self) -> Result<(), AppError> {
         let failure = self.failure();
         self.programs.begin_stop();
@@ -100,7 +115,7 @@ impl Running {
         self.programs.stop().await;
         for watcher in std::mem::take(&mut self.watchers) {
             watcher.abort();
-            // It was aborted, so that is what it says.
+            // The watcher was aborted, so its result is a cancellation.
             let _ = watcher.await;
         }
         match (failure, in_time) {
@@ -112,39 +127,38 @@ impl Running {
         }
     }
 
-    /// Ends at once, as a crash would: nothing is committed.
+    /// Ends at once, like a crash: nothing is committed.
     pub fn kill(mut self) {
         self.engines.iter_mut().for_each(Started::kill);
     }
 
-    /// Why it cannot go on, if so.
+    /// Reason why the application cannot continue, if there is one.
     pub fn failure(&self) -> Option<AppError> {
         self.engines.iter().find_map(|started| started.engine.failure())
     }
 
-    /// What each handler has done.
+    /// Counters of each handler.
     pub fn counts(&self) -> Vec<HandlerCounts> {
         self.view.counts()
     }
 
-    /// Where the time of each consumer has gone, so that one sees what is slow: brokers, reading, handlers or commits.
+    /// Time budget of each consumer, which shows the bottleneck: brokers, decoding, handlers or commits.
     pub fn times(&self) -> Vec<ConsumerTimes> {
         self.view.times()
     }
 
-    /// How it stands at this moment.
+    /// Current status.
     pub fn status(&self) -> Status {
         self.view.status()
     }
 
-    /// All metrics in the text format of Prometheus: those of handlers, partitions and breakers, the number and age of dead
-    /// letters, which are looked at every 15 s, and those of its consumers and producers under Kafka's names with the label
-    /// `group`.
+    /// All metrics in Prometheus' text format: handlers, partitions and breakers, the number and age of dead letters,
+    /// counted every 15 s, and the client metrics under Kafka's names with the label `group`.
     pub fn to_prometheus(&self) -> String {
         self.view.to_prometheus()
     }
 
-    /// Fetches nothing of a partition any more until [`resume`](Self::resume). It stays so through rebalances.
+    /// Pauses a partition until [`resume`](Self::resume), also across rebalances.
     pub fn pause(&self, partition: &TopicPartition) {
         self.engines.iter().for_each(|started| started.engine.pause(partition));
     }
@@ -153,13 +167,14 @@ impl Running {
         self.engines.iter().for_each(|started| started.engine.resume(partition));
     }
 
-    /// Goes on with a partition that has stopped, beginning with the record that stopped it. `false` if it is not ours.
+    /// Restarts a stopped partition with the record that stopped it. Returns `false` if the partition is not assigned
+    /// to this application.
     pub fn restart_partition(&self, partition: &TopicPartition) -> bool {
         let mut engines = self.engines.iter();
         engines.any(|started| started.engine.restart(partition))
     }
 
-    /// How long the end may take.
+    /// Maximum duration of a shutdown.
     pub fn shutdown_timeout(&self) -> Duration {
         self.limits.shutdown
     }

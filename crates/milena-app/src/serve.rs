@@ -1,7 +1,7 @@
-//! The endpoint of an application: `/metrics`, `/healthz`, `/readyz` and `/status` over HTTP.
+//! HTTP endpoints of an application: `/metrics`, `/healthz`, `/readyz` and `/status`.
 //!
-//! It answers GET and HEAD and nothing else, one request a connection. What a client may cost is bounded: how long its
-//! request is, how long it takes, and how many there are at once.
+//! It serves GET and HEAD, one request per connection. Size and duration of a request, and the number of connections,
+//! are bounded.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,60 +14,81 @@ use tokio::{
 
 use crate::{error::StartError, status::Status, view::View};
 
-/// A request is no longer than this.
+/// Bound of a request's size.
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
-/// And takes no longer, with its response.
+/// Bound of the time for a request and its response.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// The number of connections that are served at once. Others wait to be accepted.
+/// Bound of concurrent connections. Others wait in the listen queue.
 const CONNECTIONS_MAX: usize = 64;
-/// After an error of the listener, such as too many open files.
+/// Wait after an accept error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// The text format of Prometheus.
+/// Content type of Prometheus' text format.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Takes the address. It is an error if another socket has it.
-pub(crate) async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
-    let error = |error: io::Error| StartError::Serve {
-        address: address.to_owned(),
-        error,
-    };
-    let listener = TcpListener::bind(address).await.map_err(error)?;
-    let bound = listener.local_addr().map_err(error)?;
-    Ok((listener, bound))
+/// Paths that an endpoint serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paths {
+    All,
+    /// `/metrics` only.
+    Metrics,
 }
 
-/// Answers until it is aborted.
-pub(crate) async fn run(listener: TcpListener, view: Arc<View>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(event = "endpoint_accept_failed", %error, "the endpoint cannot accept: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+/// A bound endpoint.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) paths: Paths,
+    listener: TcpListener,
+}
+
+impl Endpoint {
+    /// Binds the address. Fails if it is in use.
+    pub(crate) async fn bind(address: &str, paths: Paths) -> Result<Self, StartError> {
+        let error = |error: io::Error| StartError::Serve {
+            address: address.to_owned(),
+            error,
         };
-        let view = Arc::clone(&view);
-        tokio::spawn(async move {
-            // A client that goes away, or is too slow, has its own reasons.
-            let _ = timeout(REQUEST_TIME, serve(stream, &view)).await;
-            drop(permit);
-        });
+        let listener = TcpListener::bind(address).await.map_err(error)?;
+        let address = listener.local_addr().map_err(error)?;
+        Ok(Self {
+            address,
+            paths,
+            listener,
+        })
+    }
+
+    /// Serves requests until the task is aborted.
+    pub(crate) async fn run(self, view: Arc<View>) {
+        let (paths, permits) = (self.paths, Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(event = "endpoint_accept_failed", %error, "the HTTP endpoint cannot accept connections: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let view = Arc::clone(&view);
+            tokio::spawn(async move {
+                // A client that disconnects or is too slow needs no report.
+                let _ = timeout(REQUEST_TIME, serve(stream, paths, &view)).await;
+                drop(permit);
+            });
+        }
     }
 }
 
-async fn serve(mut stream: TcpStream, view: &View) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, paths: Paths, view: &View) -> io::Result<()> {
     let mut request = Vec::with_capacity(1024);
     let response = loop {
         if let Some(head) = head(&request) {
-            break answer(head, view);
+            break respond(head, paths, view);
         }
         if request.len() >= REQUEST_BYTES_MAX {
-            break Response::text(431, "the request is too long");
+            break Response::text(431, "request too large");
         }
         let room = REQUEST_BYTES_MAX - request.len();
         let mut limited = (&mut stream).take(room as u64);
@@ -79,7 +100,7 @@ async fn serve(mut stream: TcpStream, view: &View) -> io::Result<()> {
     stream.shutdown().await
 }
 
-/// The request without its body, if all of it is there.
+/// Returns the request without its body, once all of it is there.
 fn head(request: &[u8]) -> Option<&[u8]> {
     let end = request.windows(4).position(|window| window == b"\r\n\r\n")?;
     request.get(..end)
@@ -90,7 +111,7 @@ struct Response {
     code: u16,
     kind: &'static str,
     body: String,
-    /// Only the headers are wanted.
+    /// HEAD: the body is left out.
     is_head: bool,
 }
 
@@ -130,14 +151,14 @@ impl Response {
     }
 }
 
-fn answer(head: &[u8], view: &View) -> Response {
+fn respond(head: &[u8], paths: Paths, view: &View) -> Response {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let words: Vec<&str> = match std::str::from_utf8(line) {
         Ok(line) => line.split(' ').collect(),
         Err(_) => vec![],
     };
     let [method, target, "HTTP/1.1" | "HTTP/1.0"] = words.as_slice() else {
-        return Response::text(400, "this is not an HTTP/1.1 request");
+        return Response::text(400, "not an HTTP/1.1 request");
     };
     if !matches!(*method, "GET" | "HEAD") {
         return Response::text(405, "use GET");
@@ -149,13 +170,14 @@ fn answer(head: &[u8], view: &View) -> Response {
             body: view.to_prometheus(),
             ..Response::text(200, "")
         },
+        _ if paths == Paths::Metrics => Response::text(404, "use /metrics"),
         "/healthz" => health(&view.status(), Status::is_healthy),
         "/readyz" => health(&view.status(), Status::is_ready),
         "/status" => Response {
             kind: JSON,
             ..Response::text(200, view.status().to_json().to_string())
         },
-        _ => Response::text(404, "there are /metrics, /healthz, /readyz and /status"),
+        _ => Response::text(404, "use /metrics, /healthz, /readyz or /status"),
     };
     Response {
         is_head: *method == "HEAD",
@@ -163,7 +185,7 @@ fn answer(head: &[u8], view: &View) -> Response {
     }
 }
 
-/// 200 if it is so, and else 503 with the reasons.
+/// 200 if the condition holds, otherwise 503 with the reasons.
 fn health(status: &Status, is_well: fn(&Status) -> bool) -> Response {
     if is_well(status) {
         return Response::text(200, "ok");
@@ -171,7 +193,7 @@ fn health(status: &Status, is_well: fn(&Status) -> bool) -> Response {
     let mut reasons: Vec<String> = status.failure.iter().cloned().collect();
     reasons.extend(status.stuck().map(ToString::to_string));
     if reasons.is_empty() {
-        reasons.push("it has not joined its group yet".to_owned());
+        reasons.push("not a member of its group yet".to_owned());
     }
     Response::text(503, reasons.join("\n"))
 }
@@ -181,7 +203,7 @@ mod tests {
     use super::*;
 
     fn code(request: &str) -> u16 {
-        answer(request.as_bytes(), &View::new(&[])).code
+        respond(request.as_bytes(), Paths::All, &View::new(&[])).code
     }
 
     #[test]
@@ -198,8 +220,17 @@ mod tests {
     }
 
     #[test]
+    fn a_metrics_endpoint_serves_nothing_else() {
+        let code = |request: &str| respond(request.as_bytes(), Paths::Metrics, &View::new(&[])).code;
+        assert_eq!(code("GET /metrics HTTP/1.1"), 200);
+        for path in ["/", "/healthz", "/readyz", "/status"] {
+            assert_eq!(code(&format!("GET {path} HTTP/1.1")), 404, "{path}");
+        }
+    }
+
+    #[test]
     fn a_head_has_the_length_and_not_the_body() {
-        let response = answer(b"HEAD /healthz HTTP/1.1", &View::new(&[]));
+        let response = respond(b"HEAD /healthz HTTP/1.1", Paths::All, &View::new(&[]));
         let bytes = String::from_utf8(response.bytes()).unwrap();
         assert!(bytes.contains("Content-Length: 3\r\n"), "{bytes}");
         assert!(bytes.ends_with("\r\n\r\n"), "{bytes}");

@@ -1,29 +1,29 @@
-//! What concerns the whole application.
+//! Settings of the whole application.
 
 use std::time::Duration;
 
 use milena_client::config::ConfigMap;
 use milena_machines::app::WhenStalled;
 
-use crate::{error::StartError, policy::Water, route::Delivery};
+use crate::{error::StartError, policy::Watermarks, route::Delivery};
 
-/// Settings of the clients, under Kafka's names.
+/// Client settings, under Kafka's names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// For all clients.
+    /// Applied to all clients.
     pub(crate) common: ConfigMap,
     pub(crate) consumer: ConfigMap,
     pub(crate) producer: ConfigMap,
     pub(crate) group: String,
-    /// Which instance of the application this is.
+    /// Name of this instance of the application.
     pub(crate) instance: String,
-    /// Whether somebody has said so.
+    /// Whether the instance was named explicitly.
     pub(crate) has_instance: bool,
 }
 
 impl Settings {
-    /// The consumer of one group. Commits are the runtime's affair; new groups begin with the first record, so that
-    /// nothing is lost; partitions move one by one.
+    /// Returns the settings of a group's consumer. The runtime commits by itself. A new group starts at the earliest
+    /// offset, so that no record is lost, and rebalances cooperatively.
     pub(crate) fn consumer(&self, delivery: Delivery, group: &str) -> Result<ConfigMap, StartError> {
         let mut map = ConfigMap::new();
         map.set("auto.offset.reset", "earliest");
@@ -66,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Settings that the runtime decides itself, or that the types of handlers decide.
+/// Keys that the runtime sets by itself, or that the types of handlers imply.
 const OURS: [&str; 4] = [
     "group.id",
     "enable.auto.commit",
@@ -77,8 +77,8 @@ const OURS: [&str; 4] = [
 /// Bounds of the whole application.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    pub(crate) in_flight: Water,
-    pub(crate) buffer: Water,
+    pub(crate) in_flight: Watermarks,
+    pub(crate) buffer: Watermarks,
     pub(crate) partition_percent: u8,
     pub(crate) commit_interval: Duration,
     pub(crate) commit_every: Option<u64>,
@@ -91,15 +91,15 @@ pub(crate) struct Limits {
     pub(crate) when_stalled: WhenStalled,
     pub(crate) crash_limit: Option<u32>,
     pub(crate) consumers: usize,
-    pub(crate) lanes: usize,
+    pub(crate) workers: usize,
     pub(crate) seed: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            in_flight: Water::RECORDS,
-            buffer: Water::BYTES,
+            in_flight: Watermarks::RECORDS,
+            buffer: Watermarks::BYTES,
             partition_percent: 25,
             commit_interval: Duration::from_secs(1),
             commit_every: None,
@@ -112,7 +112,7 @@ impl Default for Limits {
             when_stalled: WhenStalled::Tell,
             crash_limit: Some(3),
             consumers: 1,
-            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8),
         }
     }

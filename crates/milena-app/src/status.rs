@@ -1,91 +1,93 @@
-//! What an application can tell about itself: how much there is, how it goes, and why a partition is not moving.
+//! Status of an application: load, health, and the reason why a partition makes no progress.
 
 use std::{fmt, ops::AddAssign};
 
 use milena_client::consumer::TopicPartition;
 pub use milena_machines::app::{BreakerState, PauseReason, StallWhy, StopWhy};
 
-/// An application at one moment.
+/// Snapshot of an application.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Records that were fetched and are not done.
+    /// Records that are fetched and not done.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of these records.
     pub bytes: u64,
     pub in_handlers: u64,
-    /// Waiting for an acknowledgement of what they emitted, their retry topic or their dead letter.
+    /// Records that wait for an acknowledgement of their output, retry record or dead letter.
     pub publishing: u64,
     /// Whether a transaction is being committed or aborted.
     pub is_ending_transaction: bool,
-    /// Waiting to be tried again.
+    /// Records that wait for a retry.
     pub parked: u64,
-    /// So many records that are done would be done again after a crash.
+    /// Finished records that a crash would repeat.
     pub replay_if_crashed_now: u64,
-    /// Whether all of its consumers are members of their groups.
+    /// Whether all consumers have joined their groups.
     pub has_joined: bool,
     pub partitions: Vec<PartitionStatus>,
     pub breakers: Vec<BreakerStatus>,
-    /// Why it cannot go on, if so.
+    /// Reason why the application cannot continue, if there is one.
     pub failure: Option<String>,
 }
 
-/// A partition that is ours.
+/// Status of an assigned partition.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PartitionStatus {
     pub partition: TopicPartition,
-    /// The group it is read for; that of a retry topic has a name of its own.
+    /// Group that reads the partition; a retry topic has a group of its own.
     pub group: String,
     pub committed: Option<i64>,
-    /// The lowest offset that is not done.
+    /// Lowest offset that is not done.
     pub frontier: i64,
-    /// The next offset that can come.
+    /// Next offset to be fetched.
     pub end: i64,
     pub records: u64,
     pub replay_if_crashed_now: u64,
-    /// Why nothing of it is fetched, and since when, in milliseconds since 1970.
+    /// Reasons why the partition is paused, each with its start in milliseconds since 1970.
     pub paused: Vec<(PauseReason, i64)>,
-    /// Why its lowest record that is not done is not.
+    /// Reason why the record at the frontier is not done.
     pub why: StallWhy,
-    /// One record is handled at a time, because processes ended here: see [`App::crash_limit`](crate::App::crash_limit).
-    pub is_careful: bool,
+    /// Known reason why an acknowledgement is missing: unavailable topics and unreachable brokers of the producer. Set
+    /// while [`why`](Self::why) is [`StallWhy::Publishing`].
+    pub publish_problem: Option<String>,
+    /// The crash guard hands out one record at a time: see [`App::crash_limit`](crate::App::crash_limit).
+    pub is_isolating: bool,
 }
 
-/// A circuit breaker.
+/// Status of a circuit breaker.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BreakerStatus {
     pub name: String,
     pub state: BreakerState,
-    /// Of the last calls, if there were enough of them.
+    /// Percentage of failed calls in the window, if it has enough calls.
     pub failure_percent: Option<u32>,
-    /// How often a call had to wait because of it.
+    /// Number of calls that the breaker delayed.
     pub not_permitted: u64,
-    /// How often it has opened.
+    /// Number of times the breaker has opened.
     pub opened: u64,
 }
 
 impl Status {
-    /// Whether it does what it should: nothing has failed or stopped, and what must be written is, within 5 s. A breaker that is
-    /// open, or a handler that is slow, is no reason to start it anew.
+    /// Returns whether the application works: no failure, no stopped partition, and no write that is overdue by 5 s. An
+    /// open breaker or a slow handler does not count: a restart would not help.
     pub fn is_healthy(&self) -> bool {
         self.failure.is_none() && self.stuck().next().is_none()
     }
 
-    /// The partitions that have stopped, or whose output cannot be written.
+    /// Partitions that have stopped, or whose output cannot be written.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = &PartitionStatus> {
         let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
         self.partitions.iter().filter(move |partition| is_stuck(&partition.why))
     }
 
-    /// Whether it takes part: it is healthy, and has partitions or is a member of its groups. An instance for which no
-    /// partitions are left is ready too.
+    /// Returns whether the application is healthy and has joined its groups, also with no partition assigned.
     pub fn is_ready(&self) -> bool {
         self.is_healthy() && (!self.partitions.is_empty() || self.has_joined)
     }
 
-    /// The JSON that the endpoint shows at `/status`.
+    /// The JSON document of `/status`.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let partitions = self.partitions.iter().map(|partition| {
             let paused = partition.paused.iter().map(|(reason, _)| format!("{reason:?}"));
@@ -100,7 +102,7 @@ impl Status {
                 "replay_if_crashed_now": partition.replay_if_crashed_now,
                 "paused": paused.collect::<Vec<_>>(),
                 "why": partition.to_string(),
-                "is_careful": partition.is_careful,
+                "is_isolating": partition.is_isolating,
             })
         });
         let breakers = self.breakers.iter().map(|breaker| {
@@ -127,13 +129,13 @@ impl Status {
         })
     }
 
-    /// Whether nothing more happens unless something comes, or time passes.
+    /// Returns whether nothing happens without new records or the passing of time.
     pub fn is_idle(&self) -> bool {
         self.in_handlers == 0 && self.publishing == 0 && !self.is_ending_transaction
     }
 }
 
-/// Several instances together.
+/// Adds up the parts of one application.
 impl AddAssign for Status {
     fn add_assign(&mut self, other: Self) {
         self.records += other.records;
@@ -150,32 +152,42 @@ impl AddAssign for Status {
     }
 }
 
+impl PartitionStatus {
+    /// Returns whether the record at the frontier waits for an acknowledgement.
+    pub(crate) fn is_publishing(&self) -> bool {
+        matches!(self.why, StallWhy::Publishing { .. })
+    }
+}
+
 impl fmt::Display for PartitionStatus {
-    /// A line for people: where it stands, and why it does not move.
+    /// One line for operators: the load, and the reasons of waits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} @ {} of {}: ", self.partition, self.frontier, self.end)?;
         match self.why {
-            StallWhy::Idle => f.write_str("nothing to do")?,
-            StallWhy::InHandler { for_ms, attempt } => write!(f, "in its handler for {for_ms} ms, attempt {attempt}")?,
-            StallWhy::WaitsForRetry { attempt, .. } => write!(f, "failed, waits for attempt {}", attempt + 1)?,
-            StallWhy::NotDue { .. } => f.write_str("waits until it is due")?,
-            StallWhy::Breaker(_) => f.write_str("waits for a circuit breaker")?,
-            StallWhy::Publishing { failing: false } => f.write_str("waits for an acknowledgement")?,
-            StallWhy::Publishing { failing: true } => f.write_str("what it needs is not written")?,
-            StallWhy::WaitsForCommit => f.write_str("waits for the commit of its offset")?,
-            StallWhy::Careful => f.write_str("waits for its turn")?,
-            StallWhy::WaitsForMap => f.write_str("waits for a commit that tells what is done above it")?,
-            StallWhy::WaitsForHandler => f.write_str("waits for its handler, which has as much as it may")?,
-            StallWhy::Stopped(why) => write!(f, "stopped ({why:?}): somebody has to look")?,
-            StallWhy::Revoking => f.write_str("is being given back")?,
-            StallWhy::User => f.write_str("paused by hand")?,
+            StallWhy::Idle => f.write_str("idle")?,
+            StallWhy::InHandler { for_ms, attempt } => write!(f, "in the handler for {for_ms} ms, attempt {attempt}")?,
+            StallWhy::WaitsForRetry { attempt, .. } => write!(f, "failed, waiting for attempt {}", attempt + 1)?,
+            StallWhy::NotDue { .. } => f.write_str("waiting for its due time")?,
+            StallWhy::Breaker(_) => f.write_str("waiting for a circuit breaker")?,
+            StallWhy::Publishing { failing: false } => f.write_str("waiting for an acknowledgement")?,
+            StallWhy::Publishing { failing: true } => f.write_str("writing its output, retry or dead letter fails")?,
+            StallWhy::WaitsForCommit => f.write_str("waiting for the commit of its offset")?,
+            StallWhy::Careful => f.write_str("waiting for its turn in isolation")?,
+            StallWhy::WaitsForMap => f.write_str("waiting for a commit, because the commit metadata is full")?,
+            StallWhy::WaitsForHandler => f.write_str("waiting for its handler, which is at its concurrency limit")?,
+            StallWhy::Stopped(why) => write!(f, "stopped ({why:?}); fix the cause and restart the partition")?,
+            StallWhy::Revoking => f.write_str("being revoked")?,
+            StallWhy::User => f.write_str("paused by the user")?,
         }
-        if self.is_careful {
-            f.write_str("; careful, one record at a time, because processes ended here")?;
+        if let Some(problem) = &self.publish_problem {
+            write!(f, " ({problem})")?;
+        }
+        if self.is_isolating {
+            f.write_str("; isolating: one record at a time after crashes")?;
         }
         if !self.paused.is_empty() {
             let reasons: Vec<String> = self.paused.iter().map(|(reason, _)| format!("{reason:?}")).collect();
-            write!(f, "; not fetched because of {}", reasons.join(", "))?;
+            write!(f, "; paused: {}", reasons.join(", "))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Records that no broker has sent.
+//! Records for tests, made without a broker.
 
 use bytes::Bytes;
 use milena_client::consumer::{ConsumerRecords, TopicPartition};

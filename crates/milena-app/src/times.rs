@@ -1,4 +1,4 @@
-//! Where the time of a consumer goes.
+//! Time budget of a consumer.
 
 use std::{
     fmt,
@@ -8,18 +8,18 @@ use std::{
 
 use crate::clock::{Clock, nanos};
 
-/// What a consumer waits for while it polls.
+/// Reason why a poll waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Waiting {
-    /// For somebody to write something.
+    /// No partition has new records.
     Idle,
-    /// For leave to fetch what is there.
+    /// Partitions with new records are paused.
     Paused,
-    /// For what is there.
+    /// A fetch is in flight.
     Fetch,
 }
 
-/// What one consumer counts, in nanoseconds.
+/// Counters of one consumer, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct TimeMeter {
     group: String,
@@ -29,7 +29,7 @@ pub(crate) struct TimeMeter {
     fetch: AtomicU64,
     rebalance: AtomicU64,
     decode: AtomicU64,
-    /// Whole calls, with what they read first.
+    /// Whole calls, including the decoding of arguments.
     calls: AtomicU64,
     commit: AtomicU64,
 }
@@ -47,7 +47,7 @@ impl TimeMeter {
         &self.group
     }
 
-    /// A poll is over that took so long; what the group wanted meanwhile is counted apart.
+    /// Counts a poll; the time of rebalances within it is counted separately.
     pub(crate) fn polled(&self, waiting: Waiting, took: Duration, rebalanced: Duration) {
         let counter = match waiting {
             Waiting::Idle => &self.idle,
@@ -61,7 +61,7 @@ impl TimeMeter {
         add(&self.rebalance, nanos(took));
     }
 
-    /// How long rebalances have taken up to now.
+    /// Total time of rebalances.
     pub(crate) fn rebalance(&self) -> Duration {
         read(&self.rebalance)
     }
@@ -102,12 +102,12 @@ fn read(counter: &AtomicU64) -> Duration {
     Duration::from_nanos(counter.load(Ordering::Relaxed))
 }
 
-/// When a call has read its arguments. A lane has one of these and gives it to one call at a time.
+/// End of a call's argument extraction. A worker has one of these and lends it to one call at a time.
 #[derive(Debug)]
 pub(crate) struct ReadMark {
     clock: Clock,
     origin: Instant,
-    /// One more than the time since `origin`; 0 is not at all.
+    /// Nanoseconds since `origin` plus 1; 0 is unset.
     at_ns: AtomicU64,
 }
 
@@ -125,45 +125,45 @@ impl ReadMark {
         self.at_ns.store(nanos(at).saturating_add(1), Ordering::Relaxed);
     }
 
-    /// How long reading took that began then, if it has ended.
+    /// Duration of an extraction that started at `began`, if it has ended.
     pub(crate) fn take(&self, began: Instant) -> Option<u64> {
         let at_ns = self.at_ns.swap(0, Ordering::Relaxed).checked_sub(1)?;
         Some(at_ns.saturating_sub(nanos(began.saturating_duration_since(self.origin))))
     }
 }
 
-/// Where the time of a consumer has gone since the application started.
+/// Time budget of a consumer since the application started.
 ///
-/// The consumer's own task is in `idle`, `paused`, `fetch` and `rebalance`, one after the other. Handlers run beside it,
-/// and beside each other: `decode` and `handler` are the sums of all their calls, and so can be more than the time that
-/// has passed. Commits are under way beside all of that.
+/// `idle`, `paused`, `fetch` and `rebalance` are disjoint times of the consumer's own task. Handlers run in parallel
+/// with it and with each other: `decode` and `handler` are sums over all calls and can exceed the elapsed time. Commits
+/// run in parallel too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerTimes {
-    /// The group it reads for; that of a retry topic has a name of its own.
+    /// Group of the consumer; a retry topic has a group of its own.
     pub group: String,
-    /// The names or patterns of its topics.
+    /// Names or patterns of its topics.
     pub topics: String,
-    /// Nothing was there to be read, or no partition was ours.
+    /// No record was available, or no partition was assigned.
     pub idle: Duration,
-    /// What was there could not be fetched: handlers have as much as they may, a breaker is open, somebody has paused it.
+    /// Records were available but paused: handlers are at their bounds, a breaker is open, or a user has paused the
+    /// partition.
     pub paused: Duration,
-    /// There was something to be read, and it was waited for, checked and decompressed.
+    /// A fetch was awaited, checked and decompressed.
     pub fetch: Duration,
-    /// Partitions came, or were given back, which waits for their handlers.
+    /// A rebalance was under way, including the wait for handlers of revoked partitions.
     pub rebalance: Duration,
-    /// Handlers read their arguments: what [`Event`](crate::handler::Event) and the others make of a record. It is measured
-    /// for the first of each handful of records that go to a handler together, and taken for that of the others too; for
-    /// batches it is measured in all.
+    /// Handlers decoded their arguments, such as [`Event`](crate::handler::Event). The first call of each command is
+    /// measured and extrapolated to the others; batches are measured in full.
     pub decode: Duration,
-    /// Handlers had their arguments and were at work, or waited for something.
+    /// Handlers ran, or waited for something.
     pub handler: Duration,
-    /// Commits, or transactions that counted and had offsets of this consumer, were under way.
+    /// Commits, or committed transactions with offsets of this consumer, were under way.
     pub commit: Duration,
 }
 
 impl ConsumerTimes {
-    /// Each with its name, as metrics have it.
+    /// All parts with their names in metrics.
     pub fn parts(&self) -> [(&'static str, Duration); 7] {
         [
             ("idle", self.idle),
@@ -178,12 +178,12 @@ impl ConsumerTimes {
 }
 
 impl fmt::Display for ConsumerTimes {
-    /// A line for people: the shares of all but `idle`, which says nothing about what is slow.
+    /// One line for operators: the shares of all parts but `idle`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): ", self.group, self.topics)?;
         let busy: Duration = self.parts().into_iter().skip(1).map(|(_, time)| time).sum();
         if busy.is_zero() {
-            return f.write_str("nothing was done");
+            return f.write_str("no activity");
         }
         for (place, (name, time)) in self.parts().into_iter().skip(1).enumerate() {
             let comma = if place == 0 { "" } else { ", " };
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_read_is_no_work_of_the_handler() {
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let mark = ReadMark::new(&clock);
         clock.advance(Duration::from_secs(1));
         let began = clock.instant();

@@ -1,26 +1,26 @@
-//! The topics that a handler reads: one by its name, or all that match a pattern such as `events-{tenant}` or a regular
-//! expression such as `^events-[a-z]{2}-.*$`.
+//! Topic selectors of handlers: a name, a pattern such as `events-{tenant}`, or a regular expression such as
+//! `^events-[a-z]{2}-.*$`.
 
 use std::sync::Arc;
 
 use milena_machines::app::tier_suffix;
 use regex::Regex;
 
-/// The end of the name of a topic with dead letters.
+/// Suffix of dead letter topics.
 const DEAD_LETTERS: &str = ".dlq";
 
-/// The end of the name of a topic, and of a group, for what is held so that keys stay in order.
+/// Suffix of held-keys topics, and of the groups that read them.
 pub(crate) const HELD: &str = ".held";
 
-/// The reason why a text names no topics.
+/// Reason why a text is not a topic selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no topics: {problem}")]
+#[error("{text:?} is not a topic, pattern or regular expression: {problem}")]
 pub struct TopicNameError {
     pub text: String,
     pub problem: String,
 }
 
-/// A topic's name, a pattern of names such as `events-{tenant}`, or a regular expression, which begins with `^`.
+/// A topic name, a pattern such as `events-{tenant}`, or a regular expression, which starts with `^`.
 #[derive(Debug, Clone)]
 pub(crate) struct TopicName {
     text: String,
@@ -30,11 +30,11 @@ pub(crate) struct TopicName {
 #[derive(Debug, Clone)]
 struct Pattern {
     kind: Kind,
-    /// For whole names.
+    /// Matches whole names.
     regex: Regex,
-    /// The names of its groups, and their numbers.
+    /// Names and numbers of the capture groups.
     groups: Vec<(usize, Arc<str>)>,
-    /// Matches more: names that have dots where braces stand, or that go on behind a regular expression.
+    /// Matches near misses too: names with dots in place of braces, or with more text behind a regular expression.
     wider: Regex,
 }
 
@@ -44,11 +44,11 @@ enum Kind {
     Expression,
 }
 
-/// A part in braces stands for one or more of these. The dot is not among them, so that no pattern takes its own retry
-/// topics and dead letters for topics of its own.
+/// Characters that a name in braces matches. The dot is excluded, so that a pattern does not match its own retry and
+/// dead letter topics.
 const PART: &str = "[A-Za-z0-9_-]+";
 
-/// The same with dots.
+/// As `PART`, with dots.
 const DOTTED_PART: &str = "[A-Za-z0-9._-]+";
 
 impl TopicName {
@@ -78,8 +78,8 @@ impl TopicName {
         self.pattern.is_some()
     }
 
-    /// The values of the braces, or of the named groups, in this name; `None` if it is not one of these topics. Topics for
-    /// failed records of these topics are not among them.
+    /// Returns the captures of a topic name, or `None` if it does not match. Retry, held-keys and dead letter topics do
+    /// not match.
     pub(crate) fn captures(&self, topic: &str) -> Option<Vec<(Arc<str>, String)>> {
         let Some(pattern) = &self.pattern else {
             return (topic == self.text).then(Vec::new);
@@ -94,7 +94,8 @@ impl TopicName {
         Some(values.collect())
     }
 
-    /// Whether a topic is left out for a reason that its owner may not have meant: see [`near_miss_remedy`].
+    /// Returns whether a topic is excluded for a reason that the author may not have intended: see
+    /// [`near_miss_remedy`].
     ///
     /// [`near_miss_remedy`]: Self::near_miss_remedy
     pub(crate) fn is_near_miss(&self, topic: &str) -> bool {
@@ -102,13 +103,13 @@ impl TopicName {
         origin_of(topic).is_none() && !pattern.regex.is_match(topic) && pattern.wider.is_match(topic)
     }
 
-    /// The reason for near misses, and what to do about them.
+    /// Reason of near misses, with a remedy.
     pub(crate) fn near_miss_remedy(&self) -> &'static str {
         match self.pattern.as_ref().map(|pattern| pattern.kind) {
             Some(Kind::Expression) => {
                 "the expression must match the whole name; end it with .* to read them, or with $ to leave them out"
             }
-            _ => "a name in braces has no dots; add a handler for them, with a brace on each side of the dot",
+            _ => "a name in braces does not match dots; use a pattern with braces on both sides of the dot",
         }
     }
 }
@@ -119,11 +120,11 @@ impl Pattern {
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default();
             let reason = last.strip_prefix("error: ").unwrap_or(last).to_owned();
-            format!("it begins with ^ and is no regular expression: {reason}")
+            format!("invalid regular expression: {reason}")
         };
         Regex::new(text).map_err(reason)?;
         if matches!(text, "^" | "^$") {
-            return Err("the expression matches no name; ^.* matches all".to_owned());
+            return Err("the expression matches no name; use ^.* for all".to_owned());
         }
         let regex = Regex::new(&format!("^(?:{text})$")).map_err(reason)?;
         let groups = regex.capture_names().enumerate();
@@ -136,7 +137,7 @@ impl Pattern {
         })
     }
 
-    /// A pattern with names in braces; `None` if the text has none and is a name itself.
+    /// Parses a pattern with names in braces; `None` if the text is a plain name.
     fn braces(text: &str) -> Result<Option<Self>, String> {
         if text.is_empty() {
             return Err("it is empty".to_owned());
@@ -147,10 +148,10 @@ impl Pattern {
             let (name, behind) = behind.split_once('}').ok_or("a brace is not closed")?;
             let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.is_empty() || !name.chars().all(is_legal) {
-                return Err("between braces stands a name of letters, digits and underscores".to_owned());
+                return Err("a name in braces has letters, digits and underscores".to_owned());
             }
             if names.iter().any(|known| **known == *name) {
-                return Err("a name stands in it twice".to_owned());
+                return Err("a name in braces occurs twice".to_owned());
             }
             names.push(Arc::from(name));
             let plain = regex::escape(plain);
@@ -160,7 +161,7 @@ impl Pattern {
         }
         let plain = text.split(['{', '}']).step_by(2).collect::<String>();
         if !plain.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
-            return Err("names of topics have letters, digits, dots, dashes and underscores".to_owned());
+            return Err("topic names have letters, digits, dots, dashes and underscores".to_owned());
         }
         if names.is_empty() {
             return Ok(None);
@@ -180,7 +181,7 @@ impl Pattern {
     }
 }
 
-/// The topic that a topic for failed records belongs to, by its name; `None` for other topics.
+/// Returns the main topic of a retry, held-keys or dead letter topic; `None` for other topics.
 fn origin_of(topic: &str) -> Option<&str> {
     let (origin, last) = topic.rsplit_once('.')?;
     let is_delay = |delay: &str| delay.starts_with(|c: char| c.is_ascii_digit());
@@ -190,17 +191,17 @@ fn origin_of(topic: &str) -> Option<&str> {
     (is_letters || last.strip_prefix("retry-").is_some_and(is_delay)).then_some(origin)
 }
 
-/// The topic of what is to be tried again after this delay.
+/// Name of the retry topic for this delay.
 pub(crate) fn retry_topic(origin: &str, delay_ms: i64) -> String {
     format!("{origin}.{}", tier_suffix(delay_ms))
 }
 
-/// The topic of what waits so that keys stay in order.
+/// Name of the held-keys topic.
 pub(crate) fn held_topic(origin: &str) -> String {
     format!("{origin}{HELD}")
 }
 
-/// The topic of what failed for good.
+/// Name of the dead letter topic.
 pub(crate) fn dead_letter_topic(origin: &str) -> String {
     format!("{origin}{DEAD_LETTERS}")
 }
@@ -263,7 +264,12 @@ mod tests {
             "^(?<a>x)(?<a>y)$",
         ] {
             let error = TopicName::parse(text).unwrap_err();
-            assert!(error.to_string().contains("names no topics"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("is not a topic, pattern or regular expression"),
+                "{error}"
+            );
         }
     }
 

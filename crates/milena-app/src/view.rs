@@ -1,4 +1,4 @@
-//! The view of a running application that its handle and its endpoint share.
+//! Read access to a running application, shared by its handle and its endpoint.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
     times::ConsumerTimes,
 };
 
-/// The engines of an application, to look at.
+/// Engines of an application, for reading.
 pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
@@ -45,16 +45,23 @@ impl View {
             has_joined: true,
             ..Status::default()
         };
-        for engine in &self.engines {
+        for (engine, producer) in self.engines.iter().zip(&self.producers) {
+            let before = status.partitions.len();
             engine.add_status(&mut status);
+            let partitions = status.partitions.iter_mut().skip(before);
+            let mut publishing = partitions.filter(|partition| partition.is_publishing()).peekable();
+            if publishing.peek().is_some() {
+                let problem = publish_problem(producer);
+                publishing.for_each(|partition| partition.publish_problem.clone_from(&problem));
+            }
         }
-        // Those that engines share are the same.
+        // Engines may share breakers; each is listed once.
         let mut names = BTreeSet::new();
         status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
         status
     }
 
-    /// How many dead letters there are, as of the last look.
+    /// Number of dead letters as of the last count.
     pub(crate) fn dead_letters(&self) -> DeadLetterCounts {
         let counts = self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
         counts.clone()
@@ -64,18 +71,33 @@ impl View {
         *self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
-    /// The metrics of all clients, each with the group that it works for.
-    fn clients(&self) -> Vec<(String, Metrics)> {
+    /// Metrics of all clients, under Kafka's names and with the tag `group`.
+    fn client_metrics(&self) -> Metrics {
         let consumers = self.engines.iter().flat_map(|engine| engine.consumer_metrics());
         let producers = self.producers.iter().zip(&self.engines);
         let producers = producers.map(|(producer, engine)| (engine.group.to_string(), producer.metrics()));
-        consumers.chain(producers).collect()
+        let mut all = Metrics::default();
+        for (group, mut metrics) in consumers.chain(producers) {
+            metrics.add_tag("group", &group);
+            all.extend(metrics);
+        }
+        all
     }
 
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
-        metrics::write_clients(&mut text, &self.clients());
+        text.push_str(&self.client_metrics().to_prometheus());
         text
     }
+}
+
+/// Returns the reasons why writes of a producer may not be acknowledged, if there are any.
+fn publish_problem(producer: &Producer) -> Option<String> {
+    let topics = producer.unavailable_topics();
+    let topics = topics.iter().map(ToString::to_string);
+    let brokers = producer.unreachable_brokers();
+    let brokers = brokers.iter().map(|broker| format!("broker {broker}"));
+    let problems: Vec<String> = topics.chain(brokers).collect();
+    (!problems.is_empty()).then(|| problems.join(", "))
 }

@@ -1,4 +1,4 @@
-//! Starting and stopping a broker.
+//! The broker: start and shutdown.
 
 use std::{
     io,
@@ -20,43 +20,43 @@ use crate::{
     maintenance,
     metadata_log::{MetadataError, MetadataLog, OnLoss},
     net,
-    node::{Node, Place},
+    node::{Node, NodeOptions},
     syncer::Syncer,
     telemetry::TelemetryReceiver,
     throttle::Throttle,
 };
 
-/// A broker that runs until it is shut down. Nothing about it is global: a process may have a hundred.
+/// A broker that runs until it is shut down. It has no global state: a process may run a hundred.
 ///
-/// Dropping it without [`Broker::shutdown`] is like killing it: what was acknowledged is safe, but the next start has to
-/// look at the logs again.
+/// Dropping it without [`Broker::shutdown`] is like killing it: acknowledged records are safe, but the next start has to
+/// recover the logs.
 #[derive(Debug)]
 pub struct Broker {
     address: SocketAddr,
     node: Arc<Node>,
     stop: watch::Sender<bool>,
-    /// `None` once it is shut down.
-    running: Option<Running>,
+    /// `None` after the shutdown.
+    running: Option<Tasks>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct Tasks {
     serving: Task<()>,
     maintenance: Task<()>,
     coordinators: Task<()>,
     syncer: JoinHandle<()>,
 }
 
-/// What whoever embeds a broker may give it, besides settings.
+/// Parts that the embedding program may provide, besides settings.
 #[derive(Debug)]
 pub struct Options {
-    /// Where its files are: on the machine's own disk, in memory, or on a disk that fails.
+    /// The disk for its files: the machine's own, one in memory, or one that injects faults.
     pub disk: Arc<dyn Disk>,
-    /// Who slows clients down; nobody, unless given.
+    /// Decides about throttle times of clients; without it no client is throttled.
     pub throttle: Option<Arc<dyn Throttle>>,
-    /// The log levels of the process, for clients that look at or change them; without it there are no loggers.
+    /// The log levels of the process, for clients that describe or alter them; without it there are no loggers.
     pub log_levels: Option<Arc<dyn LogLevels>>,
-    /// The receiver of metrics that clients push; without it no client is asked for any.
+    /// The receiver of metrics that clients push (KIP-714); without it clients push none.
     pub telemetry: Option<Arc<dyn TelemetryReceiver>>,
 }
 
@@ -75,9 +75,9 @@ impl Default for Options {
 pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("listener {listener} cannot be served: only PLAINTEXT is, so far")]
+    #[error("listener {listener} cannot be served: only PLAINTEXT is supported so far")]
     Protocol { listener: String },
-    #[error("listeners must name where to listen, such as PLAINTEXT://127.0.0.1:9092")]
+    #[error("listeners must name at least one address, such as PLAINTEXT://127.0.0.1:9092")]
     NoListener,
     #[error("log.dirs must name exactly one directory")]
     NoDirectory,
@@ -94,13 +94,13 @@ pub enum StartError {
 }
 
 impl Broker {
-    /// Starts a broker with Kafka's settings, from a map, a file or arguments. `log.dirs` is the one that must be there;
-    /// a port of 0 lets the system choose.
+    /// Starts a broker with Kafka's settings, from a map, a file or arguments. Only `log.dirs` is required; a port of 0 lets
+    /// the system choose.
     pub async fn start(settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         Self::start_with(Options::default(), settings).await
     }
 
-    /// As [`Broker::start`], with what no setting can say.
+    /// Like [`Broker::start`], with parts that are no settings.
     pub async fn start_with(options: Options, settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
         let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
@@ -122,13 +122,13 @@ impl Broker {
             false => OnLoss::Refuse,
         };
         let data_dir = DataDir::open(options.disk, Path::new(dir), on_loss)?;
-        let listening = net::bind(&listener.host, listener.port, config.socket_listen_backlog_size as u32)
+        let bound = net::bind(&listener, config.socket_listen_backlog_size as u32)
             .await
             .map_err(|source| StartError::Listen {
                 address: format!("{}:{}", listener.host, listener.port),
                 source,
             })?;
-        let address = listening.address;
+        let address = bound.address;
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
@@ -142,7 +142,7 @@ impl Broker {
             source,
         })?;
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
-        let place = Place {
+        let options = NodeOptions {
             data_dir,
             host,
             port,
@@ -151,12 +151,12 @@ impl Broker {
             telemetry: options.telemetry,
         };
         let node =
-            Node::open(config, place, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
+            Node::open(config, options, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);
-        tell_start(&node, address, began.elapsed());
+        log_start(&node, address, began.elapsed());
         let (stop, stopped) = watch::channel(false);
-        let running = Running {
-            serving: tokio::spawn(net::serve(listening, Arc::clone(&node), stopped)),
+        let running = Tasks {
+            serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
             syncer: syncer_thread,
@@ -169,12 +169,12 @@ impl Broker {
         })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address that clients are told to connect to, as `host:port`.
+    /// The advertised address, as `host:port`.
     pub fn advertised(&self) -> String {
         let (host, port) = (&self.node.host, self.node.port);
         match host.contains(':') {
@@ -183,12 +183,12 @@ impl Broker {
         }
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub fn data_dir(&self) -> PathBuf {
         self.node.data_dir.path().to_owned()
     }
 
-    /// Ends all connections, closes all logs, and leaves the directory so that the next start is quick.
+    /// Ends all connections, closes all logs, and marks the directory as clean, so that the next start needs no recovery.
     pub async fn shutdown(mut self) {
         let Some(running) = self.running.take() else {
             return;
@@ -220,7 +220,7 @@ impl Drop for Broker {
     }
 }
 
-/// Adds what was set while the brokers before this one ran.
+/// Adds the dynamic settings that earlier runs have stored.
 fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Result<BrokerConfig, ConfigError> {
     let metadata = metadata.metadata();
     let config = BrokerConfig::resolve(BrokerOverrides {
@@ -232,19 +232,24 @@ fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Resul
         features: metadata.features.clone(),
     })?;
     for (group, error) in misfits(&config) {
-        tracing::warn!(%group, %error, "settings of a group do not fit the broker any more; it uses the nearest that do");
+        tracing::warn!(
+            event = "group_config_out_of_range",
+            %group,
+            %error,
+            "settings of a group do not fit those of the broker; the nearest valid values are used"
+        );
     }
     Ok(config)
 }
 
-/// What clients are told to connect to.
+/// The advertised host and port.
 fn advertised(config: &BrokerConfig, address: SocketAddr) -> (String, u16) {
-    let told = config.advertised_listeners.first();
-    let host = told
+    let advertised = config.advertised_listeners.first();
+    let host = advertised
         .map(|listener| listener.host.clone())
         .filter(|host| !host.is_empty());
-    let port = told.map(|listener| listener.port).filter(|port| *port != 0);
-    // An address that means every interface is none that a client could use.
+    let port = advertised.map(|listener| listener.port).filter(|port| *port != 0);
+    // Clients cannot connect to an address that stands for every interface.
     let own = if address.ip().is_unspecified() {
         "127.0.0.1".to_owned()
     } else {
@@ -253,8 +258,8 @@ fn advertised(config: &BrokerConfig, address: SocketAddr) -> (String, u16) {
     (host.unwrap_or(own), port.unwrap_or_else(|| address.port()))
 }
 
-/// Tells what was started, and what was found.
-fn tell_start(node: &Node, address: SocketAddr, took: Duration) {
+/// Logs the start, with the results of recovery.
+fn log_start(node: &Node, address: SocketAddr, took: Duration) {
     let (mut partitions, mut offline, mut damaged, mut segments_read, mut bytes_read) = (0, 0, 0, 0, 0);
     let topics = node.topics();
     for partition in topics.iter().flat_map(|topic| &topic.partitions) {
@@ -295,7 +300,13 @@ fn close(node: &Node) {
             }
             if let Err(error) = partition.log.close() {
                 all_closed = false;
-                tracing::error!(topic = %topic.name, partition = partition.index, %error, "cannot close a log");
+                tracing::error!(
+                    event = "log_not_closed",
+                    topic = %topic.name,
+                    partition = partition.index,
+                    %error,
+                    "cannot close a log"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Damage that is found while records are served, told once.
+//! Damage that is found while records are served, logged once for each place.
 
 use std::{
     collections::HashSet,
@@ -7,24 +7,24 @@ use std::{
 
 use crate::partition::Partition;
 
-/// The most places that are remembered; after that, damage may be logged again when it is met again.
+/// The most places that are remembered; beyond it, damage may be logged again.
 const PLACES_MAX: usize = 1_000;
 
-/// The places that were told of.
+/// The places whose damage was logged.
 #[derive(Debug, Default)]
 pub(crate) struct DamageLog {
-    told: Mutex<HashSet<(String, i32, String)>>,
+    logged: Mutex<HashSet<(String, i32, String)>>,
 }
 
 impl DamageLog {
-    /// Tells of damage, unless that was done before for this place of the partition.
-    pub(crate) fn tell(&self, partition: &Partition, place: &str, offset: i64, problem: &str) {
+    /// Logs damage, unless that was done before for this place of the partition.
+    pub(crate) fn log(&self, partition: &Partition, place: &str, offset: i64, problem: &str) {
         let (topic, index) = (&partition.topic, partition.index);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= PLACES_MAX {
-            told.clear();
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() >= PLACES_MAX {
+            logged.clear();
         }
-        if told.insert((topic.to_string(), index, place.to_owned())) {
+        if logged.insert((topic.to_string(), index, place.to_owned())) {
             tracing::error!(
                 event = "damage_found",
                 %topic,

@@ -1,4 +1,4 @@
-//! The data directory: who holds it, how it was left, and the checkpoints in it.
+//! The data directory: its lock, its clean mark, and the checkpoints in it.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub(crate) const LOCK: &str = ".lock";
-/// Kafka's name of the file that a clean end leaves behind.
+/// Kafka's name of the file that a clean shutdown leaves behind.
 pub(crate) const CLEAN: &str = ".kafka_cleanshutdown";
 
 #[derive(Debug)]
@@ -33,23 +33,23 @@ pub(crate) struct DataDir {
     on_loss: OnLoss,
     /// Folders of partitions, whether their topics are known or not.
     folders: Vec<String>,
-    /// Those that the broker before this one had in use, with the ids of their topics.
+    /// Folders that the previous run had in use, with the ids of their topics.
     in_use: Vec<(String, Uuid)>,
     recovery_points: BTreeMap<PartitionName, i64>,
     log_starts: BTreeMap<PartitionName, i64>,
     first_dirty: BTreeMap<PartitionName, i64>,
-    /// How far the logs had come when the process before this one ended.
+    /// The ends of the logs when the previous process ended.
     marks: Marks,
     ends: Arc<LogEnds>,
     _lock: Box<dyn Debug + Send + Sync>,
 }
 
-/// An offset for each partition, for each purpose.
+/// The checkpoints: an offset for each partition, for each purpose.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     pub(crate) recovery_points: BTreeMap<PartitionName, i64>,
     pub(crate) log_starts: BTreeMap<PartitionName, i64>,
-    /// Only of logs that are compacted.
+    /// Of compacted logs only.
     pub(crate) first_dirty: BTreeMap<PartitionName, i64>,
 }
 
@@ -64,7 +64,7 @@ pub enum DataDirError {
 }
 
 impl DataDir {
-    /// Takes the directory, creating it if it does not exist. Nothing that is there changes before [`DataDir::begin`].
+    /// Locks the directory, and creates it if it does not exist. Nothing in it changes before [`DataDir::begin`].
     pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path, on_loss: OnLoss) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Io {
             path: path.to_owned(),
@@ -108,7 +108,7 @@ impl DataDir {
         })
     }
 
-    /// Takes the mark of a clean end away: from here on a crash is possible again.
+    /// Removes the clean mark: from here on a crash is possible.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let marker = self.path.join(CLEAN);
         if self.disk.exists(&marker)? {
@@ -118,12 +118,12 @@ impl DataDir {
         Ok(())
     }
 
-    /// The folders of partitions that were there at the start.
+    /// The folders of partitions that existed at the start.
     pub(crate) fn folders(&self) -> &[String] {
         &self.folders
     }
 
-    /// Evidence in the directory of the topics that there must be.
+    /// Evidence in the directory of topics that the metadata must have.
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence {
             folders: &self.folders,
@@ -135,12 +135,12 @@ impl DataDir {
         self.on_loss
     }
 
-    /// Where logs note how far they have come.
+    /// The ledger of the ends of all logs.
     pub(crate) fn ends(&self) -> &Arc<LogEnds> {
         &self.ends
     }
 
-    /// How far the log of a partition had come, if that is known.
+    /// The end of the log of a partition, if it is known.
     pub(crate) fn mark_of(&self, key: PartitionKey) -> Option<LogMark> {
         self.marks.of.get(&key).copied()
     }
@@ -153,12 +153,12 @@ impl DataDir {
         Arc::clone(&self.disk)
     }
 
-    /// Whether the broker before this one ended as it should, or there was none.
+    /// Whether the previous run was shut down cleanly, or there was none.
     pub(crate) fn was_clean(&self) -> bool {
         self.clean
     }
 
-    /// How the log of a partition was left. What the log noted itself has a checksum; Kafka's checkpoints have none.
+    /// The state in which the log of a partition was left. Entries of the log ends have a checksum; Kafka's checkpoints have none.
     pub(crate) fn opening_of(&self, topic: &str, key: PartitionKey) -> Opening {
         let name = (topic.to_owned(), key.1);
         let known = self.mark_of(key);
@@ -172,7 +172,7 @@ impl DataDir {
         }
     }
 
-    /// The checkpoints of a partition, as they were at the start.
+    /// The checkpoints of a partition at the start.
     pub(crate) fn checkpoints_of(&self, name: &PartitionName) -> (Option<i64>, Option<i64>, Option<i64>) {
         let of = |offsets: &BTreeMap<PartitionName, i64>| offsets.get(name).copied();
         (of(&self.recovery_points), of(&self.log_starts), of(&self.first_dirty))
@@ -183,19 +183,19 @@ impl DataDir {
         self.recovery_points.keys().chain(self.log_starts.keys())
     }
 
-    /// How many bytes the file system has, and how many of them can still be written; `None` if it does not say.
+    /// Size and free space of the file system in bytes; `None` if it does not report them.
     pub(crate) fn space(&self) -> Option<(i64, i64)> {
         let stat = rustix::fs::statvfs(&self.path).ok()?;
         let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
         Some((bytes(stat.f_blocks), bytes(stat.f_bavail)))
     }
 
-    /// Up to where the log of a partition was compacted.
+    /// The offset up to which the log of a partition was compacted.
     pub(crate) fn first_dirty_of(&self, topic: &str, index: i32) -> Option<i64> {
         self.first_dirty.get(&(topic.to_owned(), index)).copied()
     }
 
-    /// Writes down where recovery, reading and compaction would begin.
+    /// Writes the checkpoints: where recovery, reading and compaction begin.
     pub(crate) fn write_checkpoints(&self, checkpoints: &Checkpoints) -> Result<(), StorageError> {
         let write = |name, offsets| checkpoint::write_offsets(&*self.disk, &self.path.join(name), offsets);
         self.ends.sync().map_err(|source| StorageError::Io {
@@ -208,13 +208,13 @@ impl DataDir {
         write(CLEANER_OFFSETS, &checkpoints.first_dirty)
     }
 
-    /// Says to the next broker that all is as it should be.
+    /// Writes the mark of a clean shutdown for the next start.
     pub(crate) fn mark_clean(&self) -> io::Result<()> {
         disk::replace_file(&*self.disk, &self.path.join(CLEAN), b"")
     }
 }
 
-/// The folders whose logs were noted, each with the id of its topic.
+/// The folders in the log ends, each with the id of its topic.
 fn in_use(disk: &dyn Disk, dir: &Path, folders: &[String], marks: &Marks) -> Vec<(String, Uuid)> {
     let noted = folders.iter().filter_map(|folder| {
         let (_, index) = partition_of_folder(folder)?;
@@ -224,7 +224,7 @@ fn in_use(disk: &dyn Disk, dir: &Path, folders: &[String], marks: &Marks) -> Vec
     noted.collect()
 }
 
-/// Offsets of partitions. A file that cannot be read counts as none, since logs can be opened without.
+/// Reads a checkpoint file. A file that cannot be read counts as empty, since logs can be opened without it.
 fn read_checkpoint(disk: &dyn Disk, dir: &Path, name: &str) -> Result<BTreeMap<PartitionName, i64>, StorageError> {
     match checkpoint::read_offsets(disk, &dir.join(name)) {
         Err(StorageError::Damaged { path, reason }) => {
@@ -232,7 +232,7 @@ fn read_checkpoint(disk: &dyn Disk, dir: &Path, name: &str) -> Result<BTreeMap<P
                 event = "checkpoint_damaged",
                 file = %path.display(),
                 %reason,
-                "a checkpoint cannot be read and is written anew; logs are opened without it"
+                "a checkpoint file cannot be read; logs are opened without it, and it is written anew"
             );
             Ok(BTreeMap::new())
         }
@@ -240,7 +240,7 @@ fn read_checkpoint(disk: &dyn Disk, dir: &Path, name: &str) -> Result<BTreeMap<P
     }
 }
 
-/// The topic and the number that the name of a folder stands for; `None` if it is not that of a partition.
+/// Topic and partition of a folder name; `None` if it is not that of a partition.
 pub(crate) fn partition_of_folder(name: &str) -> Option<(&str, i32)> {
     let (topic, number) = name.rsplit_once('-')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,6 +1,6 @@
-//! A look at a data directory that no broker uses: what is damaged, what is missing, what the next start will mend.
+//! The check of a data directory that no broker uses: damage, losses, and repairs that the next start will make.
 //!
-//! Nothing is written. The checks are those of a start, but all batches are read.
+//! It writes nothing. The checks are those of a start, but all batches are read.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     pub data_dir: PathBuf,
-    /// Whether the broker before ended as it should.
+    /// Whether the last run was shut down cleanly.
     pub clean_stop: bool,
     pub cluster_id: Option<String>,
     pub topics: usize,
@@ -43,14 +43,14 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub severity: Level,
-    /// Topic and partition; `None` for what concerns all.
+    /// Topic and partition; `None` for findings about the whole directory.
     pub partition: Option<String>,
-    /// The path of the file, from the data directory on.
+    /// The path of the file, relative to the data directory.
     pub file: String,
     pub position: Option<u64>,
     /// The first offset that is missing or cannot be read.
     pub from_offset: Option<i64>,
-    /// The first offset behind those.
+    /// The offset after the last one of them.
     pub to_offset: Option<i64>,
     pub problem: String,
 }
@@ -61,7 +61,7 @@ pub struct Finding {
 pub enum Level {
     /// Nothing is wrong.
     Note,
-    /// The next start mends it, and no record is missing.
+    /// The next start repairs it, and no record is missing.
     Mendable,
     /// Records or metadata are missing or cannot be read.
     Damage,
@@ -87,19 +87,19 @@ impl Report {
     }
 }
 
-/// Looks at a directory on the machine's own disk.
+/// Checks a directory on the machine's own disk.
 pub fn examine(dir: &Path) -> Result<Report, DoctorError> {
     examine_on(&(Arc::new(RealDisk) as Arc<dyn Disk>), dir)
 }
 
-/// Looks at a directory.
+/// Checks a directory on a disk.
 pub fn examine_on(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Report, DoctorError> {
     let failed = |source| DoctorError::Io {
         path: dir.to_owned(),
         source,
     };
     let lock = dir.join(LOCK);
-    // Held to the end, so that no broker starts meanwhile. Where there is none, none has to be made.
+    // The lock is held to the end, so that no broker starts meanwhile. Without a lock file none is created.
     let _lock = match disk.exists(&lock).map_err(failed)?.then(|| disk.lock(&lock)) {
         Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
             return Err(DoctorError::InUse { path: dir.to_owned() });
@@ -222,7 +222,7 @@ impl Doctor<'_> {
                 .flatten();
             let is_deleted = id.is_some_and(|id| metadata.deleted.contains(&id.to_string()));
             let (level, problem) = match is_deleted {
-                true => (Level::Note, "files that a deleted topic has left"),
+                true => (Level::Note, "files left by a deleted topic"),
                 false => (Level::Damage, "records of a topic that metadata.log does not name"),
             };
             self.add(level, folder, None, problem.to_owned());

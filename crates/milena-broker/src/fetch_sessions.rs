@@ -1,8 +1,8 @@
-//! Fetch sessions: what each consumer reads, so that it need not say so with every fetch and hears only of changes.
+//! Fetch sessions (KIP-227): requests and responses name only the partitions that changed.
 //!
-//! This is a plain machine: it knows no clock and no socket. [`FetchSessions::begin`] takes a request and says what to
-//! read; [`FetchSessions::finish`] takes what was read and leaves out what the client knows already. In between a
-//! fetch may wait, and the session may go or move on; then its answer is an error.
+//! A machine without clock or socket. [`FetchSessions::begin`] takes a request and returns the partitions to read;
+//! [`FetchSessions::finish`] takes the rows that were read and removes those that did not change. A fetch may wait in
+//! between, and the session may be evicted or advance meanwhile; the response is then an error.
 
 mod session;
 #[cfg(test)]
@@ -19,17 +19,17 @@ use milena_wire::{
 
 use session::Session;
 
-/// A session that is idle for longer gives way to any other, and a younger one to none but idle ones' successors.
+/// A session that is idle for longer may be evicted for any other.
 const EVICTION_MS: i64 = 120_000;
-/// Partitions of all sessions together. Each costs about 200 bytes, and naming one in a request costs a client 30.
+/// The most partitions of all sessions. Each costs about 200 bytes, while naming one costs a client 30.
 const PARTITIONS_MAX: usize = 500_000;
-/// The epoch that asks for a new session, and the one that asks for none.
+/// The epoch that requests a new session, and the one that requests none.
 const EPOCH_NEW: i32 = 0;
 const EPOCH_NONE: i32 = -1;
-/// From this version on topics go by their ids.
+/// The first version that names topics by id.
 pub(crate) const TOPIC_IDS_SINCE: i16 = 13;
 
-/// A topic as the client calls it: by name, or by id and an empty name.
+/// The key of a topic in a request: its name, or its id and an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TopicKey {
     pub(crate) name: ByteString,
@@ -50,7 +50,7 @@ impl TopicKey {
         }
     }
 
-    /// A copy that does not keep the request's frame in memory.
+    /// A copy that does not keep the frame of the request in memory.
     fn detached(&self) -> Self {
         Self {
             name: ByteString::from(&*self.name),
@@ -59,51 +59,51 @@ impl TopicKey {
     }
 }
 
-/// One partition that a fetch asks for.
+/// The fetch of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct PartitionFetch {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) bytes_max: i32,
     pub(crate) leader_epoch: i32,
-    /// The epoch of the last record that the client has; negative if it does not say.
+    /// The epoch of the last record that the client has; negative if it is unknown.
     pub(crate) last_fetched_epoch: i32,
-    /// Where its session keeps it.
-    place: u64,
+    /// Its rank in the session.
+    rank: u64,
 }
 
-/// What a fetch is to its session.
+/// The relation of a fetch to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Context {
+pub(crate) enum SessionContext {
     Sessionless,
-    /// Its answer begins a session.
+    /// The response begins a session.
     Full {
         uses_topic_ids: bool,
     },
-    /// Its answer tells what changed in the session, if the session still expects this epoch next.
+    /// The response has the rows that changed, if the session still expects this epoch next.
     Incremental {
         id: i32,
         next_epoch: i32,
     },
 }
 
-/// Begun: what to read, in this order.
+/// A fetch that was accepted, with its partitions in the order they are read.
 #[derive(Debug)]
-pub(crate) struct Begun {
-    pub(crate) context: Context,
-    pub(crate) wanted: Vec<Wanted>,
+pub(crate) struct SessionFetch {
+    pub(crate) context: SessionContext,
+    pub(crate) requested: Vec<PartitionFetch>,
 }
 
-/// What an answer says about its session.
+/// The part of a response that is about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Finished {
+pub(crate) struct SessionResult {
     pub(crate) error: ErrorCode,
     /// 0 for no session.
     pub(crate) session_id: i32,
 }
 
-impl Finished {
+impl SessionResult {
     pub(crate) const SESSIONLESS: Self = Self {
         error: ErrorCode::None,
         session_id: 0,
@@ -114,15 +114,15 @@ impl Finished {
 pub(crate) struct FetchSessions {
     slots: usize,
     sessions: HashMap<i32, Session>,
-    /// Of all sessions together.
+    /// The number of partitions of all sessions.
     partitions: usize,
     partitions_max: usize,
-    /// Where the next session id comes from.
+    /// The state of the generator of session ids.
     random: u64,
 }
 
 impl FetchSessions {
-    /// Room for so many sessions; their ids follow from the seed.
+    /// Creates the machine for at most `sessions_max` sessions; their ids follow from the seed.
     pub(crate) fn new(slots: usize, seed: u64) -> Self {
         Self {
             slots,
@@ -133,19 +133,29 @@ impl FetchSessions {
         }
     }
 
-    /// Accepts a fetch: closes, finds or changes the session it names.
-    pub(crate) fn begin(&mut self, request: &FetchRequest, version: i16, now_ms: i64) -> Result<Begun, ErrorCode> {
+    /// Accepts a fetch: closes, finds or changes the session that it names.
+    pub(crate) fn begin(
+        &mut self,
+        request: &FetchRequest,
+        version: i16,
+        now_ms: i64,
+    ) -> Result<SessionFetch, ErrorCode> {
         let uses_topic_ids = version >= TOPIC_IDS_SINCE;
-        let named = || request.topics.iter().flat_map(|topic| wanted_of(topic, version));
+        let named = || {
+            request
+                .topics
+                .iter()
+                .flat_map(|topic| partition_fetch_of(topic, version))
+        };
         match request.session_epoch {
             EPOCH_NEW | EPOCH_NONE => {
                 self.remove(request.session_id);
                 let context = match request.session_epoch {
-                    EPOCH_NEW => Context::Full { uses_topic_ids },
-                    _ => Context::Sessionless,
+                    EPOCH_NEW => SessionContext::Full { uses_topic_ids },
+                    _ => SessionContext::Sessionless,
                 };
-                let wanted = named().collect();
-                Ok(Begun { context, wanted })
+                let requested = named().collect();
+                Ok(SessionFetch { context, requested })
             }
             epoch => {
                 let session = self.sessions.get_mut(&request.session_id);
@@ -158,42 +168,42 @@ impl FetchSessions {
                 if after == 0 || self.partitions > self.partitions_max {
                     self.remove(request.session_id);
                     if after > 0 {
-                        // The client then asks with a full fetch, and is told that there is no room for a session.
+                        // The client then sends a full fetch, and gets a response without a session.
                         return Err(ErrorCode::FetchSessionIdNotFound);
                     }
-                    let (context, wanted) = (Context::Sessionless, named().collect());
-                    return Ok(Begun { context, wanted });
+                    let (context, requested) = (SessionContext::Sessionless, named().collect());
+                    return Ok(SessionFetch { context, requested });
                 }
                 session.accept(now_ms);
-                let context = Context::Incremental {
+                let context = SessionContext::Incremental {
                     id: request.session_id,
                     next_epoch: session.epoch,
                 };
-                let wanted = session.wanted();
-                Ok(Begun { context, wanted })
+                let requested = session.requested();
+                Ok(SessionFetch { context, requested })
             }
         }
     }
 
-    /// Completes an answer. `rows` are what was read for each of `wanted`; those that need not be sent become `None`.
+    /// Completes a response. `rows` has one row for each of `requested`; rows that need not be sent become `None`.
     pub(crate) fn finish(
         &mut self,
-        context: Context,
-        wanted: &[Wanted],
+        context: SessionContext,
+        requested: &[PartitionFetch],
         rows: &mut [Option<PartitionData>],
         now_ms: i64,
-    ) -> Finished {
+    ) -> SessionResult {
         let (error, session_id) = match context {
-            Context::Sessionless => return Finished::SESSIONLESS,
-            Context::Full { uses_topic_ids } => {
-                let id = self.create(Session::new(uses_topic_ids, wanted, rows, now_ms), now_ms);
+            SessionContext::Sessionless => return SessionResult::SESSIONLESS,
+            SessionContext::Full { uses_topic_ids } => {
+                let id = self.create(Session::new(uses_topic_ids, requested, rows, now_ms), now_ms);
                 (ErrorCode::None, id)
             }
-            Context::Incremental { id, next_epoch } => match self.sessions.get_mut(&id) {
+            SessionContext::Incremental { id, next_epoch } => match self.sessions.get_mut(&id) {
                 None => (ErrorCode::FetchSessionIdNotFound, 0),
                 Some(session) if session.epoch != next_epoch => (ErrorCode::InvalidFetchSessionEpoch, id),
                 Some(session) => {
-                    session.leave_out_unchanged(wanted, rows);
+                    session.leave_out_unchanged(requested, rows);
                     (ErrorCode::None, id)
                 }
             },
@@ -201,10 +211,10 @@ impl FetchSessions {
         if error != ErrorCode::None {
             rows.fill(None);
         }
-        Finished { error, session_id }
+        SessionResult { error, session_id }
     }
 
-    /// Keeps a session if there is room for it; gives its id, or 0.
+    /// Stores a session if there is room for it; returns its id, or 0.
     fn create(&mut self, session: Session, now_ms: i64) -> i32 {
         let has_slot = self.sessions.len() < self.slots || self.evict(session.len(), now_ms);
         if !has_slot || self.partitions + session.len() > self.partitions_max {
@@ -216,7 +226,7 @@ impl FetchSessions {
         id
     }
 
-    /// Removes the session that was idle for longest, if that is long; else the smallest old one, if it is smaller than
+    /// Evicts the session that was idle for longest, if that is long enough; else the smallest old one, if it is smaller than
     /// the new one.
     fn evict(&mut self, size: usize, now_ms: i64) -> bool {
         let idle = self.sessions.iter().min_by_key(|(id, idle)| (idle.last_used_ms, **id));
@@ -236,8 +246,8 @@ impl FetchSessions {
         removed.is_some()
     }
 
-    /// A positive id that no session has. Ids are spread out, so that a client of an earlier broker does not meet a
-    /// session of another.
+    /// Returns a positive id that no session has. Ids are random, so that a client of an earlier run does not hit a session of
+    /// another client.
     fn new_id(&mut self) -> i32 {
         loop {
             self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -250,15 +260,15 @@ impl FetchSessions {
     }
 }
 
-fn wanted_of(topic: &FetchTopic, version: i16) -> impl Iterator<Item = Wanted> {
+fn partition_fetch_of(topic: &FetchTopic, version: i16) -> impl Iterator<Item = PartitionFetch> {
     let key = TopicKey::new(&topic.topic, topic.topic_id, version);
-    topic.partitions.iter().map(move |partition| Wanted {
+    topic.partitions.iter().map(move |partition| PartitionFetch {
         topic: key.clone(),
         partition: partition.partition,
         offset: partition.fetch_offset,
         bytes_max: partition.partition_max_bytes,
         leader_epoch: partition.current_leader_epoch,
         last_fetched_epoch: partition.last_fetched_epoch,
-        place: 0,
+        rank: 0,
     })
 }

@@ -1,10 +1,10 @@
 //! A Kafka broker of one node, inside your process or as `milena broker`.
 //!
-//! This room touches sockets, threads and the clock, and files only through `milena-log`. What it reads may come from
-//! anyone, so no request may end the process.
+//! The crate uses sockets, threads and the clock, and files only through `milena-log`. Requests may come from anyone, so no
+//! request may end the process.
 //!
 //! Where to start: [`Broker`] to run one; [`config`] for the settings of topics and of the broker, under Kafka's names;
-//! `handlers` for what each API does; `net` for connections; `node` for what they share.
+//! `handlers` for the table of APIs and one file for each; `net` for connections; `node` for the state that they share.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -38,4 +38,4 @@ pub use data_dir::DataDirError;
 pub use log_levels::{LogLevel, LogLevels, ROOT_LOGGER, UnknownLogLevel};
 pub use metadata_log::MetadataError;
 pub use telemetry::{TelemetryClient, TelemetryPush, TelemetryReceiver};
-pub use throttle::{Spent, Throttle};
+pub use throttle::{RequestCost, Throttle};

@@ -1,4 +1,4 @@
-//! The ledger of all logs: how far each had come, as of the last moment before the process ended.
+//! The log ends: a ledger with the end of every log, current until the moment the process ends.
 //!
 //! ```text
 //! milena.log-ends   128 bytes for each partition:
@@ -7,9 +7,9 @@
 //!   72 whether that is known u32                 76 CRC-32C of all before u32                zeros
 //! ```
 //!
-//! An entry is overwritten in place with every append, and not synced: the death of the process takes nothing of it, and
-//! after a power cut it is a lower bound, as it is synced with the checkpoints. Entries do not cross the sectors of a disk. A
-//! start that finds an entry damaged goes by the checkpoints that Kafka knows.
+//! An entry is overwritten in place with every append and not synced: it survives a crash of the process, and after a power
+//! cut it is a lower bound, because it is synced with the checkpoints. Entries do not cross the sectors of a disk. A start
+//! that finds a damaged entry uses Kafka's checkpoints instead.
 
 use std::{
     collections::BTreeMap,
@@ -33,19 +33,19 @@ const SLOT_SIZE: u64 = 128;
 const VERSION: u32 = 1;
 const COVERED: usize = 76;
 
-/// A partition by its topic's id and its number.
+/// A partition by topic id and index.
 pub(crate) type PartitionKey = (Uuid, i32);
 
-/// The marks in the file of an earlier process.
+/// The entries in the file of an earlier process.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) of: BTreeMap<PartitionKey, LogMark>,
-    /// How many entries could not be read.
+    /// The number of entries that could not be read.
     pub(crate) damaged: usize,
 }
 
 impl Marks {
-    /// Reads the file; nothing if there is none.
+    /// Reads the file; without a file there are no entries.
     pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let path = dir.join(FILE);
         let mut marks = Self::default();
@@ -70,7 +70,7 @@ pub(crate) struct LogEnds {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     slots: AtomicU64,
-    /// Whether a failure was told.
+    /// Whether a failure was logged.
     failed: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl LogEnds {
         }))
     }
 
-    /// Takes the place of the file of an earlier process.
+    /// Replaces the file of the earlier process.
     pub(crate) fn publish(&self) -> io::Result<()> {
         self.file.sync()?;
         self.disk.rename(&disk::with_suffix(&self.path, ".tmp"), &self.path)?;
@@ -101,7 +101,7 @@ impl LogEnds {
         self.file.sync()
     }
 
-    /// The ledger of one partition. It has no entry before there is something to note.
+    /// The ledger of one partition. It has no entry before the first append.
     pub(crate) fn ledger(self: &Arc<Self>, key: PartitionKey) -> Arc<PartitionLedger> {
         Arc::new(PartitionLedger {
             ends: Arc::clone(self),
@@ -134,7 +134,7 @@ impl Ledger for PartitionLedger {
                 event = "log_ends_not_written",
                 file = %self.ends.path.display(),
                 %error,
-                "cannot note how far logs have come; if files are damaged before the next checkpoint, the loss may go unnoticed"
+                "cannot write the log ends; a loss of records before the next checkpoint may go unnoticed"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What must happen from time to time: retention, compaction, checkpoints, forgetting idle producers.
+//! Periodic work: retention, compaction, checkpoints, expiry of idle producers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::interval;
 
 use crate::{node::Node, partition::Partition};
 
-/// Runs until it is aborted. One chore at a time, so that they never compete for the disk.
+/// Runs until it is aborted. One task at a time, so that they never compete for the disk.
 pub(crate) async fn run(node: Arc<Node>) {
     let config = node.config();
     let every = |ms: i64| interval(Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1)));
@@ -15,7 +15,7 @@ pub(crate) async fn run(node: Arc<Node>) {
     let mut compaction = every(config.cleaner.backoff_ms);
     let mut checkpoints = every(i64::from(config.log_flush_offset_checkpoint_interval_ms));
     let mut producers = every(i64::from(config.producer_id_expiration_check_interval_ms));
-    // The first tick of each comes at once, when there is nothing to do yet.
+    // The first tick of each comes at once, with nothing to do yet.
     for chore in [&mut retention, &mut compaction, &mut checkpoints, &mut producers] {
         chore.tick().await;
     }
@@ -35,7 +35,7 @@ fn apply_retention(node: &Node) {
     let now_ms = node.now_ms();
     for partition in partitions(node) {
         if let Err(error) = partition.log.apply_retention(now_ms) {
-            tell(&partition, &error, "cannot apply retention");
+            log_failure(&partition, &error, "cannot apply retention");
         }
     }
     write_checkpoints(node);
@@ -64,10 +64,16 @@ fn compact(node: &Node) {
     for (_, partition) in &due {
         match partition.log.compact(now_ms, limits) {
             Ok(Some(stats)) => {
-                tracing::debug!(topic = %partition.topic, partition = partition.index, ?stats, "compacted");
+                tracing::debug!(
+                    event = "log_compacted",
+                    topic = %partition.topic,
+                    partition = partition.index,
+                    ?stats,
+                    "log compacted"
+                );
             }
             Ok(None) => {}
-            Err(error) => tell(partition, &error, "cannot compact"),
+            Err(error) => log_failure(partition, &error, "cannot compact"),
         }
     }
     if !due.is_empty() {
@@ -75,10 +81,16 @@ fn compact(node: &Node) {
     }
 }
 
-/// Tells people what could not be done. If the topic was deleted meanwhile, nothing had to be.
-fn tell(partition: &Partition, error: &StorageError, problem: &str) {
+/// Logs a failure, unless the topic was deleted meanwhile.
+fn log_failure(partition: &Partition, error: &StorageError, problem: &str) {
     if !matches!(error, StorageError::Retired { .. } | StorageError::Offline { .. }) {
-        tracing::error!(topic = %partition.topic, partition = partition.index, %error, "{problem}");
+        tracing::error!(
+            event = "maintenance_failed",
+            topic = %partition.topic,
+            partition = partition.index,
+            %error,
+            "{problem}"
+        );
     }
 }
 
@@ -89,14 +101,14 @@ fn expire_producers(node: &Node) {
     }
 }
 
-/// Writes down where recovery, reading and compaction would begin.
+/// Writes the checkpoints.
 pub(crate) fn write_checkpoints(node: &Node) {
     if let Err(error) = node.write_checkpoints() {
-        tracing::error!(%error, "cannot write the checkpoints");
+        tracing::error!(event = "checkpoints_not_written", %error, "cannot write the checkpoints");
     }
 }
 
-/// All partitions there are now; the list of topics is not held meanwhile.
+/// All partitions at this moment; the lock of the topics is not held afterwards.
 fn partitions(node: &Node) -> Vec<Arc<Partition>> {
     node.topics()
         .iter()

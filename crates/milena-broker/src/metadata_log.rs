@@ -1,12 +1,12 @@
-//! What the broker must not forget: topics, settings, producer ids. One small log that is synced with every change.
+//! The metadata log: topics, settings, producer ids. A small log that is synced with every change.
 //!
 //! ```text
-//! each change: length u32, CRC-32C u32 of what follows, the change as JSON
+//! each change: length u32, CRC-32C u32 of the rest, the change as JSON
 //! ```
 //!
-//! A change that is cut short at the end never happened: it was never acknowledged. Any other damage is an error, because
-//! changes behind it would be forgotten. When the log is mostly history it is replaced by a snapshot, which is a log too: the
-//! changes that lead to the present.
+//! A change that is cut short at the end was never acknowledged and is dropped. Any other damage is an error, because changes
+//! behind it would be lost. When most of the log is history it is replaced by a snapshot, which is a log too: the changes
+//! that lead to the current state.
 
 mod scan;
 
@@ -27,13 +27,13 @@ use crate::config::FinalizedFeatures;
 
 /// The name of the file in the data directory.
 pub(crate) const FILE: &str = "metadata.log";
-/// Below this size history does not matter.
+/// The log is not replaced by a snapshot below this size.
 const SNAPSHOT_FROM: u64 = 1 << 20;
 const HEADER_SIZE: usize = 8;
 /// The most ids of deleted topics that are remembered, to recognise a folder that one of them has left.
 const DELETED_MAX: usize = 1_000;
 
-/// One change. The names are on disk, so they stay as they are.
+/// One change. Its names are persisted and must not change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -42,7 +42,7 @@ pub(crate) enum Change {
     },
     Topic {
         name: String,
-        /// As Kafka prints it.
+        /// The topic id in Kafka's text form.
         id: String,
         partitions: i32,
         replication_factor: i16,
@@ -64,12 +64,12 @@ pub(crate) enum Change {
         dynamic: BTreeMap<String, String>,
         dynamic_default: BTreeMap<String, String>,
     },
-    /// Settings of a single group; without any it is as if there had never been some.
+    /// Settings of a single group; an empty map removes them.
     GroupConfigs {
         group: String,
         configs: BTreeMap<String, String>,
     },
-    /// Settings of a client metrics subscription; without any there is no subscription.
+    /// Settings of a client metrics subscription; an empty map removes it.
     ClientMetrics {
         name: String,
         configs: BTreeMap<String, String>,
@@ -79,11 +79,11 @@ pub(crate) enum Change {
         levels: BTreeMap<String, i16>,
         epoch: i64,
     },
-    /// Producer ids below this may have been given out.
+    /// Producer ids below this may be in use.
     ProducerIds {
         next: i64,
     },
-    /// The leader epoch of all partitions, larger after every unclean end.
+    /// The leader epoch of all partitions; it grows with every unclean shutdown.
     LeaderEpoch {
         epoch: i32,
     },
@@ -93,7 +93,7 @@ pub(crate) enum Change {
     },
 }
 
-/// What all changes lead to.
+/// The state that all changes lead to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
     pub(crate) cluster_id: Option<String>,
@@ -105,7 +105,7 @@ pub(crate) struct Metadata {
     pub(crate) features: FinalizedFeatures,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
-    /// Ids of topics that were deleted last, in that order.
+    /// Ids of the topics that were deleted last, in that order.
     pub(crate) deleted: VecDeque<String>,
 }
 
@@ -171,7 +171,7 @@ impl Metadata {
         self.deleted.drain(..surplus);
     }
 
-    /// The fewest changes that lead here.
+    /// The fewest changes that lead to this state.
     fn changes(&self) -> Vec<Change> {
         let mut changes: Vec<Change> = self
             .cluster_id
@@ -225,7 +225,7 @@ pub(crate) struct MetadataLog {
     file: Arc<dyn DiskFile>,
     size: u64,
     size_after_snapshot: u64,
-    /// Whether a part of an entry that could not be written may stand at the end of the file.
+    /// Whether the end of the file may have a part of an entry whose write failed.
     torn: bool,
     metadata: Metadata,
 }
@@ -249,7 +249,7 @@ pub enum MetadataError {
         path: PathBuf,
         position: usize,
         size: usize,
-        /// How many entries behind the damage are whole.
+        /// The number of whole entries behind the damage.
         entries: usize,
     },
     #[error(
@@ -287,7 +287,7 @@ pub enum MetadataError {
 pub(crate) struct Evidence<'a> {
     /// Folders of partitions.
     pub(crate) folders: &'a [String],
-    /// Those of them that the broker before this one had in use, each with the id of its topic.
+    /// Those of them that the previous run had in use, each with the id of its topic.
     pub(crate) in_use: &'a [(String, Uuid)],
 }
 
@@ -299,7 +299,7 @@ pub(crate) enum OnLoss {
 }
 
 impl MetadataLog {
-    /// Opens the log, if it agrees with what lies beside it.
+    /// Opens the log, if it agrees with the evidence beside it.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -317,7 +317,7 @@ impl MetadataLog {
             false => vec![],
         };
         let scan = scan(&content).map_err(|error| {
-            // It was written whole, so it is not damage: cutting it off would lose what came after it too.
+            // The entry is whole, so it is not damage, and cutting it off would lose the entries behind it too.
             let newer =
                 format!("it has a change that this version does not know; was it written by a newer one? ({error})");
             failed("read")(std::io::Error::other(newer))
@@ -348,7 +348,7 @@ impl MetadataLog {
         })
     }
 
-    /// The size of the log in bytes: how far it has been written.
+    /// The size of the log in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -357,14 +357,14 @@ impl MetadataLog {
         &self.metadata
     }
 
-    /// Makes changes durable, all of them or, after a crash, those before some point. When this returns they hold.
+    /// Appends changes and syncs them. After a crash in between, a prefix of them may have survived.
     pub(crate) fn append(&mut self, changes: Vec<Change>) -> Result<(), MetadataError> {
         let mut bytes = vec![];
         for change in &changes {
             encode(&mut bytes, change);
         }
         if self.torn {
-            // A shorter entry in its place would leave the rest of it, which the next start would take for damage.
+            // A shorter entry in its place would leave a rest of it, which the next start would take for damage.
             let cut = self.file.truncate(self.size);
             cut.map_err(|source| self.failed("truncate", source))?;
             self.torn = false;
@@ -459,7 +459,7 @@ fn check_topics(path: &Path, metadata: &Metadata, in_use: &[(String, Uuid)]) -> 
     }
 }
 
-/// Takes out what is damaged or was never wholly written. A copy of it stays.
+/// Removes damaged and incomplete entries, and keeps a copy of the file.
 fn mend(disk: &dyn Disk, path: &Path, content: &[u8], scan: &Scan) -> std::io::Result<()> {
     if let Some(position) = scan.torn {
         let kept = keep(disk, path, position, content.get(position..).unwrap_or_default())?;
@@ -511,7 +511,7 @@ fn keep(disk: &dyn Disk, path: &Path, position: usize, bytes: &[u8]) -> std::io:
 }
 
 fn encode(bytes: &mut Vec<u8>, change: &Change) {
-    // Plain text in maps always has a JSON form.
+    // Maps of plain text can always be encoded as JSON.
     let json = serde_json::to_vec(change).unwrap_or_default();
     bytes.put_u32(json.len() as u32);
     bytes.put_u32(crc32c::crc32c(&json));

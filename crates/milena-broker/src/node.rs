@@ -1,4 +1,4 @@
-//! The one node: what all connections share.
+//! The node: the state that all connections share.
 
 mod checkpoints;
 mod configs;
@@ -27,7 +27,7 @@ use milena_wire::{
 
 use crate::{
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
-    coordinators::{Groups, Transactions, Wake},
+    coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
     data_dir::{DataDir, partition_of_folder},
     fetch_sessions::FetchSessions,
@@ -44,10 +44,10 @@ use crate::{
     topics::{Topic, Topics, is_internal, name_problem},
 };
 
-/// How many producer ids are written down at once: after a crash the rest of them are skipped.
+/// The number of producer ids that are reserved at once; after a crash the rest of them is skipped.
 const PRODUCER_ID_BLOCK: i64 = 1_000;
 
-/// Memory for requests that are being read, of all connections together, where `queued.max.request.bytes` sets no other.
+/// Memory for requests that are being read, of all connections together; `queued.max.request.bytes` overrides it.
 const REQUEST_BYTES_DEFAULT: usize = 64 << 20;
 
 #[derive(Debug)]
@@ -55,13 +55,13 @@ pub(crate) struct Node {
     config: RwLock<Arc<BrokerConfig>>,
     pub(crate) cluster_id: String,
     pub(crate) leader_epoch: i32,
-    /// Whether the replicas that clients ask for are missed, rather than taken for there.
+    /// Whether `min.insync.replicas` above 1 refuses writes, rather than being ignored.
     pub(crate) misses_replicas: bool,
-    /// What clients are told to connect to.
+    /// The advertised host.
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) data_dir: DataDir,
-    /// For topics that promise nothing.
+    /// The disk of topics whose records are in memory only.
     memory: Arc<dyn Disk>,
     topics: RwLock<Topics>,
     metadata: Mutex<MetadataLog>,
@@ -78,8 +78,8 @@ pub(crate) struct Node {
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
-    /// When a coordinator must act.
-    pub(crate) wake: Wake,
+    /// The next deadline of the coordinators.
+    pub(crate) deadline_timer: DeadlineTimer,
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
@@ -88,7 +88,7 @@ pub(crate) struct Node {
 /// The ids of topics that a folder can belong to.
 #[derive(Debug, Default)]
 struct TopicIds {
-    /// The topics there were at the start.
+    /// The topics that existed at the start.
     live: BTreeSet<Uuid>,
     deleted: BTreeSet<Uuid>,
 }
@@ -96,7 +96,7 @@ struct TopicIds {
 #[derive(Debug, Default)]
 struct ProducerIds {
     next: i64,
-    /// Written down as given out.
+    /// The end of the reserved block.
     end: i64,
 }
 
@@ -104,13 +104,13 @@ struct ProducerIds {
 #[derive(Debug, Clone)]
 pub(crate) struct NewTopic {
     pub(crate) name: ByteString,
-    /// -1 for the broker's default, as is the replication factor.
+    /// -1 for the broker's default; so is the replication factor.
     pub(crate) partitions: i32,
     pub(crate) replication_factor: i16,
     pub(crate) overrides: TopicOverrides,
 }
 
-/// Why the broker cannot do what was asked, in Kafka's terms.
+/// A refusal: Kafka's error code and a reason for people.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{code}: {reason}")]
 pub(crate) struct Refusal {
@@ -128,7 +128,7 @@ impl Refusal {
         Self::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"))
     }
 
-    /// What Kafka answers to such an error, which for a broker's keys is not as for a topic's.
+    /// The error code that Kafka has for a config error, which depends on the scope.
     pub(crate) fn of_config(error: &ConfigError, scope: Scope) -> Self {
         let code = match error.fault(scope) {
             Fault::Config => ErrorCode::InvalidConfig,
@@ -146,7 +146,7 @@ impl From<ConfigError> for Refusal {
 
 impl From<MetadataError> for Refusal {
     fn from(error: MetadataError) -> Self {
-        tracing::error!(%error, "metadata cannot be written");
+        tracing::error!(event = "metadata_not_written", %error, "metadata cannot be written");
         Self::new(ErrorCode::KafkaStorageError, error.to_string())
     }
 }
@@ -157,8 +157,8 @@ impl From<StorageError> for Refusal {
     }
 }
 
-/// Where a node lives and is reached, and who slows down those who ask too much.
-pub(crate) struct Place {
+/// The parts that a node is opened with, besides its configuration.
+pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -168,21 +168,21 @@ pub(crate) struct Place {
 }
 
 impl Node {
-    /// Opens all topics, mending what a crash has left.
+    /// Opens all topics, with recovery after a crash.
     pub(crate) fn open(
         config: BrokerConfig,
-        place: Place,
+        options: NodeOptions,
         mut metadata: MetadataLog,
         syncer: Syncer,
     ) -> Result<Self, Refusal> {
-        let Place {
+        let NodeOptions {
             data_dir,
             host,
             port,
             throttle,
             log_levels,
             telemetry,
-        } = place;
+        } = options;
         let mut changes = vec![];
         let cluster_id = metadata
             .metadata()
@@ -190,7 +190,7 @@ impl Node {
             .clone()
             .unwrap_or_else(|| random_uuid().to_string());
         changes.push(Change::Cluster { id: cluster_id.clone() });
-        // Clients then check their positions again, for what a power cut may have taken.
+        // With a new epoch, clients validate their positions, because a power cut may have lost records.
         let leader_epoch = metadata.metadata().leader_epoch + i32::from(!data_dir.was_clean());
         changes.push(Change::LeaderEpoch { epoch: leader_epoch });
         metadata.append(changes)?;
@@ -233,7 +233,7 @@ impl Node {
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
-            wake: Wake::default(),
+            deadline_timer: DeadlineTimer::default(),
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),
@@ -243,7 +243,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Opens the topics that the metadata names, and tells of folders that belong to none.
+    /// Opens the topics that the metadata names, and logs folders that belong to none.
     fn open_topics(&self, records: BTreeMap<String, TopicRecord>) -> Result<(), Refusal> {
         for (name, record) in records {
             let id = record
@@ -266,7 +266,7 @@ impl Node {
                 tracing::warn!(
                     event = "unknown_partition_folder",
                     folder,
-                    "a folder of records belongs to no topic that the broker knows; it is left as it is"
+                    "a folder of records belongs to no known topic; it is left as it is"
                 );
             }
         }
@@ -288,7 +288,7 @@ impl Node {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To change the topics; those who keep a picture of them will see that it is old.
+    /// Locks the topics for a change, which outdates all images of them.
     fn topics_mut(&self) -> RwLockWriteGuard<'_, Topics> {
         let topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         self.image.outdate();
@@ -299,7 +299,7 @@ impl Node {
         self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes the metadata log has.
+    /// The size of the metadata log in bytes.
     pub(crate) fn metadata_size(&self) -> u64 {
         self.metadata().size()
     }
@@ -312,7 +312,7 @@ impl Node {
         self.fetch_sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks a topic that is to be created, and fills in the defaults.
+    /// Checks a new topic, and fills in the defaults.
     pub(crate) fn check_new_topic(&self, new: &NewTopic) -> Result<NewTopic, Refusal> {
         let config = self.config();
         if let Some(problem) = name_problem(&new.name) {
@@ -347,16 +347,21 @@ impl Node {
         })
     }
 
-    /// Creates topics; when this returns they survive a power cut. However many there are, that costs one sync.
+    /// Creates topics, which survive a power cut when this returns. All of them together cost one sync.
     pub(crate) fn create_topics(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, Refusal>> {
-        // One caller at a time, so that two cannot have the same name.
+        // The lock is held, so that two topics cannot get the same name.
         let mut metadata = self.metadata();
         let mut created = Topics::default();
         let create = |new| {
             let new = self.check_new_topic(new)?;
             created.check_free(&new.name)?;
             if new.replication_factor > 1 && !is_internal(&new.name) {
-                tracing::warn!(topic = %new.name, factor = new.replication_factor, "this broker keeps one replica, whatever the factor");
+                tracing::warn!(
+                    event = "replication_factor_ignored",
+                    topic = %new.name,
+                    factor = new.replication_factor,
+                    "this broker keeps one replica, regardless of the replication factor"
+                );
             }
             Ok(created.insert(self.open_topic(&new, random_uuid(), Age::New)?))
         };
@@ -379,7 +384,7 @@ impl Node {
         outcomes
     }
 
-    /// Gives a topic for use, creating it if clients may do that.
+    /// Returns a topic, and creates it if `auto.create.topics.enable` allows that.
     pub(crate) fn auto_create_topic(&self, name: &ByteString) -> Result<Arc<Topic>, Refusal> {
         if !self.config().auto_create_topics_enable || is_internal(name) {
             let reason = format!("there is no topic {name}");
@@ -392,7 +397,7 @@ impl Node {
             overrides: TopicOverrides::default(),
         };
         match self.create_topics(&[new]).pop() {
-            // Somebody else was faster.
+            // Another request has created it meanwhile.
             Some(Err(refusal)) if refusal.code == ErrorCode::TopicAlreadyExists => {
                 self.topics().by_name(name).cloned().ok_or(refusal)
             }
@@ -400,7 +405,7 @@ impl Node {
         }
     }
 
-    /// A producer id that nobody has had.
+    /// Returns a producer id that was never used.
     pub(crate) fn new_producer_id(&self) -> Result<i64, Refusal> {
         let mut ids = self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.next >= ids.end {
@@ -423,7 +428,7 @@ impl Node {
         })
     }
 
-    /// Whether a client's idea of the leader is the present one; -1 stands for no idea.
+    /// Checks the leader epoch of a client; -1 stands for unknown.
     pub(crate) fn check_leader_epoch(&self, epoch: i32) -> Result<(), ErrorCode> {
         match epoch {
             -1 => Ok(()),
@@ -483,7 +488,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
     }
 }
 
-/// What batches of a topic are compressed with; `None` for as the producer sent them.
+/// The compression of a topic's batches; `None` keeps that of the producer.
 fn compression(config: &TopicConfig) -> Option<Compression> {
     let codec = match config.compression_type {
         CompressionType::Producer => return None,
@@ -505,8 +510,8 @@ pub(crate) fn random_seed() -> u64 {
     bytes.first_chunk().map_or(0, |seed| u64::from_be_bytes(*seed))
 }
 
-/// An id that nobody has had, of a kind that clients accept: Kafka keeps the smallest ones for itself, and ids that
-/// start with a dash would look like options on a command line.
+/// Returns a random id that clients accept: Kafka reserves the smallest ones, and an id that starts with a dash would look
+/// like an option on a command line.
 pub(crate) fn random_uuid() -> Uuid {
     loop {
         let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! A partition: its log, who waits for it, and what must be synced.
+//! A partition: its log, its waiting fetches, and its syncs.
 
 use std::sync::{
     Arc,
@@ -14,19 +14,19 @@ use tokio::sync::watch;
 
 use crate::{
     node::Node,
-    syncer::{Asked, Syncer},
+    syncer::{SyncRequest, Syncer},
     waiters::Waiters,
 };
 
-/// About what the batch of a marker takes.
+/// The approximate size of a marker's batch.
 const MARKER_SIZE: usize = 78;
 
-/// How a transaction ends.
+/// The marker that ends a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndMarker {
     pub(crate) marker: ControlRecord,
     pub(crate) producer: ProducerEpoch,
-    /// Whether the epoch is above that of all the transaction wrote.
+    /// Whether the epoch is above that of the transaction's batches.
     pub(crate) has_new_epoch: bool,
 }
 
@@ -36,33 +36,33 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
-    /// What the syncer was asked for.
-    pub(crate) asked: Asked,
-    /// Whether somebody wrote while the last sync went on: then there are several writers.
+    /// The sync that was requested and has not begun.
+    pub(crate) sync_request: SyncRequest,
+    /// Whether records were written during the last sync: there are several writers then.
     pub(crate) busy: AtomicBool,
-    /// The offset that the last fetch began with.
+    /// The offset of the last fetch.
     last_fetched: AtomicI64,
-    /// Up to where records survive a power cut; writers that were promised that wait here.
-    synced: watch::Sender<Synced>,
+    /// The offset below which records survive a power cut. Writers that wait for a sync watch it.
+    synced: watch::Sender<SyncProgress>,
 }
 
-/// How far syncs have come.
+/// The progress of syncs.
 #[derive(Debug, Clone, Copy)]
-struct Synced {
+struct SyncProgress {
     /// Records below this offset survive a power cut.
     end_offset: i64,
-    /// Whether a sync has failed. Then it will never come further.
+    /// Whether a sync has failed. There is no more progress then.
     failed: bool,
 }
 
-/// A sync has failed, so what was written may be lost.
+/// A sync has failed, so records may be lost.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the disk failed to sync; restart the broker")]
 pub(crate) struct SyncFailed;
 
 impl Partition {
     pub(crate) fn new(topic: ByteString, index: i32, log: Log) -> Self {
-        let synced = watch::Sender::new(Synced {
+        let synced = watch::Sender::new(SyncProgress {
             end_offset: log.recovery_point(),
             failed: false,
         });
@@ -71,7 +71,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
-            asked: Asked::default(),
+            sync_request: SyncRequest::default(),
             busy: AtomicBool::new(false),
             last_fetched: AtomicI64::new(-1),
             synced,
@@ -83,12 +83,12 @@ impl Partition {
         self.log.offline_reason().is_none()
     }
 
-    /// Whether a fetch asks again for what was asked for last, as a reader does that cannot go past a damaged batch.
-    pub(crate) fn is_asked_again(&self, offset: i64) -> bool {
+    /// Whether a fetch repeats the offset of the one before, as a reader does that is stuck at a damaged batch.
+    pub(crate) fn is_refetch(&self, offset: i64) -> bool {
         self.last_fetched.swap(offset, Ordering::Relaxed) == offset
     }
 
-    /// Appends a batch and wakes those who wait for it, if they may see it already.
+    /// Appends a batch, and wakes waiting fetches if they may read it already.
     pub(crate) fn append(
         self: &Arc<Self>,
         records: &Bytes,
@@ -101,7 +101,7 @@ impl Partition {
         Ok(appended)
     }
 
-    /// Appends a batch that the broker made itself.
+    /// Appends a batch of the broker itself.
     pub(crate) fn append_own(self: &Arc<Self>, batch: &Bytes, node: &Node) -> Result<Appended, AppendError> {
         let appended = self.log.append_own(batch, node.leader_epoch, node.now_ms())?;
         self.arrived(batch.len(), &node.syncer);
@@ -124,12 +124,12 @@ impl Partition {
             node.now_ms(),
         )?;
         self.arrived(MARKER_SIZE, &node.syncer);
-        // The end of a transaction makes more visible than itself, so whoever waits looks again.
+        // The end of a transaction makes more visible than the marker, so all waiting fetches read again.
         self.waiters.wake_all();
         Ok(appended)
     }
 
-    /// Wakes those who wait for records, if they may see them already, and sees to the sync.
+    /// Wakes waiting fetches if they may read the records already, and requests the sync.
     fn arrived(self: &Arc<Self>, bytes: usize, syncer: &Syncer) {
         match self.durability() {
             Durability::Memory => self.waiters.arrived(bytes),
@@ -141,13 +141,13 @@ impl Partition {
         }
     }
 
-    /// Whether everything below an offset survives what the topic's mode promises to survive.
+    /// Whether all records below an offset are as durable as the topic promises.
     pub(crate) fn is_durable(&self, end_offset: i64) -> bool {
         self.durability() != Durability::Fsync || self.synced.borrow().end_offset >= end_offset
     }
 
-    /// Whether a writer must wait until its records survive a power cut, before it hears of them.
-    pub(crate) fn syncs_before_answer(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
+    /// Whether the response to a producer must wait until its records are synced.
+    pub(crate) fn syncs_before_response(self: &Arc<Self>, acks: i16, last_offset: i64, syncer: &Syncer) -> bool {
         let config = self.log.config();
         let unsynced = (last_offset + 1).saturating_sub(self.synced.borrow().end_offset);
         if config.flush_messages <= unsynced {
@@ -167,26 +167,26 @@ impl Partition {
         let reached = synced
             .wait_for(|synced| synced.end_offset > offset || synced.failed)
             .await;
-        // The sender lives as long as this partition, so there is always an outcome.
+        // The sender lives as long as this partition, so the wait always ends.
         match reached {
             Ok(synced) if synced.end_offset > offset => Ok(()),
             _ => Err(SyncFailed),
         }
     }
 
-    /// Ends the partition, because its topic is deleted. From here on its files may go, and a new topic of the same name
-    /// may have its folder, whoever still holds this partition.
+    /// Ends the partition, because its topic is deleted. From here on its files may be removed, and a new topic of the same
+    /// name may use the folder, even while requests still hold this partition.
     pub(crate) fn retire(&self) {
         self.log.retire();
         self.waiters.wake_all();
     }
 
-    /// Syncs the log, then tells writers and readers. Called by the syncer only.
+    /// Syncs the log, then wakes writers and readers. Called by the syncer only.
     pub(crate) fn sync(&self) -> Result<(), StorageError> {
         let before = self.log.view().high_watermark;
         let end_offset = match self.log.sync() {
             Ok(end_offset) => end_offset,
-            // Nothing of it must survive any longer, so that nobody needs to wait.
+            // A deleted log needs no sync, so no writer has to wait.
             Err(StorageError::Retired { .. }) => i64::MAX,
             Err(error) => {
                 self.synced.send_modify(|synced| synced.failed = true);
@@ -195,7 +195,7 @@ impl Partition {
         };
         self.synced.send_modify(|synced| synced.end_offset = end_offset);
         if self.log.view().high_watermark > before {
-            // How many bytes became visible is not known; the fetches look.
+            // The number of bytes that became visible is unknown, so the fetches read again.
             self.waiters.wake_all();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Syncing: one thread that does it for all partitions, so that writers who wait together share one sync.
+//! The syncer: one thread that syncs all partitions, so that writers who wait together share one sync.
 
 use std::{
     sync::{
@@ -12,10 +12,10 @@ use std::{
 
 use crate::partition::Partition;
 
-/// In `os` mode a power cut takes at most what was written in this time, or this much.
+/// In `os` mode a power cut loses at most the records of this time, or this many bytes.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOW_BYTES: usize = 16 << 20;
-/// Where a sync takes long, writers have had the time to come.
+/// The longest pause before a sync: during a slow sync all writers have had time to append.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -25,27 +25,27 @@ pub(crate) struct Syncer {
     failed: Arc<AtomicBool>,
 }
 
-/// What the syncer was asked for by those who write to a partition, and has not begun yet.
+/// The sync that writers of a partition have requested and that has not begun.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(AtomicU8);
+pub(crate) struct SyncRequest(AtomicU8);
 
-impl Asked {
-    const NOTHING: u8 = 0;
+impl SyncRequest {
+    const NONE: u8 = 0;
     const SOON: u8 = 1;
     const NOW: u8 = 2;
 
-    /// Asks for at least this much; gives what was asked for before.
-    fn raise(&self, wanted: u8) -> u8 {
-        self.0.fetch_max(wanted, Ordering::AcqRel)
+    /// Requests at least this urgency; returns the one that was requested before.
+    fn raise(&self, urgency: u8) -> u8 {
+        self.0.fetch_max(urgency, Ordering::AcqRel)
     }
 }
 
 enum Job {
     /// Writers wait for it.
     Now(Arc<Partition>),
-    /// At the end of the window is soon enough.
+    /// The sync may wait for the end of the window.
     Soon(Arc<Partition>),
-    /// The window is full of bytes.
+    /// The window has reached its limit of bytes.
     Flush,
     Stop,
 }
@@ -80,16 +80,16 @@ impl Syncer {
         Ok((syncer, thread))
     }
 
-    /// Somebody waits for a sync of this partition. If one is asked for already and has not begun, that one will do.
+    /// Requests a sync that a writer waits for. One that was requested already and has not begun serves all.
     pub(crate) fn request(&self, partition: &Arc<Partition>) {
-        if partition.asked.raise(Asked::NOW) < Asked::NOW {
+        if partition.sync_request.raise(SyncRequest::NOW) < SyncRequest::NOW {
             let _ = self.queue.send(Job::Now(Arc::clone(partition)));
         }
     }
 
-    /// Bytes were written that must be synced within the window.
+    /// Counts bytes that must be synced within the window.
     pub(crate) fn written(&self, partition: &Arc<Partition>, bytes: usize) {
-        if partition.asked.raise(Asked::SOON) < Asked::SOON {
+        if partition.sync_request.raise(SyncRequest::SOON) < SyncRequest::SOON {
             let _ = self.queue.send(Job::Soon(Arc::clone(partition)));
         }
         let before = self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Syncer {
         }
     }
 
-    /// Whether a sync has failed: what was written since may be lost, so nothing more may be promised.
+    /// Whether a sync has failed: records may be lost, so no more writes may be acknowledged.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -112,12 +112,12 @@ struct Worker {
     jobs: mpsc::Receiver<Job>,
     unsynced_bytes: Arc<AtomicUsize>,
     failed: Arc<AtomicBool>,
-    /// What the window holds.
+    /// The partitions in the window.
     dirty: Vec<Arc<Partition>>,
-    /// How long it is open at most.
+    /// The longest time that the window is open.
     window: Duration,
     window_end: Option<Instant>,
-    /// A part of the time that the last sync took, which those whom it let go need to write again.
+    /// A part of the duration of the last sync, in which the writers that it released can append again.
     pause: Duration,
 }
 
@@ -139,7 +139,7 @@ impl Worker {
         }
     }
 
-    /// The window ends when the first of its partitions wants to be synced.
+    /// Adds a partition to the window, which ends with the earliest `flush.ms` of its partitions.
     fn put_into_window(&mut self, partition: Arc<Partition>) {
         let flush_ms = u64::try_from(partition.log.config().flush_ms).unwrap_or(0);
         let end = Instant::now() + self.window.min(Duration::from_millis(flush_ms));
@@ -151,15 +151,15 @@ impl Worker {
         self.window_end = None;
         self.unsynced_bytes.store(0, Ordering::Relaxed);
         for partition in std::mem::take(&mut self.dirty) {
-            // Somebody may have been in a hurry and had it synced already.
-            if partition.asked.raise(Asked::NOTHING) != Asked::NOTHING {
+            // A writer that waits may have had it synced already.
+            if partition.sync_request.raise(SyncRequest::NONE) != SyncRequest::NONE {
                 self.sync(&partition);
             }
         }
     }
 
-    /// Syncs for those who wait. If they are many, half of them would otherwise always come just after it has begun:
-    /// those whom the last sync has let go.
+    /// Syncs for writers that wait. If there are many, it pauses first: else half of them, those that the last sync released,
+    /// would always append just after the next sync has begun.
     fn sync_now(&mut self, partition: &Partition) {
         if partition.busy.load(Ordering::Relaxed) {
             std::thread::sleep(self.pause);
@@ -167,17 +167,23 @@ impl Worker {
         let began = Instant::now();
         self.sync(partition);
         self.pause = (began.elapsed() / 4).min(PAUSE_MAX);
-        let asked_meanwhile = partition.asked.raise(Asked::NOTHING) != Asked::NOTHING;
-        partition.busy.store(asked_meanwhile, Ordering::Relaxed);
+        let requested_meanwhile = partition.sync_request.raise(SyncRequest::NONE) != SyncRequest::NONE;
+        partition.busy.store(requested_meanwhile, Ordering::Relaxed);
     }
 
     fn sync(&self, partition: &Partition) {
-        // Whoever writes from here on needs another sync.
-        partition.asked.0.store(Asked::NOTHING, Ordering::Release);
+        // Records that are appended from here on need another sync.
+        partition.sync_request.0.store(SyncRequest::NONE, Ordering::Release);
         if let Err(error) = partition.sync() {
-            // After a failed sync nobody knows what the disk has; trying again could succeed and prove nothing.
+            // After a failed sync the state of the disk is unknown; a retry could succeed without having written anything.
             self.failed.store(true, Ordering::Relaxed);
-            tracing::error!(topic = %partition.topic, partition = partition.index, %error, "cannot sync");
+            tracing::error!(
+                event = "sync_failed",
+                topic = %partition.topic,
+                partition = partition.index,
+                %error,
+                "cannot sync a log; writes are refused until the broker restarts"
+            );
         }
     }
 }
@@ -211,14 +217,14 @@ mod tests {
         builder.finish()
     }
 
-    /// Whether offset 0 is synced, before the test would have to be given up.
+    /// Whether offset 0 is synced within a minute.
     async fn is_synced(partition: &Partition) -> bool {
         let synced = partition.wait_synced(0);
         tokio::time::timeout(Duration::from_secs(60), synced).await.is_ok()
     }
 
     #[tokio::test]
-    async fn who_is_in_a_hurry_does_not_wait_for_the_window() {
+    async fn a_requested_sync_does_not_wait_for_the_window() {
         let (syncer, _thread) = Syncer::with_window(ENDLESS).unwrap();
         let partition = partition(LogConfig::default());
         partition.append(&batch(), 0, 1, &syncer).unwrap();
@@ -251,7 +257,7 @@ mod tests {
         });
         let waits = |acks| {
             let appended = partition.append(&batch(), 0, 1, &syncer).unwrap();
-            partition.syncs_before_answer(acks, appended.last_offset, &syncer)
+            partition.syncs_before_response(acks, appended.last_offset, &syncer)
         };
         assert!(!waits(-1));
         assert!(waits(1), "two records, whatever the acks");

@@ -1,7 +1,7 @@
-//! Metrics that clients push (KIP-714): which of them each client is asked for, and when it may push.
+//! Metrics that clients push (KIP-714): the subscription of each client, and when it may push.
 //!
-//! Nothing here reads a clock or a socket. The memory for clients is bounded: of too many, the one that was silent for
-//! longest is forgotten, and gets a new subscription when it comes back.
+//! Nothing here reads a clock or a socket. The number of clients is bounded: beyond it, the one that was silent for longest
+//! is removed, and gets a new subscription with its next request.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -11,18 +11,18 @@ use regex::Regex;
 
 use crate::config::{BrokerConfig, INTERVAL_MS_DEFAULT, compile};
 
-/// Clients that are remembered at once.
+/// The most clients that are remembered.
 const CLIENTS_MAX: usize = 16_384;
-/// The metrics of a client that is asked for all.
+/// The subscription to all metrics.
 const ALL_METRICS: &str = "*";
 
 /// Receives the metrics that clients push.
 ///
-/// Which metrics, how often and of which clients, the resources of type `client-metrics` say. Only a broker with a receiver
-/// and at least one such resource advertises the two APIs of KIP-714; a client that was connected before the first of them
-/// was created hears of it when it connects again.
+/// Config resources of type `client-metrics` decide about metrics, interval and clients. Only a broker with a receiver and at
+/// least one such resource advertises the two APIs of KIP-714. A client that was connected before the first resource was
+/// created starts to push after it connects again.
 pub trait TelemetryReceiver: fmt::Debug + Send + Sync {
-    /// Takes one push. It is called while the client waits, so it must not block for long.
+    /// Receives one push. The client waits meanwhile, so this must not block for long.
     fn receive(&self, push: &TelemetryPush<'_>);
 }
 
@@ -30,25 +30,25 @@ pub trait TelemetryReceiver: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct TelemetryPush<'a> {
     pub client: &'a TelemetryClient,
-    /// Whether the client says that this is its last push.
+    /// Whether this is the last push of the client.
     pub terminating: bool,
     /// OpenTelemetry's `MetricsData` as protobuf, decompressed; at most `telemetry.max.bytes`.
     pub metrics: &'a [u8],
 }
 
-/// A client, as subscriptions select it.
+/// A client, with the properties that subscriptions match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryClient {
     pub instance_id: Uuid,
     pub client_id: ByteString,
-    /// Empty if the client did not say.
+    /// Empty if the client did not send it.
     pub software_name: ByteString,
     pub software_version: ByteString,
     pub source_address: String,
     pub source_port: u16,
 }
 
-/// The metrics that one client is asked for.
+/// The subscription of one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) id: i32,
@@ -56,7 +56,7 @@ pub(crate) struct Subscription {
     pub(crate) interval_ms: i32,
 }
 
-/// A push as the request has it.
+/// A push in a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Push {
     pub(crate) subscription_id: i32,
@@ -65,14 +65,14 @@ pub(crate) struct Push {
     pub(crate) size: usize,
 }
 
-/// The clients that were heard of, each with its subscription.
+/// The known clients, each with its subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     clients: HashMap<Uuid, Client>,
     /// The configuration that the subscriptions of clients were made from.
     config: Option<Arc<BrokerConfig>>,
     selectors: Vec<Selector>,
-    /// Counts changes of the subscriptions.
+    /// The number of changes of the subscriptions.
     version: u64,
 }
 
@@ -94,8 +94,8 @@ struct Client {
 }
 
 impl Telemetry {
-    /// The subscription of a client. One that asks again before its interval is over is throttled, unless it must: its
-    /// subscription has changed, or its last push was refused for a reason that a new subscription mends.
+    /// Returns the subscription of a client. A request before the end of the interval is throttled, unless the subscription has
+    /// changed, or the last push was refused for a reason that needs a new subscription.
     pub(crate) fn subscribe(
         &mut self,
         config: &Arc<BrokerConfig>,
@@ -116,7 +116,7 @@ impl Telemetry {
         Ok(state.subscription.clone())
     }
 
-    /// Checks that a client may push this now; gives the codec of the metrics.
+    /// Checks that a client may push now; returns the codec of the metrics.
     pub(crate) fn push(
         &mut self,
         config: &Arc<BrokerConfig>,
@@ -132,7 +132,7 @@ impl Telemetry {
         checked
     }
 
-    /// The state of a client, with a subscription that fits the present configuration.
+    /// The state of a client, with a subscription from the current configuration.
     fn client(&mut self, config: &Arc<BrokerConfig>, client: &TelemetryClient, now_ms: i64) -> &mut Client {
         self.follow(config);
         if !self.clients.contains_key(&client.instance_id) && self.clients.len() >= CLIENTS_MAX {
@@ -147,7 +147,7 @@ impl Telemetry {
         state
     }
 
-    /// Takes over the subscriptions if they have changed.
+    /// Applies the subscriptions if they have changed.
     fn follow(&mut self, config: &Arc<BrokerConfig>) {
         let is_known =
             |known: &Arc<BrokerConfig>| Arc::ptr_eq(known, config) || known.client_metrics == config.client_metrics;
@@ -160,7 +160,7 @@ impl Telemetry {
             patterns: subscription
                 .matches
                 .iter()
-                // Patterns were checked when they were set.
+                // Patterns were validated when they were set.
                 .filter_map(|(selector, pattern)| Some((selector.clone(), compile(pattern).ok()?)))
                 .collect(),
         });
@@ -169,7 +169,7 @@ impl Telemetry {
         self.version += 1;
     }
 
-    /// Makes room: forgets clients that have missed three intervals, or else the one that was silent for longest.
+    /// Removes clients that have missed three intervals, or else the one that was silent for longest.
     fn forget(&mut self, now_ms: i64) {
         let heard_ms = |client: &Client| client.last_get_ms.max(client.last_push_ms).unwrap_or(i64::MIN);
         self.clients.retain(|_, client| {
@@ -201,7 +201,7 @@ impl Client {
         if self.terminating {
             return Err(ErrorCode::InvalidRequest);
         }
-        // The first push after a subscription may come at once: clients spread them by chance.
+        // The first push after a subscription may come at once: clients add jitter themselves.
         let follows_get = self.last_get_ms > self.last_push_ms;
         let is_due = follows_get || is_due(self.last_push_ms, self.subscription.interval_ms, now_ms);
         if is_due {
@@ -240,7 +240,7 @@ fn subscription(selectors: &[Selector], client: &TelemetryClient) -> Subscriptio
         true => vec![ALL_METRICS.into()],
         false => metrics.into_iter().map(|metric| metric.as_str().into()).collect(),
     };
-    // Another subscription of the same client has another id, so that a push for the one before it is recognized.
+    // A new subscription of the same client has another id, so that a push for the previous one is recognized.
     let text = format!("{metrics:?}{interval_ms}{}", client.instance_id);
     Subscription {
         id: crc32c::crc32c(text.as_bytes()).cast_signed(),

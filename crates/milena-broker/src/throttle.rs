@@ -1,25 +1,25 @@
-//! Clients that must pause.
+//! The throttle: clients that must pause.
 
 use std::{fmt, time::Duration};
 
 use milena_wire::api::ApiKey;
 
-/// What one request has cost.
+/// The cost of one request.
 #[derive(Debug, Clone, Copy)]
-pub struct Spent<'a> {
+pub struct RequestCost<'a> {
     pub api: ApiKey,
     pub client_id: Option<&'a str>,
     pub request_bytes: usize,
-    /// 0 if the client wants no answer.
+    /// 0 if the client expects no response.
     pub response_bytes: usize,
 }
 
-/// Says for how long a client must pause.
+/// Decides for how long a client must pause.
 ///
-/// It is asked once for each request, when the answer is made. The answer is sent at once and tells the client of the
-/// pause; for that time nothing more is read from its connection and nothing more is sent to it (KIP-219). Nobody else
-/// notices.
+/// It is called once for each request, when the response is encoded. The response leaves at once with the throttle time;
+/// for that time nothing is read from the connection and nothing is sent to it (KIP-219). Other connections are not
+/// affected.
 pub trait Throttle: fmt::Debug + Send + Sync {
-    /// The pause after this request; zero for none.
-    fn pause(&self, spent: &Spent<'_>) -> Duration;
+    /// The throttle time after this request; zero for none.
+    fn throttle_time(&self, cost: &RequestCost<'_>) -> Duration;
 }

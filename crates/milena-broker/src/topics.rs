@@ -1,4 +1,4 @@
-//! The topics there are, by name and by id.
+//! Topics by name and by id.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,12 +7,12 @@ use milena_wire::{Uuid, errors::ErrorCode};
 
 use crate::{config::TopicOverrides, node::Refusal, partition::Partition};
 
-/// A topic. It is not changed but replaced, so whoever holds one sees a whole.
+/// A topic. It is immutable and replaced as a whole, so a reader never sees half of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) name: ByteString,
     pub(crate) id: Uuid,
-    /// As it was asked for; there is one replica, whatever it says.
+    /// The replication factor as requested; there is always one replica.
     pub(crate) replication_factor: i16,
     pub(crate) overrides: TopicOverrides,
     pub(crate) partitions: Vec<Arc<Partition>>,
@@ -23,7 +23,7 @@ impl Topic {
         self.partitions.get(usize::try_from(index).ok()?)
     }
 
-    /// Topics that the broker keeps for itself.
+    /// Whether a topic is internal.
     pub(crate) fn is_internal(&self) -> bool {
         is_internal(&self.name)
     }
@@ -51,7 +51,7 @@ impl Topics {
         self.by_id.get(&id)
     }
 
-    /// The topic that a request calls by its id or, if it has none, by its name.
+    /// The topic that a request names by id or, if the id is zero, by name.
     pub(crate) fn called(&self, name: &str, id: Uuid) -> Option<&Arc<Topic>> {
         if id.is_zero() {
             self.by_name(name)
@@ -81,13 +81,13 @@ impl Topics {
         Some(topic)
     }
 
-    /// Refuses a name that is taken, or could not be told apart in metric names, where `.` and `_` are the same.
+    /// Refuses a name that is taken, or that collides in metric names, where `.` and `_` are the same.
     pub(crate) fn check_free(&self, name: &str) -> Result<(), Refusal> {
         if self.by_name.contains_key(name) {
             let reason = format!("topic {name} exists already");
             return Err(Refusal::new(ErrorCode::TopicAlreadyExists, reason));
         }
-        // Only names that have such a character can be taken for one another.
+        // Only names with such a character can collide.
         if !name.contains(['.', '_']) {
             return Ok(());
         }
@@ -106,7 +106,7 @@ fn is_same_metric(name: &str, other: &str) -> bool {
     name.len() == other.len() && name.bytes().map(flat).eq(other.bytes().map(flat))
 }
 
-/// Why a name cannot be that of a topic; `None` if it can.
+/// The reason why a topic name is invalid; `None` if it is valid.
 pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
     const LENGTH_MAX: usize = 249;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

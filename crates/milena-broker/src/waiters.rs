@@ -1,4 +1,4 @@
-//! Fetches that wait for records: woken by what happens, never by looking again and again.
+//! The fetch purgatory: fetches that wait for records are woken by appends, never by polling.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ pub(crate) struct Waiter {
     id: u64,
     /// Bytes that have arrived since it was registered.
     arrived: AtomicI64,
-    /// How many of them it waits for.
+    /// The number of bytes that it waits for.
     enough: AtomicI64,
     woken: Notify,
 }
@@ -32,16 +32,16 @@ impl Waiter {
         })
     }
 
-    /// Bytes that have arrived so far. Take this before looking at the partitions: what arrives during the look may then
-    /// be counted twice, which wakes too early at worst, but is never missed.
+    /// Bytes that have arrived so far. Call it before reading the partitions: bytes that arrive during the read may then be
+    /// counted twice, which wakes too early at worst, but never missed.
     pub(crate) fn arrived_so_far(&self) -> i64 {
         self.arrived.load(Ordering::SeqCst)
     }
 
-    /// Completes when so many bytes have arrived in all, or something else wants a look.
+    /// Completes when `enough` bytes have arrived in all, or the waiter was woken for another reason.
     pub(crate) async fn wait_until(&self, enough: i64) {
         self.enough.store(enough, Ordering::SeqCst);
-        // They may have arrived before anybody could know how many are enough.
+        // The bytes may have arrived before `enough` was stored.
         if self.arrived.load(Ordering::SeqCst) < enough {
             self.woken.notified().await;
         }
@@ -76,7 +76,7 @@ impl Waiters {
         }
     }
 
-    /// Something happened that every fetch must look at, such as the end of the topic.
+    /// Wakes all fetches after an event that is not an append, such as the deletion of the topic.
     pub(crate) fn wake_all(&self) {
         for waiter in self.waiting().values() {
             waiter.woken.notify_one();

@@ -1,4 +1,4 @@
-//! `milena broker`: a broker until a signal ends it.
+//! `milena broker`: runs a broker until SIGINT or SIGTERM.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{log_levels::LogControl, signals::Signals};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Directory of the records
+    /// Data directory
     #[arg(long, value_name = "DIR", default_value = "milena-data")]
     data_dir: PathBuf,
     #[command(flatten)]
@@ -28,25 +28,26 @@ pub(crate) struct Arguments {
 /// The options that `milena broker` and `milena up` share.
 #[derive(clap::Args)]
 pub(crate) struct ServingArguments {
-    /// Address to listen on; port 0 lets the system choose
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = address)]
     listen: String,
-    /// Address that clients are told to connect to, where it is not that of --listen
+    /// Address advertised to clients, if it differs from --listen
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     advertise: Option<String>,
-    /// What an acknowledgement promises: memory (nothing), os (survives a crash of the process), fsync (and a power cut)
+    /// Durability of acknowledged records: memory (none), os (they survive a process crash) or fsync (a power failure)
+    /// [default: os]
     #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"], hide_possible_values = true)]
     durability: Option<String>,
-    /// Broker settings under Kafka's names, from a .properties or .toml file
+    /// Broker configs under Kafka's names, from a .properties or .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One broker setting under Kafka's name; may be repeated, wins over the file
+    /// One broker config under Kafka's name; may be repeated, overrides the file
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
 }
 
 fn address(text: &str) -> Result<String, String> {
-    let wrong = |hint: &str| Err(format!("it must be HOST:PORT, as in 127.0.0.1:9092{hint}"));
+    let wrong = |hint: &str| Err(format!("expected HOST:PORT, as in 127.0.0.1:9092{hint}"));
     if text.parse::<u16>().is_ok() {
         return wrong(&format!("; did you mean 127.0.0.1:{text}?"));
     }
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, levels: LogControl) -> Result<()> {
     serve(&arguments.serving, &arguments.data_dir, levels, |_| ())
 }
 
-/// Runs a broker until a signal comes. `listening` is called with its address once clients can connect.
+/// Runs a broker until a signal arrives. Calls `listening` with its address once clients can connect.
 pub(crate) fn serve(
     arguments: &ServingArguments,
     data_dir: &Path,
@@ -78,7 +79,7 @@ pub(crate) fn serve(
         let mut signals = Signals::new()?;
         let broker = Broker::start_with(options, settings).await.map_err(explain)?;
         let address = broker.advertised();
-        // One line that scripts can wait for and read.
+        // Scripts wait for this line and read the address from it.
         println!("BOOTSTRAP={address}");
         listening(&address);
         signals.received().await;
@@ -88,7 +89,7 @@ pub(crate) fn serve(
 }
 
 impl ServingArguments {
-    /// Flags, then the file, then `-X`: the later wins.
+    /// The broker configs: flags, overridden by the file, overridden by `-X`.
     fn settings(&self, data_dir: &Path) -> Result<ConfigMap> {
         let mut settings = ConfigMap::new();
         let mut set = |flag: &str, key: &str, value: String| {
@@ -112,7 +113,7 @@ impl ServingArguments {
     }
 }
 
-/// Leaves a push of client metrics at the line that the broker logs for it, at DEBUG.
+/// Drops client metrics after the broker has logged the push at DEBUG.
 #[derive(Debug)]
 struct LoggedTelemetry;
 
@@ -120,7 +121,7 @@ impl TelemetryReceiver for LoggedTelemetry {
     fn receive(&self, _: &TelemetryPush<'_>) {}
 }
 
-/// A broker that listens on every address cannot know which of them its clients can reach.
+/// Refuses a wildcard listener without an advertised address: clients need an address that they can reach.
 fn check_advertised(settings: &ConfigMap) -> Result<()> {
     if settings.get("advertised.listeners").is_some() {
         return Ok(());
@@ -131,14 +132,14 @@ fn check_advertised(settings: &ConfigMap) -> Result<()> {
     let host = host.trim_matches(['[', ']']);
     if host.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) {
         bail!(
-            "{address} is every address of this machine, and clients must be told one that they can reach: add --advertise \
+            "{address} listens on every address of this machine; name the one that clients connect to with --advertise \
              HOST:PORT, such as --advertise 192.168.1.10:{port}"
         );
     }
     Ok(())
 }
 
-/// Says what to do about a broker that cannot start.
+/// Adds advice to an error at startup.
 fn explain(error: StartError) -> anyhow::Error {
     match error {
         StartError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => anyhow!(

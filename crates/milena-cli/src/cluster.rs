@@ -1,4 +1,4 @@
-//! `milena cluster info`: what a cluster is made of.
+//! `milena cluster info`: id, brokers, controller and features of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show the cluster's id, its brokers, its controller, and the features that are in force
+    /// Show the cluster's id, its brokers, its controller and its finalized features
     Info(Arguments),
 }
 
@@ -32,7 +32,7 @@ struct Info {
     brokers: Vec<Broker>,
     topic_count: usize,
     partition_count: usize,
-    /// The version of each that is in force.
+    /// The finalized level of each feature.
     features: BTreeMap<String, i16>,
 }
 

@@ -1,4 +1,4 @@
-//! `milena completion`: the script that lets a shell complete commands and options.
+//! `milena completion`: completion scripts for shells.
 
 use std::io::stdout;
 
@@ -14,7 +14,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 

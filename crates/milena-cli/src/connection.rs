@@ -1,4 +1,4 @@
-//! The connection that all commands which talk to a cluster share: its options, its settings, the first request.
+//! Connection options and configs of all commands that talk to a cluster, and their first request.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,77 +10,77 @@ use milena_client::{
     producer::Producer,
 };
 
-use crate::{log, reach::reach};
+use crate::{first_contact::wait_for_broker, log};
 
-/// The variable that names the brokers where no option does.
+/// The environment variable with the bootstrap brokers.
 const VARIABLE: &str = "MILENA_BOOTSTRAP";
 /// The address of `milena up`.
 const DEFAULT: &str = "localhost:9092";
-/// How long a command tries to reach a broker unless `--wait` says otherwise.
+/// The default of `--wait`.
 pub(crate) const WAIT: Duration = Duration::from_secs(5);
-/// A broker that accepted a connection and is silent for so long is reported.
+/// The time after which a broker that accepted a connection but does not respond is reported.
 const SILENCE: Duration = Duration::from_secs(3);
-/// As many topics as a message can name and still be read.
+/// The number of topics that an error message lists.
 const TOPICS_SHOWN: usize = 10;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArguments {
-    /// Brokers to begin with, separated by commas [env: MILENA_BOOTSTRAP] [default: localhost:9092]
+    /// Bootstrap brokers, separated by commas [env: MILENA_BOOTSTRAP] [default: localhost:9092]
     #[arg(short, long = "bootstrap-server", value_name = "HOST:PORT")]
     #[arg(aliases = ["bootstrap-servers", "bootstrap", "brokers"])]
     bootstrap: Option<String>,
-    /// Client settings under Kafka's names, from a .properties or .toml file
+    /// Client configs under Kafka's names, from a .properties or .toml file
     #[arg(long, alias = "command-config", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One client setting under Kafka's name; may be repeated, wins over all else
+    /// One client config under Kafka's name; may be repeated, overrides everything else
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// How long to try to reach a broker, as in 500ms, 30s or 2m [default: 5s]
+    /// Time limit for reaching a broker, as in 500ms, 30s or 2m [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     wait: Option<Duration>,
 }
 
 impl ConnectionArguments {
-    /// A consumer, once a broker can be reached.
+    /// Creates a consumer once a broker is reachable.
     pub(crate) async fn consumer(
         &self,
         defaults: &[(&str, &str)],
         flags: &[(&str, &str, Option<&str>)],
     ) -> Result<Consumer> {
         let config = ConsumerConfig::resolve(&self.map(defaults, flags)?)?;
-        self.reach(&config.bootstrap_servers, config.default_api_timeout_ms)
+        self.wait_for_broker(&config.bootstrap_servers, config.default_api_timeout_ms)
             .await?;
         Ok(Consumer::new(config)?)
     }
 
-    /// A producer, once a broker can be reached.
+    /// Creates a producer once a broker is reachable.
     pub(crate) async fn producer(&self) -> Result<Producer> {
         let config = ProducerConfig::resolve(&self.map(&[], &[])?)?;
-        self.reach(&config.bootstrap_servers, i32::MAX).await?;
+        self.wait_for_broker(&config.bootstrap_servers, i32::MAX).await?;
         Ok(Producer::new(config)?)
     }
 
-    /// An admin client whose cluster has answered.
+    /// Creates an admin client once the cluster has responded.
     pub(crate) async fn admin(&self) -> Result<Admin> {
         let config = AdminConfig::resolve(&self.map(&[], &[])?)?;
         let (servers, timeout_ms) = (config.bootstrap_servers.clone(), config.default_api_timeout_ms);
-        self.reach(&servers, timeout_ms).await?;
+        self.wait_for_broker(&servers, timeout_ms).await?;
         let admin = Admin::new(config)?;
-        match patiently(&servers, timeout_ms, admin.describe_cluster()).await {
+        match with_notice(&servers, timeout_ms, admin.describe_cluster()).await {
             Ok(_) => Ok(admin),
-            Err(error @ AdminError::TimedOut { .. }) => Err(error).context(no_answer(&servers)),
+            Err(error @ AdminError::TimedOut { .. }) => Err(error).context(no_response(&servers)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A client that is told to give up sooner gives up here too.
-    async fn reach(&self, servers: &[ServerAddress], timeout_ms: i32) -> Result<()> {
+    /// Waits for a broker, at most for `--wait` or the API timeout.
+    async fn wait_for_broker(&self, servers: &[ServerAddress], timeout_ms: i32) -> Result<()> {
         let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or_default());
-        reach(servers, self.wait.unwrap_or_else(|| WAIT.min(timeout))).await
+        wait_for_broker(servers, self.wait.unwrap_or_else(|| WAIT.min(timeout))).await
     }
 
-    /// The settings. Our defaults are weakest, then comes the file, then flags, each with its name, then `-X`.
+    /// The configs. In rising precedence: defaults of the command, the file, flags, `-X`.
     fn map(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<ConfigMap> {
         let mut map = ConfigMap::new();
         let (servers, origin) = match std::env::var(VARIABLE) {
@@ -115,32 +115,34 @@ impl ConnectionArguments {
 pub(crate) fn run(command: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(command);
-    // A lookup of a name may still be under way, and nothing waits for it.
+    // Does not wait for a DNS lookup that is still in progress.
     runtime.shutdown_background();
     outcome
 }
 
-/// The partitions of a topic that must exist.
+/// The partitions of a topic, or an error that lists the existing topics.
 pub(crate) async fn partitions(consumer: &mut Consumer, topic: &str) -> Result<Vec<PartitionInfo>> {
     let config = consumer.config();
     let (servers, timeout_ms) = (config.bootstrap_servers.clone(), config.default_api_timeout_ms);
-    match patiently(&servers, timeout_ms, consumer.partitions_for(topic)).await {
-        Ok(partitions) if partitions.is_empty() => bail!("there is no topic {topic:?}; {}", others(consumer).await?),
+    match with_notice(&servers, timeout_ms, consumer.partitions_for(topic)).await {
+        Ok(partitions) if partitions.is_empty() => {
+            bail!("topic {topic:?} does not exist; {}", existing_topics(consumer).await?)
+        }
         Ok(partitions) => Ok(partitions),
-        Err(error @ TopicsError::TimedOut { .. }) => Err(error).context(no_answer(&servers)),
+        Err(error @ TopicsError::TimedOut { .. }) => Err(error).context(no_response(&servers)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Waits for a response, and tells the user if that takes long.
-async fn patiently<T>(servers: &[ServerAddress], timeout_ms: i32, response: impl Future<Output = T>) -> T {
+/// Awaits a response, and prints a notice if that takes long.
+async fn with_notice<T>(servers: &[ServerAddress], timeout_ms: i32, response: impl Future<Output = T>) -> T {
     let mut response = std::pin::pin!(response);
     match tokio::time::timeout(SILENCE, &mut response).await {
         Ok(response) => response,
         Err(_) => {
             let (servers, seconds) = (names(servers), timeout_ms / 1000);
             log::notice(format_args!(
-                "no answer from {servers} yet; trying for {seconds} s (default.api.timeout.ms), Ctrl-C to stop"
+                "no response from {servers} yet; trying for {seconds} s (default.api.timeout.ms), Ctrl-C to stop"
             ));
             response.await
         }
@@ -152,13 +154,13 @@ fn names(servers: &[ServerAddress]) -> String {
     servers.join(", ")
 }
 
-fn no_answer(servers: &[ServerAddress]) -> String {
+fn no_response(servers: &[ServerAddress]) -> String {
     let servers = names(servers);
-    format!("{servers} accepts connections and does not answer; see that a Kafka broker runs there")
+    format!("{servers} accepts connections but does not respond; check that it is a Kafka broker")
 }
 
-/// The topics that exist instead.
-pub(crate) async fn others(consumer: &mut Consumer) -> Result<String> {
+/// A list of existing topics, for the error about a missing one.
+pub(crate) async fn existing_topics(consumer: &mut Consumer) -> Result<String> {
     let topics = consumer.list_topics().await?;
     let all: Vec<&str> = topics
         .keys()
@@ -167,8 +169,8 @@ pub(crate) async fn others(consumer: &mut Consumer) -> Result<String> {
         .collect();
     let names = all.get(..TOPICS_SHOWN).unwrap_or(&all);
     Ok(match all.len() {
-        0 => "the cluster has none at all".to_owned(),
-        count if count > names.len() => format!("the first of {count} are {}", names.join(", ")),
-        _ => format!("there are {}", names.join(", ")),
+        0 => "the cluster has no topics".to_owned(),
+        count if count > names.len() => format!("the first of {count} topics are {}", names.join(", ")),
+        _ => format!("existing topics are {}", names.join(", ")),
     })
 }

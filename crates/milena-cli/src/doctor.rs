@@ -1,15 +1,15 @@
-//! `milena doctor`: a look at a data directory that no broker uses.
+//! `milena doctor`: checks a data directory that no broker uses.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use milena_broker::doctor::{Finding, Level, Report, examine};
 
-use crate::output::{OutputArguments, Table};
+use crate::output::{OutputArguments, Table, counted};
 
 pub(crate) const HELP: &str = "\
-Reads all records of the directory and writes nothing. Stop the broker first.
-Exit code: 0 if nothing is damaged, 1 if something is.
+Reads every record batch and writes nothing. Stop the broker first.
+Exit code: 0 without damage, 1 with damage.
 
 Examples:
   milena doctor --data-dir milena-data
@@ -17,7 +17,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory that a broker keeps its records in
+    /// Data directory of a broker
     #[arg(long, value_name = "DIR", default_value = "milena-data")]
     data_dir: PathBuf,
     #[command(flatten)]
@@ -33,26 +33,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .filter(|finding| finding.severity == Level::Damage);
     ensure!(
         report.is_healthy(),
-        "{} is damaged in {} places",
+        "found damage in {}: {}",
         report.data_dir.display(),
-        damage.count()
+        counted(damage.count(), "place")
     );
     Ok(())
 }
 
 fn text(report: &Report) -> String {
     let mut text = format!(
-        "{}: {} topics, {} partitions, {} segments, {} bytes, {} records; the last stop was {}\n",
+        "{}: {}, {}, {}, {}, {}; last shutdown: {}\n",
         report.data_dir.display(),
-        report.topics,
-        report.partitions,
-        report.segments,
-        report.bytes,
-        report.records,
-        if report.clean_stop { "clean" } else { "not clean" }
+        counted(report.topics, "topic"),
+        counted(report.partitions, "partition"),
+        counted(report.segments, "segment"),
+        counted(report.bytes, "byte"),
+        counted(report.records, "record"),
+        if report.clean_stop { "clean" } else { "unclean" }
     );
     if report.findings.is_empty() {
-        text.push_str("nothing is damaged\n");
+        text.push_str("no damage found\n");
         return text;
     }
     let mut table = Table::new(&["SEVERITY", "FILE", "BYTE", "OFFSETS", "PROBLEM"]);

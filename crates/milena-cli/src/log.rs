@@ -1,4 +1,4 @@
-//! The log lines of every command: how many, in which form, and always on the standard error.
+//! Log output of every command, on stderr.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use tracing_subscriber::{
 
 use crate::log_levels::LogControl;
 
-/// Whether `-q` was given, so that progress notices are left out too.
+/// Whether `-q` was given, which hides notices too.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,13 +29,13 @@ enum Format {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub(crate) struct LogArguments {
-    /// Log more: -v, -vv; RUST_LOG chooses by module
+    /// Log more: -v, -vv; RUST_LOG sets levels by module
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// Log errors only, and print no notices
+    /// Log errors only, without notices
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Form of log lines on the standard error
+    /// Format of log lines on stderr
     #[arg(
         long,
         global = true,
@@ -43,12 +43,12 @@ pub(crate) struct LogArguments {
         default_value = "text",
         hide_possible_values = true
     )]
-    #[arg(help = "Log lines as text or json")]
+    #[arg(help = "Format of log lines: text or json")]
     log_format: Format,
 }
 
 impl LogArguments {
-    /// Starts logging. `default` is the level of a command without `-v`, `-q` and `RUST_LOG`.
+    /// Starts logging. `default` is the level without `-v`, `-q` and `RUST_LOG`.
     pub(crate) fn init(&self, default: LevelFilter) -> Result<LogControl> {
         QUIET.store(self.quiet, Ordering::Relaxed);
         let targets = self.filter(default)?;
@@ -62,12 +62,12 @@ impl LogArguments {
         Ok(LogControl::new(&targets, handle))
     }
 
-    /// `-v` and `-q` win over `RUST_LOG`: they were typed for this one command.
+    /// `-v` and `-q` override `RUST_LOG`: they were typed for this one command.
     fn filter(&self, default: LevelFilter) -> Result<Targets> {
         let directives = std::env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
         match directives.filter(|_| self.verbose == 0 && !self.quiet) {
             Some(directives) => directives.parse().with_context(|| {
-                format!("RUST_LOG={directives} is not a filter such as info or warn,milena_client=debug")
+                format!("RUST_LOG={directives} is not a valid filter; use one such as info or warn,milena_client=debug")
             }),
             None => Ok(Targets::new().with_default(self.level(default))),
         }
@@ -90,7 +90,7 @@ impl LogArguments {
     }
 }
 
-/// Tells the user how a command gets on, unless `-q` was given.
+/// Prints a notice to stderr, unless `-q` was given.
 pub(crate) fn notice(text: impl std::fmt::Display) {
     if !QUIET.load(Ordering::Relaxed) {
         eprintln!("milena: {text}");

@@ -12,8 +12,8 @@ use tracing_subscriber::{
     reload,
 };
 
-/// The targets whose lines an operator may want to see more or less of. Kafka's tools change only what is listed; other
-/// clients may name any target inside of these.
+/// The log targets that are listed as loggers. Kafka's tools change only listed loggers; other clients may name any
+/// target inside these.
 const TARGETS: [&str; 8] = [
     "milena_broker",
     "milena_broker::broker",
@@ -25,16 +25,16 @@ const TARGETS: [&str; 8] = [
     "milena_log",
 ];
 
-/// The levels at which this process logs, which can be changed while it runs.
+/// The log levels of this process, which can be changed while it runs.
 #[derive(Debug)]
 pub(crate) struct LogControl {
-    /// The levels that were set.
+    /// The levels that were set explicitly.
     set: Mutex<BTreeMap<String, LogLevel>>,
     handle: reload::Handle<Targets, Registry>,
 }
 
 impl LogControl {
-    /// `targets` is the filter that the handle controls.
+    /// Creates the control of the filter `targets` behind `handle`.
     pub(crate) fn new(targets: &Targets, handle: reload::Handle<Targets, Registry>) -> Self {
         let root = targets.default_level().unwrap_or(LevelFilter::OFF);
         let named = targets
@@ -78,7 +78,7 @@ impl LogLevels for LogControl {
     }
 }
 
-/// The level that holds for a target: its own, or that of the nearest target around it, or the root's.
+/// The level of a target: its own, that of the nearest enclosing target, or that of the root.
 fn level_of(target: &str, set: &BTreeMap<String, LogLevel>) -> LogLevel {
     let around = target.rsplit_once("::").map_or(ROOT_LOGGER, |(outer, _)| outer);
     match set.get(target) {

@@ -1,14 +1,15 @@
-//! The binary `milena`: arguments in, exit code out. What is worth testing on its own lives in the other crates.
+//! The binary `milena`: parses arguments, runs a command, sets the exit code. Testable logic belongs to the other
+//! crates.
 
-mod app;
+mod admin_arguments;
 mod broker;
 mod cluster;
-mod common;
 mod completion;
 mod config;
 mod connection;
 mod consume;
 mod doctor;
+mod first_contact;
 mod group;
 mod log;
 mod log_levels;
@@ -17,7 +18,7 @@ mod output;
 mod perf;
 mod produce;
 mod protocol;
-mod reach;
+mod run;
 mod signals;
 mod time;
 mod topic;
@@ -31,7 +32,7 @@ use clap::{Parser, Subcommand};
 use log_levels::LogControl;
 use tracing_subscriber::filter::LevelFilter;
 
-/// All commands fit on a terminal of 24 lines.
+/// A help template that fits on a terminal of 24 lines.
 const TEMPLATE: &str = "\
 {about}
 {usage-heading} {usage}
@@ -59,17 +60,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a broker for this machine, durable, with nothing to set up
+    /// Start a durable broker on this machine, without any setup
     Up(up::Arguments),
-    /// Run a broker: one node, durable, for all Kafka clients
+    /// Run a broker: one node, durable, for any Kafka client
     Broker(broker::Arguments),
-    /// Run an application whose handlers are programs or services
-    #[command(after_help = app::HELP)]
-    Run(app::Arguments),
-    /// Print the records of topics, alone or as a member of a group
+    /// Run an application whose handlers are programs or HTTP services
+    #[command(after_help = run::HELP)]
+    Run(run::Arguments),
+    /// Print records, with or without a consumer group
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
-    /// Send lines of a file or of the standard input as records
+    /// Send lines of a file or of stdin as records
     #[command(after_help = produce::HELP)]
     Produce(produce::Arguments),
     /// List, describe, create, delete, alter and trim topics
@@ -78,34 +79,34 @@ enum Command {
     /// List, describe, reset and delete consumer groups
     #[command(subcommand, alias = "groups")]
     Group(group::Command),
-    /// Show what a cluster is made of
+    /// Show brokers, controller and features of a cluster
     #[command(subcommand)]
     Cluster(cluster::Command),
-    /// Show and alter settings of topics, brokers and groups
+    /// Show and alter configs of topics, brokers and groups
     #[command(subcommand, alias = "configs")]
     Config(config::Command),
     /// List, describe and abort transactions
     #[command(subcommand)]
     Txn(txn::Command),
-    /// Measure how fast a cluster is written and read
+    /// Measure throughput and latency of a cluster
     #[command(subcommand)]
     Perf(perf::Command),
-    /// Check a data directory for damage, without starting a broker
+    /// Check a data directory for damage without starting a broker
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
-    /// Look up APIs, error codes and the batches of a segment file
+    /// Show APIs, error codes and batches of a segment file
     #[command(subcommand)]
     Protocol(protocol::Command),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     #[command(after_help = completion::HELP)]
     Completion(completion::Arguments),
-    /// Write the manual pages
+    /// Write manual pages
     #[command(after_help = man::HELP)]
     Man(man::Arguments),
 }
 
 impl Command {
-    /// Servers log their information; commands that a person waits for only warn.
+    /// The default log level: INFO for servers, WARN for commands that print a result.
     fn level(&self) -> LevelFilter {
         match self {
             Self::Up(_) | Self::Broker(_) | Self::Run(_) => LevelFilter::INFO,
@@ -117,7 +118,7 @@ impl Command {
         match self {
             Self::Up(arguments) => up::run(arguments, levels),
             Self::Broker(arguments) => broker::run(arguments, levels),
-            Self::Run(arguments) => app::run(arguments),
+            Self::Run(arguments) => run::run(arguments),
             Self::Consume(arguments) => consume::run(arguments),
             Self::Produce(arguments) => produce::run(arguments),
             Self::Topic(command) => topic::run(command),
@@ -138,7 +139,7 @@ fn main() -> ExitCode {
     let Arguments { command, log } = Arguments::parse();
     match log.init(command.level()).and_then(|levels| command.run(levels)) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output has seen enough, as `head` does: not an error.
+        // The reader of our stdout has exited, as `head` does: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("milena: {}", text(&error));
@@ -147,7 +148,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes. A cause that the text before it names already is left out.
+/// The error and its causes, without causes that the text before them contains already.
 fn text(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut text, cause| {
         let cause = cause.to_string();
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let error = anyhow::anyhow!("in use")
             .context("cannot listen: in use")
             .context("broker");

@@ -1,4 +1,4 @@
-//! `milena man`: a manual page for each command.
+//! `milena man`: manual pages.
 
 use std::{fs, path::PathBuf};
 
@@ -13,16 +13,16 @@ Example:
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory of the pages; it is made if there is none
+    /// Directory of the pages; it is created if necessary
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let dir = &arguments.dir;
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let command = crate::Arguments::command().disable_help_subcommand(true);
     clap_mangen::generate_to(command, dir).with_context(|| format!("cannot write to {}", dir.display()))?;
-    log::notice(format_args!("pages written to {}", dir.display()));
+    log::notice(format_args!("manual pages written to {}", dir.display()));
     Ok(())
 }

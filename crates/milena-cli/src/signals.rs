@@ -1,10 +1,10 @@
-//! The wish to end.
+//! Signals that end a command.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, and what service managers send.
+/// SIGINT (Ctrl-C) and SIGTERM (service managers).
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -18,7 +18,7 @@ impl Signals {
         })
     }
 
-    /// Returns when the next one comes.
+    /// Waits for the next signal.
     pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

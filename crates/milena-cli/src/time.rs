@@ -1,4 +1,4 @@
-//! Points in time and durations as users type and read them.
+//! Timestamps and durations on the command line.
 
 use std::{
     fmt::Write as _,
@@ -11,14 +11,13 @@ use toml::value::{Date, Datetime, Offset, Time};
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
-/// Milliseconds since 1970.
+/// The current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Reads a point in time: milliseconds since 1970, a date and time (UTC if it names no zone), or a duration before now, as in
-/// `-1h`.
+/// Parses a timestamp: milliseconds since 1970, a date and time (UTC without a zone), or an age such as `-1h`.
 pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     let millis = match text.strip_prefix('-') {
         Some(ago) => now_ms() - i64::try_from(parse_duration(ago)?.as_millis()).ok()?,
@@ -27,7 +26,7 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     Some(millis).filter(|millis| *millis >= 0)
 }
 
-/// A date and time as TOML writes it.
+/// Parses a date and time in the syntax of TOML.
 fn parse_datetime(text: &str) -> Option<i64> {
     let Datetime {
         date: Some(date),
@@ -50,14 +49,14 @@ fn millis_of_day(time: Time) -> i64 {
     seconds * 1000 + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000)
 }
 
-/// The number of a day in the Gregorian calendar. Years begin with March here, so that the leap day is the last one.
+/// The day number in the Gregorian calendar. Years begin in March here, so that the leap day is the last day.
 fn days_since_1970(date: Date) -> i64 {
     let (month, day) = (i64::from(date.month), i64::from(date.day));
     let year = i64::from(date.year) - i64::from(month <= 2);
     let months_since_march = (month + 9) % 12;
     let day_of_year = (153 * months_since_march + 2) / 5 + day - 1;
     let leap_days = year / 4 - year / 100 + year / 400;
-    // From 1 March of the year 0 to 1970.
+    // From 1 March of year 0 to 1970.
     year * 365 + leap_days + day_of_year - 719_468
 }
 
@@ -75,7 +74,7 @@ fn date_of(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Reads `90s`, `1h` or `7d`, and Kafka's ISO form `PnDTnHnMnS`.
+/// Parses `90s`, `1h` or `7d`, and Kafka's ISO form `PnDTnHnMnS`.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let Some(iso) = text.strip_prefix(['P', 'p']) else {
         return parse_time(text).ok();
@@ -86,7 +85,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     (!iso.is_empty() && !iso.ends_with(['T', 't'])).then(|| Duration::from_millis(days.saturating_add(time)))
 }
 
-/// The milliseconds of numbers with these units behind them, in this order.
+/// The milliseconds of numbers with these units, in this order.
 fn iso_parts(mut text: &str, units: &[(char, u64)]) -> Option<u64> {
     let mut millis: u64 = 0;
     for (unit, seconds) in units {
@@ -107,14 +106,14 @@ fn iso_parts(mut text: &str, units: &[(char, u64)]) -> Option<u64> {
     text.is_empty().then_some(millis)
 }
 
-/// A form in which a point in time is written, always in UTC.
+/// An output format of timestamps, always in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimeFormat {
     Millis,
     Seconds,
-    /// As in `2026-07-01T08:00:00.123Z`.
+    /// For example `2026-07-01T08:00:00.123Z`.
     Iso,
-    /// With the fields that `date` and `strftime` have.
+    /// A pattern with the fields of `strftime`.
     Pattern(String),
 }
 
@@ -129,12 +128,12 @@ impl TimeFormat {
                 Ok(Self::Pattern(pattern.to_owned()))
             }
             _ => Err(format!(
-                "%T{{{text}}} is not known; known are %T{{ms}}, %T{{s}}, %T{{iso}} and a pattern such as %T{{%H:%M:%S}}"
+                "unknown format %T{{{text}}}; use %T{{ms}}, %T{{s}}, %T{{iso}} or a pattern such as %T{{%H:%M:%S}}"
             )),
         }
     }
 
-    /// Writes a point in time. It fails for a pattern with a field that is not known.
+    /// Formats a timestamp. Fails for a pattern with an unknown field.
     pub(crate) fn write(&self, millis: i64) -> Result<String, String> {
         match self {
             Self::Millis => Ok(millis.to_string()),
@@ -172,7 +171,7 @@ fn write_pattern(pattern: &str, millis: i64) -> Result<String, String> {
             _ => {
                 let field = field.map_or_else(String::new, |letter| letter.to_string());
                 return Err(format!(
-                    "%{field} is not a field of a time; known are %Y %m %d %H %M %S, %L milliseconds, %s seconds since 1970, \
+                    "unknown time field %{field}; fields are %Y %m %d %H %M %S, %L milliseconds, %s seconds since 1970, \
                      %F as %Y-%m-%d, %T as %H:%M:%S"
                 ));
             }
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn times_are_those_that_date_prints() {
-        // Each as `date -u -d TEXT +%s%3N` tells.
+        // Expected values are those of `date -u -d TEXT +%s%3N`.
         for (text, millis) in [
             ("1970-01-01", 0),
             ("2000-02-29", 951_782_400_000),
@@ -235,9 +234,9 @@ mod tests {
         assert_eq!(write("%F %T.%L 100%%"), "2023-11-14 22:13:20.123 100%");
         assert_eq!(write("%d.%m.%Y %H.%M.%S %s"), "14.11.2023 22.13.20 1700000000");
         for (wrong, named) in [
-            ("%Q", "%Q is not a field"),
-            ("%H:%", "% is not a field"),
-            ("utc", "is not known"),
+            ("%Q", "unknown time field %Q"),
+            ("%H:%", "unknown time field %;"),
+            ("utc", "unknown format %T{utc}"),
         ] {
             assert!(
                 TimeFormat::parse(wrong).is_err_and(|error| error.contains(named)),

@@ -86,6 +86,21 @@ impl fmt::Display for UnreachableBroker {
     }
 }
 
+/// A topic for which the cluster returns an error in place of metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnavailableTopic {
+    pub topic: String,
+    /// The error with its code, such as `UNKNOWN_TOPIC_OR_PARTITION (3)`.
+    pub reason: String,
+}
+
+impl fmt::Display for UnavailableTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "topic {} is unavailable: {}", self.topic, self.reason)
+    }
+}
+
 /// No bootstrap server answered in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

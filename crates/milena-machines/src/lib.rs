@@ -1,16 +1,18 @@
 //! The decisions of both sides of Kafka's protocol, without IO.
 //!
-//! A machine is a plain value. It is told what happened and when; it says what to store and whom to answer. It knows no
-//! socket, file, task, lock, clock or global randomness: `now` and a seed are arguments, and nothing it says depends on
-//! the order of a hash map. So thousands of histories can be played in a test, and each again from its seed.
+//! A machine is a plain value. Its inputs are events and the time (`handle_*`); its outputs are requests, replies,
+//! records to store, and deadlines (`poll_*` and effects). It knows no socket, file, task, lock, clock or global
+//! randomness: `now` and a seed are arguments, and no output depends on the order of a hash map. Thousands of histories
+//! can be played in a test, and each again from its seed.
 //!
 //! The coordinators, [`GroupCoordinator`] and [`TransactionCoordinator`], share one shape:
 //!
-//! - `handle(context, request)` and `handle_timeout(now)` give effects: records to append and answers to send;
-//! - what is durable changes only by `replay(record)`, which `handle` uses too, so that a coordinator started from its log
-//!   is the one that wrote it;
-//! - the driver appends the records as one batch, waits until they are durable, and sends the answers then. If it cannot
-//!   append them, the machine is ahead of its log: the driver throws it away and starts one from the log.
+//! - `handle_request(context, request)` and `handle_timeout(now)` return effects: records to append and replies to
+//!   send;
+//! - durable state changes only by `replay(record)`, which `handle_request` uses too, so that a coordinator loaded from
+//!   its log equals the one that wrote it;
+//! - the driver appends the records as one batch, waits until they are durable, and then sends the replies. If the
+//!   append fails, the machine is ahead of its log: the driver drops it and loads a new one from the log.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -20,6 +22,7 @@
 
 pub mod app;
 pub mod assign;
+pub mod backoff;
 mod effects;
 pub mod fetch;
 pub mod group;

@@ -1,10 +1,9 @@
-//! The name of a partition.
+//! Topic and partition number.
 
 use std::fmt;
 
 use bytestring::ByteString;
 
-/// A partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
     pub topic: ByteString,
@@ -20,7 +19,7 @@ impl TopicPartition {
     }
 }
 
-/// As Kafka writes it: `orders-3`.
+/// Kafka's form: `orders-3`.
 impl fmt::Display for TopicPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.topic, self.partition)

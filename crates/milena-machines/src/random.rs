@@ -1,6 +1,6 @@
-//! Numbers that look random and follow from a seed.
+//! Pseudo-random numbers from a seed.
 
-/// `SplitMix64`: small, quick, and good enough for ids and for shuffling.
+/// `SplitMix64`: small, fast, and good enough for ids and for shuffling.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -23,7 +23,7 @@ impl Random {
         self.next_u64().checked_rem(end).unwrap_or(0)
     }
 
-    /// A version 4 UUID as text, for the ids of members.
+    /// A version 4 UUID as text, for member ids.
     pub fn uuid(&mut self) -> String {
         let (high, low) = (self.next_u64(), self.next_u64());
         format!(

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// At most one deadline for each key. Equal deadlines come in the order of their keys.
+/// Deadlines by key, at most one for each. Equal deadlines fire in the order of their keys.
 ///
-/// Moving a deadline costs two tree operations. Where that happens on every heartbeat, keep the true deadline beside the
-/// member, leave the timer where it is, and look again when it fires.
+/// Moving a deadline costs two tree operations. Where that would happen on every heartbeat, keep the true deadline
+/// beside the member, leave the timer where it is, and check again when it fires.
 #[derive(Debug, Clone)]
 pub(crate) struct Timers<Key> {
     deadlines: BTreeMap<Key, i64>,
@@ -30,7 +30,7 @@ impl<Key: Clone + Ord> Timers<Key> {
         self.queue.insert((deadline_ms, key));
     }
 
-    /// Sets a deadline if there is none, or if the one there is comes later.
+    /// Sets a deadline if there is none or a later one.
     pub(crate) fn set_no_later(&mut self, key: Key, deadline_ms: i64) {
         if self.deadlines.get(&key).is_none_or(|old| *old > deadline_ms) {
             self.set(key, deadline_ms);
@@ -43,12 +43,12 @@ impl<Key: Clone + Ord> Timers<Key> {
         }
     }
 
-    /// When to look again.
+    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<i64> {
         self.queue.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes the earliest deadline that has come.
+    /// Removes and returns the earliest deadline that is due.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<Key> {
         if self.next_deadline()? > now_ms {
             return None;

@@ -1,11 +1,11 @@
-//! The topics there are, as coordinators see them.
+//! The topics of the cluster, as the coordinators see them.
 
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 use milena_wire::Uuid;
 
-/// A picture of all topics at one moment.
+/// A snapshot of all topics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicsImage {
     by_name: BTreeMap<ByteString, TopicImage>,

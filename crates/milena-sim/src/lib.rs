@@ -15,6 +15,7 @@ mod broker;
 mod checks;
 mod clients;
 mod history;
+mod invariants;
 mod journal;
 mod mutation;
 mod network;
@@ -48,10 +49,14 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
         return app::run(seed, mutation, with_history);
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
-    let events = simulation.play(end);
-    if simulation.world.checks.failure().is_none() {
-        simulation.check_settled();
-    }
+    let mut events = 0;
+    let held = invariants::until_violated(|| {
+        simulation.play(end, &mut events);
+        if simulation.world.checks.failure().is_none() {
+            simulation.check_settled();
+        }
+    });
+    simulation.world.checks.demand(held);
     let at_ms = simulation.world.queue.now() - simulation::START_MS;
     let what = simulation.world.checks.failure().map(ToOwned::to_owned);
     Outcome {

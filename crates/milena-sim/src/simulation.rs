@@ -167,16 +167,14 @@ impl Simulation {
         self.clients.len()
     }
 
-    /// Plays until `end`, or until something does not hold. Tells how much happened.
-    pub(crate) fn play(&mut self, end: i64) -> u64 {
-        let mut events = 0;
+    /// Plays until `end` or until a check fails, and counts the events.
+    pub(crate) fn play(&mut self, end: i64, events: &mut u64) {
         while self.world.checks.failure().is_none()
             && let Some(event) = self.world.queue.next(end)
         {
-            events += 1;
+            *events += 1;
             self.happen(event);
         }
-        events
     }
 
     /// Once all has been well for long enough.

@@ -20,7 +20,7 @@ mod mock;
 mod proxy;
 
 pub use broker::{GroupMember, TestBroker, TestBrokerBuilder, TestRecord};
-pub use faults::{AnswersErrors, Fault, Faults, FaultsOn, Throttles};
+pub use faults::{Fault, Faults, FaultsOn, Throttles};
 pub use kit::TestKit;
-pub use milena_wire::{api::ApiKey, errors::ErrorCode, messages};
+pub use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request, messages};
 pub use mock::{Call, MockConsumer, MockRebalanceConsumer, MockScript};

@@ -17,6 +17,7 @@ pub mod api;
 pub mod compression;
 pub mod decode;
 pub mod encode;
+mod error_responses;
 pub mod errors;
 pub mod frame;
 pub mod message;

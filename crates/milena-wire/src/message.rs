@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Size},
+    errors::ErrorCode,
 };
 
 /// A message of Kafka's protocol, in all its versions at once: fields that a version lacks have their default there.
@@ -58,6 +59,12 @@ pub trait Message: Sized {
 pub trait Request: Message {
     const KEY: ApiKey;
     type Response: Response;
+
+    /// Returns the response that fails the whole request with `error`; `None` if this version has no field for it.
+    ///
+    /// The error is at the top of the response where the version has a place for it, else in each row that the request
+    /// names. An empty list of rows would be read as a success, so a request that names nothing may have no error response.
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response>;
 }
 
 /// A message a broker answers with.

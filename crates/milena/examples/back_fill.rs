@@ -1,8 +1,8 @@
-//! A mistake is repaired: the handler that was wrong on Monday handles Monday once more. The group that runs is not touched,
-//! and a repair that is interrupted goes on where it was.
+//! Repairing a mistake: the handler that was wrong on Monday handles Monday again. The running group is not affected,
+//! and an interrupted repair continues where it was.
 //!
-//! `cargo run -p milena --example back_fill -- 127.0.0.1:9092 1700000000000 1700086400000` with the topic `sales` and two
-//! times in milliseconds since 1970.
+//! `cargo run -p milena --example back_fill -- 127.0.0.1:9092 1700000000000 1700086400000` with the topic `sales` and
+//! two times in milliseconds since 1970.
 
 use std::{
     error::Error,
@@ -19,7 +19,7 @@ async fn book(Value(sale): Value<String>, State(books): State<Books>) -> Result<
     Ok(())
 }
 
-/// The application as it always runs.
+/// The application as it runs every day.
 pub fn app(bootstrap: &str, books: Books) -> App {
     App::new(bootstrap)
         .group("accounting")
@@ -27,7 +27,7 @@ pub fn app(bootstrap: &str, books: Books) -> App {
         .on("sales", book, |policy| policy.order(Order::Partition))
 }
 
-/// The same application, for a stretch of time.
+/// Runs the application for a range of time.
 pub async fn repair(app: App, from_ms: i64, to_ms: i64) -> Result<ReplayReport, RunError> {
     let stretch = Replay::new(format!("repair-{from_ms}"))
         .from(ReplayFrom::Time(from_ms))

@@ -1,5 +1,5 @@
-//! Slow readers beside fast ones, in one application: an indexer that takes records by the hundred, and an archive that is
-//! slow and may have two calls at a time. Neither waits for the other, and the runtime says which one is slow.
+//! Fast and slow handlers in one application: an indexer that takes records by the hundred, and a slow archive with at
+//! most two concurrent calls. Neither waits for the other, and the metrics show which one is slow.
 //!
 //! `cargo run -p milena --example bulk_and_slow -- 127.0.0.1:9092` with the topics `clicks` and `scans`.
 

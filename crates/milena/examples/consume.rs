@@ -1,6 +1,6 @@
-//! The loop to copy: reads the topic `letters` as a member of the group `readers`, and commits by itself.
+//! A poll loop to copy: reads the topic `letters` as a member of the group `readers`, with explicit commits.
 //!
-//! `cargo run -p milena --example consume -- 127.0.0.1:9092`, and Ctrl-C to end it.
+//! `cargo run -p milena --example consume -- 127.0.0.1:9092`; Ctrl-C ends it.
 
 use std::{error::Error, future::Future, pin::pin, time::Duration};
 
@@ -10,7 +10,7 @@ use milena::prelude::*;
 async fn main() -> Result<(), Box<dyn Error>> {
     let bootstrap = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9092".to_owned());
     let stop = async {
-        // Without Ctrl-C there is no way to stop, but that is no reason to stop now.
+        // Without a Ctrl-C handler there is no way to stop, which is no reason to stop now.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -22,8 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&bootstrap, stop, print).await
 }
 
-/// Hands every record to `handle` until `stop` is done. A record whose handling was not committed comes again, so that
-/// none is lost: what `handle` does should not mind being done twice.
+/// Passes every record to `handle` until `stop` is done. An uncommitted record is delivered again after a crash, so
+/// `handle` should be idempotent.
 pub async fn run(
     bootstrap: &str,
     stop: impl Future<Output = ()>,
@@ -38,14 +38,14 @@ pub async fn run(
 
     let mut stop = pin!(stop);
     loop {
-        // Dropping the future of a poll loses nothing.
+        // Dropping a poll's future loses no records.
         let records = tokio::select! {
             records = consumer.poll(Duration::from_secs(1)) => records?,
             () = &mut stop => break,
         };
         records.iter().for_each(&mut handle);
         if !records.is_empty() {
-            // This does not wait. If it fails, the next commit makes up for it.
+            // This does not wait. If it fails, the next commit covers it.
             let commit = consumer.commit_async()?;
             tokio::spawn(async move {
                 if let Err(error) = commit.await {
@@ -54,13 +54,13 @@ pub async fn run(
             });
         }
     }
-    // There is no next commit, so this one waits and is tried again if it must be.
+    // There is no next commit, so this one waits and retries.
     consumer.commit_sync().await?;
     consumer.close().await?;
     Ok(())
 }
 
-/// Partitions go to others with all that was done for them committed, so that nothing is done twice.
+/// Commits before partitions move to other members, so that no record is handled twice.
 struct CommitBeforeRevocation;
 
 impl RebalanceListener for CommitBeforeRevocation {
@@ -69,7 +69,7 @@ impl RebalanceListener for CommitBeforeRevocation {
         consumer: &mut RebalanceConsumer,
         _partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
-        // Whatever `poll` has returned is handled by now: this runs inside the next one.
+        // Everything that `poll` has returned is handled by now: listeners run inside the next poll.
         Ok(consumer.commit_sync().await?)
     }
 
@@ -78,7 +78,7 @@ impl RebalanceListener for CommitBeforeRevocation {
         _consumer: &mut RebalanceConsumer,
         partitions: &[TopicPartition],
     ) -> Result<(), ListenerError> {
-        // They have new owners already, who do again what we did not commit.
+        // The partitions have new owners already, which repeat the uncommitted records.
         eprintln!("lost {} partitions", partitions.len());
         Ok(())
     }

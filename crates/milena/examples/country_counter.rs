@@ -1,14 +1,14 @@
-//! CountryCounter: counts the customers of each country and prints the counts as JSON after each poll that returned
-//! records. The topic `customerCountries` has a customer as key and a country as value.
+//! CountryCounter: counts the customers of each country, and prints the counts as JSON after each poll with records.
+//! The topic `customerCountries` has a customer as key and a country as value.
 //!
-//! `cargo run -p milena --example country_counter -- 127.0.0.1:9092`, and Ctrl-C to end it. In another terminal:
+//! `cargo run -p milena --example country_counter -- 127.0.0.1:9092`; Ctrl-C ends it. In another terminal:
 //! `printf 'anna:AT\nben:CZ\n' | milena produce customerCountries -K:`
 
 use std::{collections::BTreeMap, error::Error, future::Future, pin::pin, time::Duration};
 
 use milena::{app::prelude::shutdown_signal, prelude::*};
 
-/// Counts until `stop` is done, and gives the JSON of all counts to `print`.
+/// Counts until `stop` is done, and passes the JSON of all counts to `print`.
 pub async fn run(
     bootstrap: &str,
     stop: impl Future<Output = ()>,

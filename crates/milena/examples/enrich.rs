@@ -1,5 +1,5 @@
-//! Read, transform, write, exactly once: whoever reads `rich` with `read_committed` sees each input's output once, whatever
-//! crashed in between. What cannot be read goes to `raw.dlq` in the same transaction.
+//! Exactly-once read, transform, write: a reader of `rich` with `read_committed` sees the output of each input once,
+//! despite crashes. Records that cannot be decoded go to `raw.dlq` in the same transaction.
 //!
 //! `cargo run -p milena --example enrich -- 127.0.0.1:9092 instance-1` with the topics `raw` and `rich`.
 
@@ -21,7 +21,7 @@ async fn enrich(Event(mut sale): Event<Sale>, Key(key): Key<Option<String>>) -> 
     Ok(key.into_iter().fold(rich, |rich, key| rich.key(key)).into())
 }
 
-/// `instance` must be the same when this instance starts again, and another one for each.
+/// `instance` must be unique per instance and stay the same across restarts.
 pub fn app(bootstrap: &str, instance: &str) -> App {
     App::new(bootstrap)
         .group("enrichers")

@@ -1,4 +1,4 @@
-//! The program of `docs/first-app.md`: orders that are charged, tried again, and kept when they fail for good.
+//! The program of `docs/first-app.md`: orders that are charged, retried, and dead-lettered.
 //!
 //! `cargo run -p milena --example first_app` with the topic `orders` on `127.0.0.1:9092`.
 

@@ -1,4 +1,5 @@
-//! Four groups on one topic: each sees every order, at its own pace. The mails are slow, and the other groups do not wait for them.
+//! Four groups on one topic: each sees every order, at its own pace. The mails are slow, and the other groups do not
+//! wait for them.
 //!
 //! `cargo run -p milena --example four_groups -- 127.0.0.1:9092` with the topic `orders`.
 
@@ -11,10 +12,10 @@ use std::{
 use milena::app::prelude::*;
 use tokio::sync::Semaphore;
 
-/// Which orders each group has seen.
+/// Orders that each group has seen.
 pub type Seen = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
-/// How many mails the server takes for now.
+/// Number of mails that the server accepts for now.
 pub type MailServer = Arc<Semaphore>;
 
 async fn note(Value(order): Value<String>, cx: Cx, State(seen): State<Seen>) -> Result<(), Fault> {

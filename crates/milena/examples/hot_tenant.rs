@@ -1,6 +1,6 @@
-//! A hot tenant: nine of ten orders are of one customer, and with the usual partitioner all of them are in one partition,
-//! which one reader has to cope with alone. The partitioner for hot keys sees that and spreads that key over four
-//! partitions. It says that the order of that key is given up for it; all other keys stay where they are, in order.
+//! A hot tenant: nine of ten orders belong to one customer. With the default partitioner all of them are in one
+//! partition, and one reader has to handle them. The partitioner for hot keys spreads that key over four partitions, at
+//! the price of its order. All other keys stay where they are, in order.
 //!
 //! `cargo run -p milena --example hot_tenant`; the broker is in the example.
 
@@ -15,7 +15,7 @@ use milena_test::TestBroker;
 pub const ORDERS: usize = 1000;
 const PARTITIONS: i32 = 8;
 
-/// How many orders each partition got, and how many of the hot tenant's.
+/// Number of orders per partition, and the hot tenant's part of them.
 pub async fn spread(partitioner: Arc<dyn Partitioner>) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
     let broker = TestBroker::start();
     broker.create_topic("orders", PARTITIONS);
@@ -44,7 +44,7 @@ pub fn usual() -> Arc<dyn Partitioner> {
     Arc::new(BuiltIn::default())
 }
 
-/// By default a key is hot with more than 10,000 records in a minute; here it is so with 100.
+/// By default a key is hot with more than 10,000 records per minute; here with 100.
 pub fn for_hot_keys() -> Arc<dyn Partitioner> {
     let config = HotKeysConfig {
         records_per_minute: 100,
@@ -56,7 +56,7 @@ pub fn for_hot_keys() -> Arc<dyn Partitioner> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     for (name, partitioner) in [("usual", usual()), ("for hot keys", for_hot_keys())] {
-        println!("with the partitioner that is {name}:");
+        println!("partitioner: {name}");
         for (partition, (all, hot)) in spread(partitioner).await?.into_iter().enumerate() {
             println!("  partition {partition}: {all:>3} orders, {hot:>3} of them of the hot tenant");
         }

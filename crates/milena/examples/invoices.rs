@@ -1,7 +1,7 @@
-//! A crash after 5 of 10 invoices. With auto-commit the other five are lost if the work is handed to a task: the next `poll`
-//! commits what the last one returned, printed or not. If the loop does the work itself, the first five are printed twice:
-//! the crash comes before the commit. The runtime commits each invoice when it is printed, so a new process prints the
-//! other five, and none twice.
+//! A crash after 5 of 10 invoices. With auto-commit and a separate task for the work, the other five are lost: the next
+//! `poll` commits the records of the last one, printed or not. If the loop does the work itself, the first five are
+//! printed twice: the crash comes before the commit. The runtime commits each invoice when it is printed, so a new
+//! process prints the other five, and none twice.
 //!
 //! `cargo run -p milena --example invoices -- 127.0.0.1:9092` with the topic `invoices`.
 
@@ -14,7 +14,7 @@ use std::{
 use milena::{app::prelude::*, prelude::*};
 use tokio::sync::Semaphore;
 
-/// A printer. It prints as long as there is paper, then it hangs.
+/// A printer that hangs when it runs out of paper.
 pub struct Printer {
     pub paper: Semaphore,
     pub printed: Mutex<Vec<String>>,
@@ -59,7 +59,7 @@ pub async fn losing(bootstrap: &str, printer: Arc<Printer>) -> Result<(), Box<dy
     }
 }
 
-/// A mistake that prints invoices twice: between two commits, 5 s apart, a crash forgets what was printed.
+/// A mistake that prints invoices twice: a crash between two commits, 5 s apart, repeats printed invoices.
 pub async fn doubling(bootstrap: &str, printer: Arc<Printer>) -> Result<(), Box<dyn Error>> {
     let mut consumer = auto_committing(bootstrap, "doubling", 5000)?;
     loop {
@@ -74,8 +74,8 @@ async fn print(Value(invoice): Value<String>, State(printer): State<Arc<Printer>
     printer.print(invoice).await;
 }
 
-/// The remedy: an offset is committed when its invoice is printed. A crash between the two still prints that one invoice
-/// twice; a printer that must not do so remembers `Cx::event_id`.
+/// The remedy: the offset is committed when the invoice is printed. A crash between the two still prints that one
+/// invoice twice; a printer that must not do so remembers `Cx::event_id`.
 pub fn app(bootstrap: &str, printer: Arc<Printer>) -> App {
     App::new(bootstrap)
         .group("careful")

@@ -1,5 +1,6 @@
-//! A retry storm: 500 mails, and a mail server that is down for half an hour. Retries alone call the server 50,000 times and
-//! end in 500 dead letters. A circuit breaker calls it a few dozen times, and all mails are sent when the server is back.
+//! A retry storm: 500 mails, and a mail server that is down for half an hour. Retries alone call the server 50,000
+//! times and end in 500 dead letters. A circuit breaker calls it a few dozen times, and all mails are sent when the
+//! server is back.
 //!
 //! `cargo run -p milena --example mail_storm`; the broker is in the example, and half an hour passes at once.
 
@@ -17,7 +18,7 @@ use milena_test::{TestBroker, TestKit};
 pub const MAILS: usize = 500;
 const OUTAGE: Duration = Duration::from_secs(30 * 60);
 
-/// A mail server that counts the calls it gets and the mails it sends.
+/// A mail server that counts calls and sent mails.
 #[derive(Default)]
 pub struct MailServer {
     is_up: AtomicBool,
@@ -53,7 +54,7 @@ pub fn app(bootstrap: &str, server: Arc<MailServer>, with_breaker: bool) -> App 
         })
 }
 
-/// The outcome of an outage.
+/// Result of an outage.
 #[derive(Debug)]
 pub struct Report {
     pub calls_while_down: usize,

@@ -1,4 +1,4 @@
-//! Reads all partitions of the topic `letters` without a group, from a time on to where they end now: a replay.
+//! A replay without a group: reads all partitions of the topic `letters` from a time up to the current end.
 //!
 //! `cargo run -p milena --example manual_assignment -- 127.0.0.1:9092 1782892800000`; the time is in milliseconds since
 //! 1970.
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub async fn run(bootstrap: &str, since_ms: i64, mut handle: impl FnMut(RecordRef<'_>)) -> Result<(), Box<dyn Error>> {
-    // Without a group there are no committed offsets: we say where to read.
+    // Without a group there are no committed offsets, so the program sets the positions.
     let mut consumer = Consumer::new(ConsumerConfig::builder(bootstrap))?;
     let partitions = consumer.partitions_for("letters").await?.into_iter();
     let partitions: Vec<TopicPartition> = partitions.map(|info| info.partition).collect();
@@ -31,7 +31,7 @@ pub async fn run(bootstrap: &str, since_ms: i64, mut handle: impl FnMut(RecordRe
     for partition in &partitions {
         match found.get(partition) {
             Some(first) => consumer.seek(partition, first.offset)?,
-            // All of its records are older.
+            // All records of the partition are older.
             None => consumer.seek_to_end([partition])?,
         }
     }

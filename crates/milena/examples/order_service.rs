@@ -1,14 +1,14 @@
-//! A whole service: it takes orders, charges for them, and publishes bills, whatever goes wrong.
+//! A complete service: it takes orders, charges for them, and publishes bills.
 //!
-//! `cargo run -p milena --example order_service -- 127.0.0.1:9092` with the topics `orders` and `bills`; Ctrl-C or SIGTERM
-//! ends it in peace.
+//! `cargo run -p milena --example order_service -- 127.0.0.1:9092` with the topics `orders` and `bills`. Ctrl-C or
+//! SIGTERM shuts it down gracefully.
 //!
-//! - An order is charged by a payment service. While that is down a circuit breaker holds orders back.
-//! - An order that cannot be charged now is tried again: five times in its place, then after 1, 5 and 15 minutes.
-//! - What can never be charged, or read, becomes a dead letter in `orders.dlq`.
-//! - Orders of one customer are handled in their order; others do not wait for them.
-//! - A bill is written before the order counts as done. After a crash an order may be charged again, so the payment
-//!   service is told the id of the event: for the same id it charges once.
+//! - A payment service charges the orders. While it is down, a circuit breaker pauses the partitions.
+//! - A failed order is retried: five times in place, then after 1, 5 and 15 minutes.
+//! - An order that can never be charged or decoded becomes a dead letter in `orders.dlq`.
+//! - Orders of one customer are handled in order; others do not wait for them.
+//! - The bill is written before the order counts as done. A crash may repeat a charge, so the payment service gets the
+//!   event id: it charges once per id.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -20,16 +20,16 @@ struct Placed {
     cents: i64,
 }
 
-/// What the service needs of the world, so that a test can put its own in its place.
+/// The external dependency, as a trait, so that tests can replace it.
 pub trait Payments: Send + Sync {
     fn charge(&self, event_id: &str, customer: &str, cents: i64) -> Result<String, PaymentError>;
 }
 
 #[derive(Debug)]
 pub enum PaymentError {
-    /// The service does not answer.
+    /// The service does not respond.
     Down,
-    /// The customer has no money, at the moment.
+    /// The customer has no money at the moment.
     Declined,
 }
 
@@ -48,7 +48,7 @@ async fn charge(Event(order): Event<Placed>, State(payments): State<SharedPaymen
     Ok(bill.header("event_id", cx.event_id()).into())
 }
 
-/// The application, without a place to run.
+/// The application, not started yet.
 pub fn app(bootstrap: &str, payments: SharedPayments) -> App {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     App::new(bootstrap)

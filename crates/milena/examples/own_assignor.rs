@@ -1,4 +1,4 @@
-//! A group whose members are machines of different sizes. An assignor of the application's own gives each a share of the
+//! A custom assignor for a group whose members are machines of different sizes. Each member gets a share of the
 //! partitions in proportion to its weight: here 9 partitions for weights of 2 and 1, so 6 and 3.
 //!
 //! `cargo run -p milena --example own_assignor`; the broker is in the example.
@@ -13,7 +13,7 @@ use milena::{
 #[allow(dead_code, reason = "other examples need more of it")]
 mod fleet;
 
-/// Members get partitions in proportion to their weights.
+/// Assigns partitions in proportion to the weights of members.
 #[derive(Debug)]
 struct ByWeight {
     weight: u8,
@@ -36,7 +36,7 @@ impl Assignor for ByWeight {
         for (topic, layout) in cluster {
             for partition in 0..layout.len() {
                 let readers = members.iter().filter(|member| member.topics.contains(topic));
-                // The one whose share would be the smallest for its weight.
+                // The member whose share is the smallest for its weight.
                 let next = readers.min_by_key(|member| {
                     let owned = assignment
                         .get(&member.member_id)
@@ -58,7 +58,7 @@ fn weight(member: &MemberSubscription) -> usize {
     weight.map_or(1, |weight| usize::from(*weight).max(1))
 }
 
-/// The number of partitions of each member, in the order of the weights.
+/// Number of partitions of each member, in the order of the weights.
 pub async fn shares(weights: &[u8]) -> Result<Vec<usize>, Box<dyn Error>> {
     let broker = fleet::broker();
     broker.create_topic("orders", 9);

@@ -1,5 +1,5 @@
-//! A partner's API that allows ten calls a second, two at a time, and may hang. Orders wait in their topic for their turn; a
-//! call that takes longer than a second is given up and tried again.
+//! A partner's API that allows ten calls per second, two at a time, and may hang. Orders wait in their topic; a call
+//! that takes longer than a second is cancelled and retried.
 //!
 //! `cargo run -p milena --example partner_api -- 127.0.0.1:9092` with the topic `orders`.
 
@@ -11,7 +11,7 @@ use std::{
 
 use milena::app::prelude::*;
 
-/// Which orders were sent.
+/// Orders that were sent.
 pub type Calls = Arc<Mutex<Vec<String>>>;
 
 async fn call(Value(order): Value<String>, State(calls): State<Calls>) -> Result<(), Fault> {

@@ -1,6 +1,7 @@
-//! Poison: records that cannot be decoded. A few of them become dead letters with their own bytes, and no other record waits
-//! for them. When all 50,000 records after a schema change are bad, the flood guard stops the partition after the first
-//! hundred instead of moving the whole topic to the dead letters. The handler that reads both schemas goes on from there.
+//! Poison: records that cannot be decoded. A few of them become dead letters with their bytes unchanged, and no other
+//! record waits for them. When all 50,000 records after a schema change are bad, the DLQ limit stops the partition
+//! after the first hundred, instead of moving the whole topic to the dead letter topic. The handler that reads both
+//! schemas continues from there.
 //!
 //! `cargo run -p milena --example poison -- 127.0.0.1:9092` with the topic `orders`.
 
@@ -12,14 +13,14 @@ use std::{
     },
 };
 
-use milena::app::{policy::FloodGuard, prelude::*};
+use milena::app::prelude::*;
 
 #[derive(serde::Deserialize)]
 struct Placed {
     cents: i64,
 }
 
-/// The orders of the new schema too.
+/// Orders of both schemas.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum PlacedOrEuros {
@@ -29,7 +30,7 @@ enum PlacedOrEuros {
 
 pub type Turnover = Arc<AtomicI64>;
 
-/// Is called only for records that can be decoded.
+/// Called only for records that can be decoded.
 async fn add(Event(order): Event<Placed>, State(turnover): State<Turnover>) {
     turnover.fetch_add(order.cents, Ordering::Relaxed);
 }
@@ -42,12 +43,12 @@ async fn add_either(Event(order): Event<PlacedOrEuros>, State(turnover): State<T
     turnover.fetch_add(cents, Ordering::Relaxed);
 }
 
-/// The default guard stops a partition after 100 dead letters in a row, or when half of the last 1,000 records are bad.
+/// The default limit stops a partition after 100 dead letters in a row, or when half of the last 1,000 records are bad.
 fn guarded(policy: Policy) -> Policy {
-    policy.flood_guard(FloodGuard::default())
+    policy.dlq_limit(DlqLimit::default())
 }
 
-/// The application that knows the old schema only.
+/// The application that knows only the old schema.
 pub fn app(bootstrap: &str, turnover: Turnover) -> App {
     App::new(bootstrap)
         .group("turnover")

@@ -1,6 +1,6 @@
-//! Two topics of four partitions each, three members: who gets what. `range` deals each topic by itself, so the first
-//! member gets the odd one of every topic; what has the same number stays together, which joins need. `roundrobin` deals
-//! all of them in turn, and nobody has more than one more than another.
+//! Assignments of two topics with four partitions each to three members. `range` assigns each topic separately, so the
+//! first member gets the extra partition of every topic; equal partition numbers stay together, which joins need.
+//! `roundrobin` assigns all partitions in turn, and members differ by at most one.
 //!
 //! `cargo run -p milena --example range_or_round_robin`; the broker is in the example.
 
@@ -13,7 +13,7 @@ use fleet::Fleet;
 
 const MEMBERS: [&str; 3] = ["anna", "ben", "clara"];
 
-/// What each member has.
+/// Partitions of each member.
 pub async fn assigned(strategy: &str) -> Result<BTreeMap<String, Vec<String>>, Box<dyn Error>> {
     let broker = fleet::broker();
     let topics = ["orders", "payments"];
@@ -30,12 +30,12 @@ pub async fn assigned(strategy: &str) -> Result<BTreeMap<String, Vec<String>>, B
     }
     let owned = loop {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        let board = fleet.board.lock().map_err(|error| error.to_string())?;
+        let assignments = fleet.assignments.lock().map_err(|error| error.to_string())?;
         let has_each = MEMBERS
             .iter()
-            .all(|name| board.owned.get(*name).is_some_and(|owned| !owned.is_empty()));
-        if has_each && board.owned.values().map(|owned| owned.len()).sum::<usize>() == 8 {
-            let shown = board.owned.iter().map(|(name, owned)| {
+            .all(|name| assignments.owned.get(*name).is_some_and(|owned| !owned.is_empty()));
+        if has_each && assignments.owned.values().map(|owned| owned.len()).sum::<usize>() == 8 {
+            let shown = assignments.owned.iter().map(|(name, owned)| {
                 let names = owned.iter().map(ToString::to_string);
                 (name.clone(), names.collect())
             });

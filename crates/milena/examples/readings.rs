@@ -1,5 +1,5 @@
-//! Readings of a sensor, at most once: one that is missing does no harm, one that comes again would count twice. So each is
-//! committed before it is handled, and what fails is not tried again.
+//! Readings of a sensor, at most once: a missing one does no harm, a repeated one would count twice. Each is committed
+//! before it is handled, and failures are not retried.
 //!
 //! `cargo run -p milena --example readings -- 127.0.0.1:9092` with the topic `readings`.
 

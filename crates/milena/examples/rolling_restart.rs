@@ -1,6 +1,6 @@
-//! A rolling restart: 20 members of a group on 100 partitions are stopped and started again, one after the other. With the
-//! eager protocol all partitions stop each time somebody leaves or joins. The cooperative one and the broker's stop only
-//! those that move.
+//! A rolling restart: 20 members of a group on 100 partitions are stopped and started again, one after the other. With
+//! the eager protocol all partitions stop whenever a member leaves or joins. The cooperative protocol and the consumer
+//! protocol stop only the partitions that move.
 //!
 //! `cargo run -p milena --example rolling_restart`; the broker is in the example.
 
@@ -10,7 +10,7 @@ mod fleet;
 
 use fleet::Fleet;
 
-/// The settings of each protocol.
+/// Settings of each protocol.
 pub const PROTOCOLS: [(&str, &[(&str, &str)]); 3] = [
     (
         "eager",
@@ -29,7 +29,7 @@ pub const PROTOCOLS: [(&str, &[(&str, &str)]); 3] = [
     ("broker-driven", &[("group.protocol", "consumer")]),
 ];
 
-/// Restarts each member. Says how many times a partition was taken from a member that was not being restarted.
+/// Restarts each member. Returns how often a partition was revoked from a member that kept running.
 pub async fn roll(
     settings: &[(&'static str, &'static str)],
     members: usize,
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("20 members on 100 partitions are restarted, one after the other.");
     for (name, settings) in PROTOCOLS {
         let stopped = roll(settings, 20, 100).await?;
-        println!("{name:>14}: partitions stopped {stopped} times in members that went on running");
+        println!("{name:>14}: {stopped} revocations from members that kept running");
     }
     Ok(())
 }

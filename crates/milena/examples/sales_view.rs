@@ -1,5 +1,5 @@
-//! A view made of events (CQRS): sales by country, kept in memory, with snapshots on disk. A start reads only what came
-//! after the last snapshot.
+//! A view built from events (CQRS): sales by country, kept in memory, with snapshots on disk. A start reads only the
+//! records after the last snapshot.
 //!
 //! `cargo run -p milena --example sales_view -- 127.0.0.1:9092 /tmp/countries` with the topic `sales`, whose keys are
 //! countries.

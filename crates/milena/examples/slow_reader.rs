@@ -1,6 +1,6 @@
-//! Three services read the topic `order-events`: analytics and notifications are fast, machine learning is slow. In one group
-//! they share the partitions, so each order reaches one service only, and the orders of the slow one wait. When the slow one
-//! leaves, the others get orders that were meant for it. In three groups each service gets every order at its own pace.
+//! Three services read the topic `order-events`: analytics and notifications are fast, machine learning is slow. In one
+//! group they share the partitions, so each order reaches one service only, and the orders of the slow one wait. When
+//! the slow one leaves, the others get its orders. In three groups each service gets every order at its own pace.
 //!
 //! `cargo run -p milena --example slow_reader`; the broker is in the example.
 
@@ -22,7 +22,7 @@ const SERVICES: [&str; 3] = ["analytics", "notifications", "machine learning"];
 const SLOW: usize = 2;
 const PARTITIONS: i32 = 3;
 
-/// A service: the number of orders it handled, and the number it can handle for now.
+/// A service: the number of handled orders, and the number that it can handle for now.
 pub struct Service {
     handled: AtomicUsize,
     capacity: Semaphore,
@@ -39,12 +39,12 @@ fn app(bootstrap: &str, group: &str, service: &Arc<Service>) -> App {
         .group(group)
         .state(Arc::clone(service))
         .drain(Duration::from_millis(10))
-        // Members hear of a rebalance by their heartbeats: the example need not wait 3 s for one.
+        // Heartbeats report a rebalance; the example need not wait 3 s for one.
         .consumer("heartbeat.interval.ms", 50)
         .on("order-events", handle, |policy| policy.timeout(None))
 }
 
-/// The orders that each service handled: while the slow one is stuck, and at the end.
+/// Orders that each service handled: while the slow one is stuck, and at the end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Report {
     pub while_stuck: Vec<usize>,

@@ -1,7 +1,7 @@
-//! A stale commit that is retried. The commit of offset 5 fails, that of offset 10 succeeds, and then the first is tried
-//! again: the group stands at 5, and whoever starts next handles five records a second time. `commit_async` is never sent
-//! again by itself, for this reason: the next commit says all that the failed one did. The runtime commits what is done
-//! now, never what was done when an earlier commit failed.
+//! A stale commit that is retried. The commit of offset 5 fails, that of offset 10 succeeds, and then the first is
+//! retried: the group is at 5, and the next process handles five records again. That is why `commit_async` never
+//! retries: the next commit covers the failed one. The runtime always commits its current progress, never an earlier
+//! one.
 //!
 //! `cargo run -p milena --example stale_commit`; the broker, and the error of the first commit, are in the example.
 
@@ -11,16 +11,16 @@ use milena::prelude::*;
 use milena_test::TestBroker;
 use milena_wire::messages::OffsetCommitRequest;
 
-/// What to do about a commit that failed.
+/// Reaction to a failed commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// Try the same offsets again: the mistake.
+    /// Retries the same offsets: the mistake.
     Again,
-    /// Nothing: there will be a newer one.
+    /// Does nothing: the next commit covers it.
     Nothing,
 }
 
-/// Where the group stands after a commit of 5 that failed and one of 10.
+/// Committed offset after a failed commit of 5 and a successful one of 10.
 pub async fn committed(then: Then) -> Result<Option<i64>, Box<dyn Error>> {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);

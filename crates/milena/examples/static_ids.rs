@@ -1,6 +1,6 @@
-//! Three consumers, of which one is stopped and started again. Without an id of its own it leaves the group, so its
-//! partitions move to the others and back. With `group.instance.id` it is only away for a moment: it gets the same
-//! partitions again, and the others hear nothing of it.
+//! Three consumers, of which one is restarted. Without a static id it leaves the group, so its partitions move to the
+//! others and back. With `group.instance.id` it keeps its membership: it gets the same partitions again, and the others
+//! do not notice.
 //!
 //! `cargo run -p milena --example static_ids`; the broker is in the example.
 
@@ -13,14 +13,14 @@ use fleet::Fleet;
 const MEMBERS: [&str; 3] = ["anna", "ben", "clara"];
 const PARTITIONS: usize = 9;
 
-/// What a restart costs the others.
+/// Cost of a restart for the other members.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// So many partitions were taken from them.
+    /// Number of partitions revoked from them.
     pub stopped: usize,
-    /// So many times they were told of a change.
+    /// Number of rebalance callbacks.
     pub changes: usize,
-    /// Whether the one that was restarted has what it had before.
+    /// Whether the restarted member has the same partitions again.
     pub same_again: bool,
 }
 
@@ -40,8 +40,8 @@ pub async fn restart(with_ids: bool) -> Result<Cost, Box<dyn Error>> {
     }
     fleet.settled(PARTITIONS, 3).await;
     let owned_by_ben = |fleet: &Fleet| {
-        let board = fleet.board.lock().map_err(|error| error.to_string())?;
-        Ok::<_, String>(board.owned.get("ben").cloned())
+        let assignments = fleet.assignments.lock().map_err(|error| error.to_string())?;
+        Ok::<_, String>(assignments.owned.get("ben").cloned())
     };
     let before = owned_by_ben(&fleet)?;
     fleet.take_counts();
@@ -56,7 +56,7 @@ pub async fn restart(with_ids: bool) -> Result<Cost, Box<dyn Error>> {
     fleet.stop_all().await?;
     Ok(Cost {
         stopped,
-        // That it was given partitions when it came is one of them.
+        // Without the callback of its own first assignment.
         changes: changes - 1,
         same_again,
     })
@@ -72,8 +72,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         } = restart(with_ids).await?;
         let ids = if with_ids { "with" } else { "without" };
         println!(
-            "{ids} ids: the others lost {stopped} partitions and heard of {changes} changes; \
-             the same partitions again: {same_again}"
+            "{ids} ids: {stopped} partitions revoked from the others in {changes} rebalance callbacks; \
+             same partitions after the restart: {same_again}"
         );
     }
     Ok(())

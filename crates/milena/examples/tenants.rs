@@ -1,4 +1,4 @@
-//! One handler for the topics of all tenants, those too that come later: `events-{tenant}`.
+//! One handler for the topics of all tenants, including future ones: `events-{tenant}`.
 //!
 //! `cargo run -p milena --example tenants -- 127.0.0.1:9092`
 

@@ -1,12 +1,11 @@
-//! The reader's side of Apache Kafka.
+//! Apache Kafka for consumers of events: a client, and a runtime for applications.
 //!
-//! This crate is the front door: what applications use, under one name. What stands behind it are rooms of their own,
-//! `milena-client` most of all.
+//! This crate is the facade of `milena-client` and `milena-app`.
 //!
 //! # Getting started
 //!
-//! A [`Consumer`] reads topics, here as a member of the group `billing`. Whatever it was given before is committed when
-//! it is closed, and every few seconds meanwhile.
+//! A [`Consumer`] reads topics, here as a member of the group `billing`. By default it commits its position every five
+//! seconds and when it is closed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -40,8 +39,8 @@
 //! # }
 //! ```
 //!
-//! A [`Producer`] writes. What it sends is written once, and in order; several records and the offsets of what they were
-//! made from can be written together or not at all ([`Producer::begin`]).
+//! A [`Producer`] writes records, idempotently and in order. A transaction writes several records and the offsets of their
+//! input atomically ([`Producer::begin`]).
 //!
 //! ```
 //! use milena::prelude::*;
@@ -61,28 +60,28 @@
 //! # }
 //! ```
 //!
-//! Most applications need no loop of their own: an [`App`] runs handlers, tries again what fails, keeps what fails for good
-//! and commits what is done. See [`app`].
+//! Most applications need no poll loop: an [`App`] runs handlers, retries failures, writes dead letters and commits. See
+//! [`app`].
 //!
-//! Longer programs are in the folder `examples`: `order_service` is a whole application, `consume` is the loop to copy,
-//! with commits where they belong, and `manual_assignment` reads partitions without a group, from a time on.
+//! The folder `examples` has complete programs: `order_service` is an application, `consume` is a poll loop with explicit
+//! commits, and `manual_assignment` reads partitions without a group, starting at a time.
 //!
 //! # Where to look
 //!
-//! - [`App`] is the runtime; [`app::handler`] says what handlers can be, [`app::policy`] what can be declared about them.
-//! - [`Consumer`] has `subscribe`, `assign`, `poll` and `close`; [`RebalanceConsumer`], which it dereferences to, has what
-//!   listeners can do too: commit, seek, pause, and ask for offsets and topics.
-//! - [`ConsumerRecords`] is what a poll returns. Its records borrow; [`RecordRef::to_owned`] gives one that can be kept.
-//! - [`RebalanceListener`] hears when partitions come and go.
-//! - [`deserialize`] makes values of bytes.
-//! - [`assignor`] is for groups that share their partitions by rules of their own.
-//! - [`Producer`] has `send`, which waits for the acknowledgement, `enqueue`, which does not, and transactions;
-//!   [`producer::partition`] chooses partitions.
-//! - [`Admin`] looks after topics, groups, settings, transactions and more.
-//! - [`config`] has all settings, [`metrics`] all figures, under Kafka's names.
+//! - [`App`]: the runtime. [`app::handler`] describes handlers, [`app::policy`] their policies.
+//! - [`Consumer`]: `subscribe`, `assign`, `poll`, `close`. It dereferences to [`RebalanceConsumer`], whose methods rebalance
+//!   listeners can use too: commit, seek, pause, and queries of offsets and topics.
+//! - [`ConsumerRecords`]: the result of a poll. Its records borrow; [`RecordRef::to_owned`] returns an owned one.
+//! - [`RebalanceListener`]: callbacks for assigned, revoked and lost partitions.
+//! - [`deserialize`]: deserializers of keys and values.
+//! - [`assignor`]: custom assignors.
+//! - [`Producer`]: `send` waits for the acknowledgement, `enqueue` does not; transactions. [`producer::partition`] has the
+//!   partitioners.
+//! - [`Admin`]: topics, groups, configurations, transactions and more.
+//! - [`config`]: all settings. [`metrics`]: all metrics, under Kafka's names.
 //!
-//! Every kind of call has an error type of its own, such as [`PollError`] and [`CommitError`], whose variants say what
-//! happened and what to do.
+//! Every kind of call has its own error type, such as [`PollError`] and [`CommitError`]. The variants name the cause and the
+//! remedy.
 
 #![forbid(unsafe_code)]
 
@@ -102,7 +101,7 @@ pub use milena_client::{
     reachability,
 };
 
-/// What most programs need, for `use milena::prelude::*`.
+/// The names that most programs need, for `use milena::prelude::*`.
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
@@ -113,7 +112,7 @@ pub mod prelude {
     };
 }
 
-/// The code in the README is compiled too.
+/// Compiles the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

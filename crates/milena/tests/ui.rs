@@ -1,5 +1,5 @@
-//! Compile errors about functions that are no handlers: they must name the part that is wrong. A binary of its own,
-//! because it compiles the library once more. `TRYBUILD=overwrite cargo test -p milena --test ui` writes what is expected.
+//! Compile errors about functions that are not handlers: they must name the wrong part. A separate binary, because it
+//! compiles the library again. `TRYBUILD=overwrite cargo test -p milena --test ui` updates the expected output.
 
 #[test]
 fn the_compiler_names_what_is_wrong_with_a_handler() {

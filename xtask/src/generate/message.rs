@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{
@@ -10,8 +10,8 @@ use super::{
     model::{Field, Message, Struct, Type},
 };
 
-/// The whole file of a message.
-pub(super) fn file(message: &Message) -> Result<String> {
+/// The whole file of a message; `response` is that of a request.
+pub(super) fn file(message: &Message, response: Option<&Message>) -> Result<String> {
     let mut code = format!("//! {}\n\n", describe(message));
     code.push_str(&imports(message));
     for item in &message.structs {
@@ -25,7 +25,7 @@ pub(super) fn file(message: &Message) -> Result<String> {
             write_function(message, item)
         );
     }
-    code.push_str(&trait_impls(message));
+    code.push_str(&trait_impls(message, response)?);
     Ok(code)
 }
 
@@ -75,6 +75,9 @@ fn imports(message: &Message) -> String {
         own.push_str("api::ApiKey, ");
     }
     own.push_str("decode::{DecodeError, Reader}, encode::{EncodeError, Encoder, Segments, Sink, Size}, ");
+    if message.kind == Kind::Request {
+        own.push_str("errors::ErrorCode, ");
+    }
     own.push_str(match message.kind {
         Kind::Request => "message::{Message, Request, VersionRange}",
         Kind::Response => "message::{Message, Response, VersionRange}",
@@ -398,7 +401,7 @@ fn is_set(field: &Field) -> String {
 /// The field that tells a client for how long it is throttled.
 const THROTTLE_TIME: &str = "throttle_time_ms";
 
-fn trait_impls(message: &Message) -> String {
+fn trait_impls(message: &Message, response: Option<&Message>) -> Result<String> {
     let name = &message.name;
     let Versions { min, max } = message.versions;
     let flexible = if message.flexible.is_empty() {
@@ -417,17 +420,15 @@ fn trait_impls(message: &Message) -> String {
         }}\n"
     );
     if let Some(api) = name.strip_suffix("Request").filter(|_| message.kind == Kind::Request) {
+        let response = response.with_context(|| format!("{name} has no response"))?;
         let _ = write!(
             code,
-            "\nimpl Request for {name} {{ const KEY: ApiKey = ApiKey::{api}; type Response = super::{api}Response; }}\n"
+            "\nimpl Request for {name} {{ const KEY: ApiKey = ApiKey::{api}; type Response = super::{api}Response;\n\n{} }}\n",
+            error_response(api, response)
         );
     }
     if let Some(api) = name.strip_suffix("Response").filter(|_| message.kind == Kind::Response) {
-        let root = message.structs.iter().filter(|item| item.name == message.name);
-        let throttled = root
-            .flat_map(|item| &item.fields)
-            .any(|field| ident(field) == THROTTLE_TIME);
-        let setter = if throttled {
+        let setter = if root_field(message, THROTTLE_TIME).is_some() {
             format!(
                 "\n\nfn set_{THROTTLE_TIME}(&mut self, {THROTTLE_TIME}: i32) {{ self.{THROTTLE_TIME} = {THROTTLE_TIME}; }}\n"
             )
@@ -439,7 +440,37 @@ fn trait_impls(message: &Message) -> String {
             "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter} }}\n"
         );
     }
-    code
+    Ok(code)
+}
+
+/// The field that reports an error for the whole request.
+const ERROR_CODE: &str = "error_code";
+
+/// APIs whose error response needs more than the error at the top.
+const WITH_MORE_THAN_ERROR_CODE: [&str; 1] = ["InitProducerId"];
+
+/// `error_response` of a request: generated if every version of the response has an error at the top, else a call of the
+/// function that `src/error_responses` must have for the API.
+fn error_response(api: &str, response: &Message) -> String {
+    let at_top = root_field(response, ERROR_CODE).is_some_and(|field| field.versions == response.versions);
+    let (version, body) = if at_top && !WITH_MORE_THAN_ERROR_CODE.contains(&api) {
+        let body = format!("Some(super::{api}Response {{ {ERROR_CODE}: error.code(), ..Default::default() }})");
+        ("_version", body)
+    } else {
+        let module = response.module();
+        let function = module.trim_end_matches("_response");
+        (
+            "version",
+            format!("crate::error_responses::{function}(self, version, error)"),
+        )
+    };
+    format!("fn error_response(&self, {version}: i16, error: ErrorCode) -> Option<Self::Response> {{ {body} }}\n")
+}
+
+/// A field of the message itself, not of a struct inside it.
+fn root_field<'a>(message: &'a Message, name: &str) -> Option<&'a Field> {
+    let root = message.structs.iter().find(|item| item.name == message.name)?;
+    root.fields.iter().find(|field| field.name == name)
 }
 
 /// The locals that a generated body uses.

@@ -82,7 +82,9 @@ fn generate(root: &Path) -> Result<Files> {
         files.insert(Path::new(CRATE).join(path), format!("{MARK}\n{code}"));
     };
     for message in &messages {
-        let code = message::file(message).with_context(|| message.name.clone())?;
+        let response = message.name.strip_suffix("Request").map(|api| format!("{api}Response"));
+        let response = response.and_then(|name| messages.iter().find(|message| message.name == name));
+        let code = message::file(message, response).with_context(|| message.name.clone())?;
         add(format!("src/messages/{}.rs", message.module()), code);
     }
     add("src/messages/mod.rs".to_owned(), tables::message_list(&messages));

@@ -1,4 +1,4 @@
-//! Finding what is wrong with an application before it starts.
+//! Checks of an application before it starts.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl App {
-    /// Finds what is wrong without a cluster: handlers, policies, and the settings of the clients.
+    /// Checks handlers, policies and client settings, without a cluster.
     pub fn check(&self) -> Result<(), StartError> {
         if let Some(problem) = self.problems.first() {
             return Err(problem.clone().into());
@@ -62,7 +62,7 @@ impl App {
         Ok(())
     }
 
-    /// A key that several clients refuse is named once.
+    /// A key that several clients refuse is reported once.
     fn check_settings(&self, deliveries: &BTreeSet<Delivery>) -> Result<(), StartError> {
         let mut all = SettingErrors::default();
         let mut check = |checked: Result<(), ConfigErrors>| {

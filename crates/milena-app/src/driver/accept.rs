@@ -10,8 +10,8 @@ use milena_machines::app::{
 
 use super::{Engine, Owned, Payload, State, Topic};
 use crate::{
+    failure::{self, HeaderTrust},
     handler::{Scope, States, TopicScope},
-    letters::{self, Believed},
     policy::RetryOrdering,
 };
 
@@ -35,10 +35,10 @@ impl Engine {
             .get(found.place)
             .filter(|_| found.delivery == self.delivery)?;
         let returns = route.policy.retry.ordering == RetryOrdering::Return;
-        let believed = match found.role {
-            Role::Main if returns => Believed::Returned,
-            Role::Main => Believed::Nobody,
-            Role::Held | Role::Tier { .. } => Believed::All,
+        let header_trust = match found.role {
+            Role::Main if returns => HeaderTrust::Returned,
+            Role::Main => HeaderTrust::None,
+            Role::Held | Role::Tier { .. } => HeaderTrust::All,
         };
         Some(Topic {
             handler: HandlerId(u16::try_from(found.place).unwrap_or(u16::MAX)),
@@ -49,7 +49,7 @@ impl Engine {
                 group: Arc::clone(&self.group),
                 states: states.clone(),
                 captures: found.captures,
-                believed,
+                header_trust,
             }),
         })
     }
@@ -177,24 +177,30 @@ impl Engine {
         let retry = match role {
             Role::Main => returned(scope, record),
             role => {
-                let letter = letters::read(record.headers());
-                if let Some(letter) = &letter {
-                    records = restored(record, letter);
+                let failure_record = failure::read(record.headers());
+                if let Some(failure_record) = &failure_record {
+                    records = restored(record, failure_record);
                 }
-                let group = letter.as_ref().and_then(|letter| letter.group.as_deref());
+                let group = failure_record
+                    .as_ref()
+                    .and_then(|failure_record| failure_record.group.as_deref());
                 if group.is_some_and(|group| group != &*self.group) {
                     return None;
                 }
-                let written_due = letter.as_ref().and_then(|letter| letter.due_at_ms);
+                let written_due = failure_record
+                    .as_ref()
+                    .and_then(|failure_record| failure_record.due_at_ms);
                 Some(RetryInfo {
-                    attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
+                    attempts: failure_record
+                        .as_ref()
+                        .map_or(0, |failure_record| failure_record.attempts),
                     due_ms: match role {
                         Role::Tier { delay_ms, .. } => {
                             Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms)))
                         }
                         _ => written_due,
                     },
-                    first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+                    first_failed_ms: failure_record.and_then(|failure_record| failure_record.first_failed_at_ms),
                     returns: 0,
                 })
             }
@@ -211,8 +217,8 @@ impl Engine {
 }
 
 /// A record of a retry topic with the timestamp of its own topic. There it has the time when it was written.
-fn restored(record: RecordRef<'_>, letter: &letters::Letter) -> RecordRun {
-    let timestamp = letter.origin.timestamp;
+fn restored(record: RecordRef<'_>, failure_record: &failure::FailureRecord) -> RecordRun {
+    let timestamp = failure_record.origin.timestamp;
     if timestamp < 0 || timestamp == record.timestamp() {
         return record.to_run();
     }
@@ -221,16 +227,18 @@ fn restored(record: RecordRef<'_>, letter: &letters::Letter) -> RecordRun {
 
 /// What is known of a record that has come back to its own topic.
 fn returned(scope: &Scope, record: RecordRef<'_>) -> Option<RetryInfo> {
-    if scope.believed != Believed::Returned {
+    if scope.header_trust != HeaderTrust::Returned {
         return None;
     }
-    let returns = letters::returns(record.headers());
+    let returns = failure::returns(record.headers());
     (returns > 0).then(|| {
-        let letter = scope.story(record);
+        let failure_record = scope.failure_record(record);
         RetryInfo {
-            attempts: letter.as_ref().map_or(0, |letter| letter.attempts),
+            attempts: failure_record
+                .as_ref()
+                .map_or(0, |failure_record| failure_record.attempts),
             due_ms: None,
-            first_failed_ms: letter.and_then(|letter| letter.first_failed_at_ms),
+            first_failed_ms: failure_record.and_then(|failure_record| failure_record.first_failed_at_ms),
             returns,
         }
     })

@@ -5,7 +5,7 @@ use milena_client::consumer::ConsumerRecord;
 
 use crate::{
     clock::millis,
-    letters::{self, EVENT_IDS, Failure, Letter, Origin, Scheme},
+    failure::{self, EVENT_IDS, Failure, FailureRecord, Origin, Scheme},
     policy::Policy,
     topics::retry_topic,
 };
@@ -20,8 +20,8 @@ pub(super) fn own_topic(source: &ConsumerRecord, policy: &Policy, returns: u8) -
 }
 
 /// What is said of a record that is in a retry topic without a story: nobody will believe where it comes from.
-pub(super) fn untold(source: &ConsumerRecord) -> Letter {
-    Letter {
+pub(super) fn untold(source: &ConsumerRecord) -> FailureRecord {
+    FailureRecord {
         origin: Origin {
             topic: source.topic().to_owned(),
             partition: source.partition(),
@@ -41,16 +41,20 @@ pub(super) fn untold(source: &ConsumerRecord) -> Letter {
 
 /// Its story is told in our own scheme in any case: the group that it is meant for finds itself there. Others do not
 /// believe any of it, so the event keeps its name in a header that everybody believes.
-pub(super) fn headers(letter: &Letter, schemes: &[Scheme], source: &ConsumerRecord) -> Vec<(Bytes, Option<Bytes>)> {
+pub(super) fn headers(
+    failure_record: &FailureRecord,
+    schemes: &[Scheme],
+    source: &ConsumerRecord,
+) -> Vec<(Bytes, Option<Bytes>)> {
     let mut schemes = schemes.to_vec();
     if !schemes.contains(&Scheme::Milena) {
         schemes.push(Scheme::Milena);
     }
-    let mut written = letters::write(letter, &schemes, source.headers());
+    let mut written = failure::write(failure_record, &schemes, source.headers());
     let is_named = written
         .iter()
         .any(|(name, value)| is_event_id(name) && value.as_ref().is_some_and(|value| !value.is_empty()));
-    let origin = &letter.origin;
+    let origin = &failure_record.origin;
     if let (Some(name), false, 0..) = (EVENT_IDS.first(), is_named, origin.offset) {
         let id = origin.event_id().into();
         written.push((Bytes::from_static(name.as_bytes()), Some(id)));

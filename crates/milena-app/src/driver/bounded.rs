@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{AppError, StartError},
     handler::States,
-    replay::{Unfinished, UnfinishedWhy},
+    replay::{UnfinishedPartition, UnfinishedReason},
 };
 
 const SOURCE: SourceId = SourceId(0);
@@ -35,7 +35,7 @@ pub(super) struct Part {
     /// Nothing more of it is begun.
     is_over: bool,
     /// Why it is over before its end.
-    why: Option<UnfinishedWhy>,
+    why: Option<UnfinishedReason>,
     /// What the group says of it after all is over.
     reached: i64,
 }
@@ -122,7 +122,7 @@ async fn poll(engine: &Engine, consumer: &mut Consumer) {
                 engine.fail(AppError::from(&error));
             }
             for partition in concerned {
-                let why = UnfinishedWhy::Unreadable(error.to_string());
+                let why = UnfinishedReason::Unreadable(error.to_string());
                 engine.act(Some(SOURCE), |state, now_ms| state.give_up(now_ms, &partition, why));
             }
         }
@@ -193,18 +193,18 @@ impl Engine {
     }
 
     /// Those that have not come to their end. Asked for when the engine has ended.
-    pub(crate) fn unfinished(&self) -> BTreeMap<TopicPartition, Unfinished> {
+    pub(crate) fn unfinished(&self) -> BTreeMap<TopicPartition, UnfinishedPartition> {
         let state = self.state();
         let is_unfinished = |part: &Part| {
-            let is_shorter = matches!(part.why, Some(UnfinishedWhy::Shorter { .. }));
+            let is_shorter = matches!(part.why, Some(UnfinishedReason::Shorter { .. }));
             part.reached < part.end || is_shorter
         };
         let unfinished = state.parts.iter().filter(|(_, part)| is_unfinished(part));
         let told = unfinished.map(|(partition, part)| {
-            let unfinished = Unfinished {
+            let unfinished = UnfinishedPartition {
                 reached: part.reached,
                 end: part.end,
-                why: part.why.clone().unwrap_or(UnfinishedWhy::NotCommitted),
+                why: part.why.clone().unwrap_or(UnfinishedReason::NotCommitted),
             };
             (partition.clone(), unfinished)
         });
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// Ends a partition before its end: what is in handlers may end, what is done is committed. `false` if it has none.
-    pub(super) fn give_up(&mut self, now_ms: i64, partition: &TopicPartition, why: UnfinishedWhy) -> bool {
+    pub(super) fn give_up(&mut self, now_ms: i64, partition: &TopicPartition, why: UnfinishedReason) -> bool {
         let Some(part) = self.parts.get_mut(partition) else {
             return false;
         };

@@ -18,10 +18,10 @@ use crate::{
     clock::millis,
     error::AppError,
     handler::{Fault, Intent, TimedOut},
-    lane::{Finished, Part, Passed, Report, Settled},
     metrics::HandlerMetrics,
-    replay::UnfinishedWhy,
+    replay::UnfinishedReason,
     route::Delivery,
+    worker::{CallResult, HandlerOutcome, JobPart, Report, RunTotals},
 };
 
 /// A partition that does not move.
@@ -33,7 +33,7 @@ pub(super) struct Stall {
 }
 
 impl Report for Engine {
-    fn finished(&self, finished: &mut Vec<Finished>) {
+    fn finished(&self, finished: &mut Vec<CallResult>) {
         if finished.is_empty() {
             return;
         }
@@ -44,7 +44,7 @@ impl Report for Engine {
         }
     }
 
-    fn interrupted(&self, record: RecordId, passed: &Passed) -> Option<RecordId> {
+    fn interrupted(&self, record: RecordId, passed: &RunTotals) -> Option<RecordId> {
         self.act(None, |state, now_ms| {
             self.count_passed(state.work.payload(record)?, passed);
             state.work.interrupt(now_ms, record, passed.done)
@@ -59,7 +59,7 @@ impl Report for Engine {
 }
 
 impl Engine {
-    pub(super) fn results(&self) -> MutexGuard<'_, Vec<Finished>> {
+    pub(super) fn results(&self) -> MutexGuard<'_, Vec<CallResult>> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,9 +78,9 @@ impl Engine {
                 _ => {}
             }
             match finished.part {
-                Part::Whole(2..) if !finished.is_done() => {
+                JobPart::All(2..) if !finished.is_done() => {
                     for record in state.work.break_up(finished.record) {
-                        let single = Finished {
+                        let single = CallResult {
                             record,
                             ..finished.clone()
                         };
@@ -89,8 +89,8 @@ impl Engine {
                     }
                     continue;
                 }
-                Part::Whole(_) | Part::Through(_) => {}
-                Part::Nth(place) => {
+                JobPart::All(_) | JobPart::Run(_) => {}
+                JobPart::Record(place) => {
                     if place == 0 {
                         singles = state.work.break_up(finished.record);
                     }
@@ -108,7 +108,7 @@ impl Engine {
         is_any
     }
 
-    fn finish(&self, state: &mut State, now_ms: i64, finished: Finished) {
+    fn finish(&self, state: &mut State, now_ms: i64, finished: CallResult) {
         let record = finished.record;
         let outcome = self.judge(state, finished);
         state.work.handle_finished(now_ms, record, outcome);
@@ -122,13 +122,13 @@ impl Engine {
     }
 
     /// Keeps what may be published later, counts, and translates for the machine.
-    fn judge(&self, state: &State, finished: Finished) -> Outcome {
+    fn judge(&self, state: &State, finished: CallResult) -> Outcome {
         // Nobody waits any more for one that is not there.
         let Some(payload) = state.work.payload(finished.record) else {
             return Outcome::Done;
         };
         let metrics = self.metrics.get(payload.scope.handler);
-        if let Part::Through(passed) = finished.part {
+        if let JobPart::Run(passed) = finished.part {
             self.count_passed(payload, &passed);
             return Outcome::Done;
         }
@@ -159,14 +159,14 @@ impl Engine {
         match finished.outcome {
             Ok(settled) => {
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                    Settled::Ok => (Outcome::Done, |metrics| &metrics.success),
-                    Settled::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
-                    Settled::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
-                    Settled::RetryAfter(time) => {
+                    HandlerOutcome::Ok => (Outcome::Done, |metrics| &metrics.success),
+                    HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
+                    HandlerOutcome::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
+                    HandlerOutcome::RetryAfter(time) => {
                         let ms = millis(time).max(1);
                         (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
                     }
-                    Settled::Emit(emission) => match state.refusal(&payload.first()) {
+                    HandlerOutcome::Emit(emission) => match state.refusal(&payload.first()) {
                         Some(fault) => {
                             payload.held.replace(Some(Held::Fault(Arc::clone(fault))));
                             (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
@@ -257,9 +257,9 @@ impl Engine {
         });
     }
 
-    fn count_passed(&self, payload: &Payload, passed: &Passed) {
+    fn count_passed(&self, payload: &Payload, passed: &RunTotals) {
         if let Some(metrics) = self.metrics.get(payload.scope.handler) {
-            metrics.passed(passed);
+            metrics.run_finished(passed);
         }
         if let Some(link) = self.sources.get(payload.scope.source) {
             link.times.called(passed.took_ns);
@@ -349,7 +349,7 @@ impl Engine {
         }
         let reason = || format!("the handler of {handler} does not return");
         if action == WhenStalled::End {
-            let why = UnfinishedWhy::Stopped {
+            let why = UnfinishedReason::Stopped {
                 offset,
                 why: StopWhy::Stalled,
                 reason: reason(),
@@ -379,7 +379,7 @@ impl Engine {
         } else {
             String::new()
         };
-        let unfinished = UnfinishedWhy::Stopped {
+        let unfinished = UnfinishedReason::Stopped {
             offset,
             why,
             reason: reason.clone(),

@@ -14,7 +14,7 @@ use milena_machines::app::{Committed, HeldRecord, PartitionId, Role, offset_map}
 
 use super::Engine;
 use crate::{
-    letters,
+    failure,
     policy::RetryOrdering,
     route::Route,
     topics::{HELD, held_topic},
@@ -98,9 +98,9 @@ impl HeldTopics {
             let records = consumer.poll(POLL).await?;
             // Another group may read the topic and hold its records beside ours.
             let ours = records.iter().filter(|record| {
-                let letter = letters::read(record.headers());
-                letter
-                    .and_then(|letter| letter.group)
+                let failure_record = failure::read(record.headers());
+                failure_record
+                    .and_then(|failure_record| failure_record.group)
                     .is_none_or(|group| group == self.owner)
             });
             held.extend(ours.map(|record| HeldRecord {

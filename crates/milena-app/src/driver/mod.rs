@@ -51,11 +51,11 @@ use crate::{
     clock::Clock,
     error::AppError,
     handler::TopicScope,
-    lane::{Finished, Job, LaneOrder},
     metrics::HandlerMetrics,
     route::{Delivery, Route},
     routing::Routing,
     times::TimeMeter,
+    worker::{CallResult, Job, WorkerCommand},
 };
 use bounded::Part;
 use commands::SourceCommand;
@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     is_transactional: bool,
     /// The first of the breakers, if other engines have them too.
     shared: Option<Arc<Shared>>,
-    lanes: Vec<Vec<LaneLink>>,
+    workers: Vec<Vec<WorkerLink>>,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<PublishOrder>,
     timer: Notify,
@@ -108,7 +108,7 @@ pub(crate) struct Engine {
     ended: Notify,
     state: Mutex<State>,
     /// What lanes have finished and the machine does not know yet.
-    results: Mutex<Vec<Finished>>,
+    results: Mutex<Vec<CallResult>>,
     /// Whether somebody is at the machine who looks for results before he goes.
     is_acting: AtomicBool,
 }
@@ -146,7 +146,7 @@ struct State {
     is_closed: bool,
     dispatched: Vec<Dispatched>,
     /// Results that are being told to the machine; the room is kept.
-    finished: Vec<Finished>,
+    finished: Vec<CallResult>,
 }
 
 /// A partition that is ours.
@@ -169,8 +169,8 @@ struct Topic {
 }
 
 /// The way to a lane.
-struct LaneLink {
-    orders: mpsc::UnboundedSender<LaneOrder>,
+struct WorkerLink {
+    commands: mpsc::UnboundedSender<WorkerCommand>,
     load: Arc<AtomicUsize>,
 }
 
@@ -299,24 +299,24 @@ impl Engine {
             return false;
         };
         let place = usize::from(handler.0);
-        let (Some(lanes), Some(route)) = (self.lanes.get(place), self.routes.get(place)) else {
+        let (Some(workers), Some(route)) = (self.workers.get(place), self.routes.get(place)) else {
             return false;
         };
         let share = if route.handler.is_batch() {
             dispatched.len()
         } else {
-            dispatched.len().div_ceil(lanes.len().max(1))
+            dispatched.len().div_ceil(workers.len().max(1))
         };
         for share in dispatched.chunks(share.max(1)) {
             let records = share.iter().map(|dispatched| dispatched.count as usize).sum();
             let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
             let jobs: Vec<Job> = jobs.collect();
-            let Some(lane) = lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed)) else {
+            let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
                 return false;
             };
-            lane.load.fetch_add(records, Ordering::Relaxed);
+            worker.load.fetch_add(records, Ordering::Relaxed);
             // A lane ends only when the engine does.
-            let _ = lane.orders.send(LaneOrder::Run(jobs));
+            let _ = worker.commands.send(WorkerCommand::Run(jobs));
         }
         true
     }
@@ -395,8 +395,8 @@ impl Engine {
 
     /// Which lane has it is not known; few are ever cancelled.
     fn cancel(&self, record: RecordId) {
-        for lane in self.lanes.iter().flatten() {
-            let _ = lane.orders.send(LaneOrder::Cancel(record));
+        for worker in self.workers.iter().flatten() {
+            let _ = worker.commands.send(WorkerCommand::Cancel(record));
         }
     }
 

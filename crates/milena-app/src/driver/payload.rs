@@ -7,7 +7,7 @@ use milena_machines::app::Keyed;
 
 use crate::{
     handler::{Fault, Scope},
-    lane::Emission,
+    worker::Emission,
 };
 
 /// A record on its way through the machine, or a run of them.

@@ -25,13 +25,13 @@ use super::{
 use crate::{
     clock::millis,
     error::StartError,
+    failure::{self, Failure, FailureRecord, Origin, REASON_BYTES_MAX, cut},
     handler::{Fault, OutRecord, Scope, TRACEPARENT, TRACESTATE, TraceContext},
-    lane::Emission,
-    letters::{self, Failure, Letter, Origin, REASON_BYTES_MAX, cut},
     metrics::HandlerMetrics,
     policy::Policy,
-    pool::{Pool, Started},
+    pool::{FirstPoll, Pool},
     topics::{dead_letter_topic, held_topic, retry_topic},
+    worker::Emission,
 };
 
 /// The producer usually takes a record at once.
@@ -96,7 +96,7 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                             };
                             let record = slow.order.record;
                             let started = pool.start(record, publish(engine, producer, slow));
-                            if let Started::Ready(record, result) = started {
+                            if let FirstPoll::Ready(record, result) = started {
                                 published.push((record, result));
                             }
                         }
@@ -154,7 +154,7 @@ async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishRes
             emitted.map(|()| None).map_err(WriteError::from)
         }
         (_, Publish::Emitted) => Ok(None),
-        (held, _) => write_letter(engine, producer, &order, held.as_ref()).await,
+        (held, _) => write_failure_record(engine, producer, &order, held.as_ref()).await,
     };
     drop(turn);
     let (offset, written) = match written {
@@ -313,7 +313,7 @@ fn headers(headers: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> Vec<Header<'_>> 
 }
 
 /// Writes the record itself, with the story of its failure.
-async fn write_letter(
+async fn write_failure_record(
     engine: &Engine,
     producer: &Producer,
     order: &PublishOrder,
@@ -326,7 +326,7 @@ async fn write_letter(
         Some(Held::Fault(fault)) => Some(&**fault),
         _ => None,
     };
-    let mut letter = story(engine, order, fault, &route.policy);
+    let mut failure_record = describe_failure(engine, order, fault, &route.policy);
     let topic = match order.what {
         Publish::Tier { index, .. } => {
             let delay = route
@@ -336,30 +336,30 @@ async fn write_letter(
                 .get(usize::from(index))
                 .copied()
                 .unwrap_or_default();
-            retry_topic(&letter.origin.topic, millis(delay))
+            retry_topic(&failure_record.origin.topic, millis(delay))
         }
-        Publish::Held { .. } => held_topic(&letter.origin.topic),
+        Publish::Held { .. } => held_topic(&failure_record.origin.topic),
         Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
-            engine.setup.dead_letter_topic(&letter.origin.topic).await?;
-            own.unwrap_or_else(|| dead_letter_topic(&letter.origin.topic))
+            engine.setup.dead_letter_topic(&failure_record.origin.topic).await?;
+            own.unwrap_or_else(|| dead_letter_topic(&failure_record.origin.topic))
         }
     };
-    let mut sent = send_letter(engine, producer, order, &letter, &topic).await;
-    if matches!(sent, Err(SendError::TooLarge { .. })) && letter.failure.stack.is_some() {
+    let mut sent = send_failure_record(engine, producer, order, &failure_record, &topic).await;
+    if matches!(sent, Err(SendError::TooLarge { .. })) && failure_record.failure.stack.is_some() {
         // With what was added the record is too large; the record is what matters.
-        letter.failure.stack = None;
-        letter.failure.reason = cut(&letter.failure.reason, REASON_BYTES_MAX / 8).to_owned();
-        sent = send_letter(engine, producer, order, &letter, &topic).await;
+        failure_record.failure.stack = None;
+        failure_record.failure.reason = cut(&failure_record.failure.reason, REASON_BYTES_MAX / 8).to_owned();
+        sent = send_failure_record(engine, producer, order, &failure_record, &topic).await;
     }
     let offset = sent?;
-    tell(engine, order, &letter, topic, fault);
+    tell(engine, order, &failure_record, topic, fault);
     Ok(offset)
 }
 
 /// Says where a record went that failed.
-fn tell(engine: &Engine, order: &PublishOrder, letter: &Letter, to: String, fault: Option<&Fault>) {
+fn tell(engine: &Engine, order: &PublishOrder, failure_record: &FailureRecord, to: String, fault: Option<&Fault>) {
     let event = match order.what {
         Publish::DeadLetter { .. } => "dead_letter",
         Publish::Return { .. } => "returned_to_topic",
@@ -375,33 +375,33 @@ fn tell(engine: &Engine, order: &PublishOrder, letter: &Letter, to: String, faul
         partition: order.source.topic_partition().clone(),
         offset: order.source.offset(),
         to: Some(to),
-        attempts: Some(letter.attempts),
-        error: letter.failure.reason.clone(),
+        attempts: Some(failure_record.attempts),
+        error: failure_record.failure.reason.clone(),
     });
 }
 
-async fn send_letter(
+async fn send_failure_record(
     engine: &Engine,
     producer: &Producer,
     order: &PublishOrder,
-    letter: &Letter,
+    failure_record: &FailureRecord,
     topic: &str,
 ) -> Result<Option<i64>, SendError> {
     let source = &order.source;
     let schemes = engine.routes.get(order.scope.handler);
     let schemes = schemes.map_or(&[][..], |route| &route.policy.dead_letters.schemes);
     let written = match order.what {
-        Publish::Return { .. } => back::headers(letter, schemes, source),
-        _ => letters::write(letter, schemes, source.headers()),
+        Publish::Return { .. } => back::headers(failure_record, schemes, source),
+        _ => failure::write(failure_record, schemes, source.headers()),
     };
     let headers = headers(&written);
     let record = ProducerRecord {
         topic,
-        partition: Some(letter.origin.partition),
+        partition: Some(failure_record.origin.partition),
         key: source.key(),
         value: source.value(),
         headers: &headers,
-        timestamp: timestamp(order.what, letter),
+        timestamp: timestamp(order.what, failure_record),
     };
     let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
@@ -421,9 +421,9 @@ async fn send_letter(
 
 /// The timestamp of a letter. Retention deletes by it, so a record that is older than that must not keep its own: it would be
 /// gone before its time has come. `None` is the time when it is written. What goes back to its own topic has its own again.
-fn timestamp(what: Publish, letter: &Letter) -> Option<i64> {
+fn timestamp(what: Publish, failure_record: &FailureRecord) -> Option<i64> {
     let is_return = matches!(what, Publish::Return { .. });
-    Some(letter.origin.timestamp).filter(|timestamp| is_return && *timestamp >= 0)
+    Some(failure_record.origin.timestamp).filter(|timestamp| is_return && *timestamp >= 0)
 }
 
 /// Why a record is where it is although no handler has failed with it.
@@ -459,16 +459,16 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
     }
 }
 
-fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> Letter {
+fn describe_failure(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &Policy) -> FailureRecord {
     let source = &order.source;
-    let before = order.scope.story(source.as_ref());
+    let before = order.scope.failure_record(source.as_ref());
     if let Publish::Return {
         attempts,
         first_failed_ms,
         returns,
     } = order.what
     {
-        return Letter {
+        return FailureRecord {
             attempts,
             first_failed_at_ms: first_failed_ms,
             group: Some(engine.group.to_string()),
@@ -511,7 +511,7 @@ fn story(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>, policy: &
         reason: fault.to_string(),
         stack: policy.dead_letters.with_stack.then(|| fault.chain()),
     });
-    Letter {
+    FailureRecord {
         origin,
         failure,
         attempts,

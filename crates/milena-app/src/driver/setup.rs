@@ -19,7 +19,7 @@ use crate::{
     error::StartError,
     policy::{Exhausted, Policy, RetryOrdering},
     route::{Delivery, Route},
-    routing::{Found, Routing},
+    routing::{Routing, TopicRoute},
     topics::{TopicName, dead_letter_topic, held_topic, retry_topic},
 };
 use retention::{Kept, Retention};
@@ -82,7 +82,7 @@ impl Setup {
 
     /// The reader of a topic that is there. Topics of Kafka itself have none but by their names, as in the consumers: with
     /// `exclude.internal.topics=false` they are looked at when they are assigned.
-    fn finds(&self, topic: &str, listing: &TopicListing) -> Option<Found> {
+    fn finds(&self, topic: &str, listing: &TopicListing) -> Option<TopicRoute> {
         let found = self.routing.find_main(topic)?;
         let is_pattern = self.routes.get(found.index).is_some_and(|(name, _)| name.is_pattern());
         (!is_pattern || !listing.internal).then_some(found)

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    Engine, LaneLink, Setup, Shared, SourceLink, State, bounded,
+    Engine, Setup, Shared, SourceLink, State, WorkerLink, bounded,
     held::{self, HeldTopics, held_group},
     keeps_key_order,
     notices::Notices,
@@ -38,15 +38,15 @@ use crate::{
     clock::{Clock, millis},
     error::StartError,
     handler::States,
-    lane::{Lane, Report},
     metrics::HandlerMetrics,
-    policy::{Breaker, Exhausted, Policy, Water},
+    policy::{Breaker, Exhausted, Policy, Watermarks},
     replay::Replay,
     route::{CallLimits, Delivery, Route},
     routing::Routing,
     settings::{Limits as AppLimits, Settings},
     times::TimeMeter,
     topics::{HELD, retry_topic},
+    worker::{Report, Worker},
 };
 
 /// What an engine is made from: the handlers of one kind of delivery.
@@ -164,21 +164,21 @@ pub(crate) async fn replay(
 /// The engine and all of its tasks but those that read.
 fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink>) -> Result<Started, StartError> {
     let (publisher_orders, orders) = mpsc::unbounded_channel();
-    let (engine, lanes) = build(parts, sources, publisher_orders)?;
+    let (engine, workers) = build(parts, sources, publisher_orders)?;
     let mut started = Started {
         engine: Arc::clone(&engine),
         sources: JoinSet::new(),
         helpers: vec![],
         producer: producer.clone(),
     };
-    for (route, lane) in lanes {
+    for (route, worker) in workers {
         let limits = CallLimits {
             handler: route.topics.text().to_owned(),
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
         };
-        let lane = route.handler.lane(lane, limits);
-        started.helpers.push(tokio::spawn(engine.watched(lane)));
+        let worker = route.handler.run_worker(worker, limits);
+        started.helpers.push(tokio::spawn(engine.watched(worker)));
     }
     let publishing = publisher::run(Arc::clone(&engine), producer.clone(), orders);
     started.helpers.push(tokio::spawn(engine.watched(publishing)));
@@ -269,13 +269,13 @@ fn reads(parts: &EngineParts, is_read: impl Fn(&Route) -> bool, suffix: &str, ro
     }
 }
 
-type Lanes = Vec<(Route, Lane)>;
+type Workers = Vec<(Route, Worker)>;
 
 fn build(
     parts: &EngineParts,
     sources: Vec<SourceLink>,
     publisher: mpsc::UnboundedSender<super::PublishOrder>,
-) -> Result<(Arc<Engine>, Lanes), StartError> {
+) -> Result<(Arc<Engine>, Workers), StartError> {
     let shared = parts.shared.as_ref();
     let mut names = Names {
         breakers: shared.map(|shared| shared.names.clone()).unwrap_or_default(),
@@ -286,11 +286,11 @@ fn build(
     let mut receivers = vec![];
     for route in &parts.routes {
         let mut of_route = vec![];
-        for _ in 0..parts.limits.lanes.max(1) {
-            let (orders, receiver) = mpsc::unbounded_channel();
+        for _ in 0..parts.limits.workers.max(1) {
+            let (commands, receiver) = mpsc::unbounded_channel();
             let load = Arc::new(AtomicUsize::new(0));
             receivers.push((route.clone(), receiver, Arc::clone(&load)));
-            of_route.push(LaneLink { orders, load });
+            of_route.push(WorkerLink { commands, load });
         }
         links.push(of_route);
     }
@@ -316,7 +316,7 @@ fn build(
         notices: Notices::new(),
         shared: parts.shared.clone(),
         is_transactional: parts.delivery == Delivery::ExactlyOnce,
-        lanes: links,
+        workers: links,
         publisher,
         timer: Notify::new(),
         transactions: Notify::new(),
@@ -327,12 +327,12 @@ fn build(
         results: Mutex::default(),
         is_acting: AtomicBool::new(false),
     });
-    let lanes = receivers.into_iter().map(|(route, orders, load)| {
+    let workers = receivers.into_iter().map(|(route, commands, load)| {
         let report: Arc<dyn Report> = Arc::clone(&engine) as Arc<dyn Report>;
-        (route, Lane { orders, report, load })
+        (route, Worker { commands, report, load })
     });
-    let lanes = lanes.collect();
-    Ok((engine, lanes))
+    let workers = workers.collect();
+    Ok((engine, workers))
 }
 
 /// What keys need that stay in order through retries, if any do.
@@ -421,7 +421,7 @@ fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Res
             linger_ms: millis(policy.batch_linger),
         }),
         retry: retry_policy(policy, route.delivery),
-        flood: policy.flood_guard.map(|guard| FloodConfig {
+        flood: policy.dlq_limit.map(|guard| FloodConfig {
             percent: guard.percent,
             window: guard.window,
             consecutive: guard.consecutive,
@@ -476,7 +476,7 @@ pub(super) fn breaker_config(breaker: Breaker) -> BreakerConfig {
     }
 }
 
-fn limits(records: Water, bytes: Water) -> Limits {
+fn limits(records: Watermarks, bytes: Watermarks) -> Limits {
     Limits {
         records_high: records.high,
         records_low: records.low,

@@ -56,7 +56,8 @@ impl Engine {
                 replay_if_crashed_now: found.replay_if_crashed_now,
                 paused: pauses.map(|pauses| pauses.iter().collect()).unwrap_or_default(),
                 why: state.work.why(now_ms, owned.id)?,
-                is_careful: found.is_careful,
+                publish_problem: None,
+                is_isolating: found.is_careful,
             })
         });
         all.partitions.extend(partitions);

@@ -12,7 +12,7 @@ use milena_machines::app::Committed;
 
 use crate::{
     error::StartError,
-    replay::{Replay, ReplayFrom, ReplayTo, UnfinishedWhy},
+    replay::{Replay, ReplayFrom, ReplayTo, UnfinishedReason},
 };
 
 /// Of a commit that says where its partition ends. It is persisted, and so stays as it is.
@@ -30,7 +30,7 @@ pub(crate) struct Stretch {
     /// What an earlier run has left.
     pub(super) committed: Option<Committed>,
     /// Why it cannot be read at all.
-    pub(super) trouble: Option<UnfinishedWhy>,
+    pub(super) trouble: Option<UnfinishedReason>,
 }
 
 /// The metadata of a commit: where the partition ends, and what is done above the offset.
@@ -134,7 +134,7 @@ fn stretch(
             offset: committed.offset,
             metadata: map.to_owned(),
         }),
-        trouble: (log_end < end).then_some(UnfinishedWhy::Shorter { log_end }),
+        trouble: (log_end < end).then_some(UnfinishedReason::Shorter { log_end }),
     };
     (stretch, marked.is_some())
 }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_topic_that_was_made_anew_has_not_what_is_to_be_read() {
         let (shorter, _) = stretch((0, 3), committed(4, "R1:10"), 3, false);
-        assert_eq!(shorter.trouble, Some(UnfinishedWhy::Shorter { log_end: 3 }));
+        assert_eq!(shorter.trouble, Some(UnfinishedReason::Shorter { log_end: 3 }));
     }
 
     #[test]
@@ -249,6 +249,6 @@ mod tests {
         let (nothing, _) = stretch((0, 10), committed(10, "R1:10"), 10, true);
         assert_eq!((nothing.begin, nothing.end), (10, 10));
         let (anew, _) = stretch((0, 3), committed(10, "R1:10"), 3, true);
-        assert_eq!(anew.trouble, Some(UnfinishedWhy::Shorter { log_end: 3 }));
+        assert_eq!(anew.trouble, Some(UnfinishedReason::Shorter { log_end: 3 }));
     }
 }

@@ -1,11 +1,11 @@
-//! Handlers of a file that are programs or services, looked at without starting any.
+//! Checks of handlers that are programs or services, without starting any.
 
 use std::{env, fs, path::Path};
 
 use super::{FileError, HandlerFile, LocatedError, source::Source};
 use crate::outside::HttpHandler;
 
-/// Handlers that have no program that exists, and no service with an address.
+/// Errors of handlers whose program does not exist or whose address is invalid.
 pub(super) fn errors(handlers: &[HandlerFile], source: &Source) -> Vec<LocatedError> {
     let mut errors = vec![];
     for (index, handler) in handlers.iter().enumerate() {
@@ -20,13 +20,17 @@ pub(super) fn errors(handlers: &[HandlerFile], source: &Source) -> Vec<LocatedEr
     errors
 }
 
-/// The key that is wrong, and why.
+/// Returns the invalid key and the reason.
 fn check(handler: &HandlerFile) -> Result<(), (&'static str, String)> {
     match (&handler.command, &handler.http) {
         (Some(command), None) => {
             let program = command.first().filter(|program| !program.is_empty());
-            let program =
-                program.ok_or_else(|| ("command", "it is empty: name a program, then its arguments".to_owned()))?;
+            let program = program.ok_or_else(|| {
+                (
+                    "command",
+                    "the list is empty: set a program and its arguments".to_owned(),
+                )
+            })?;
             find(program).map_err(|problem| ("command", problem))
         }
         (None, Some(address)) => {
@@ -37,7 +41,7 @@ fn check(handler: &HandlerFile) -> Result<(), (&'static str, String)> {
     }
 }
 
-/// Looks for a program as the system does when it starts one.
+/// Looks up a program in `PATH`, as the system does.
 fn find(program: &str) -> Result<(), String> {
     if program.contains('/') {
         return match fs::metadata(program) {
@@ -51,7 +55,7 @@ fn find(program: &str) -> Result<(), String> {
     if places.any(|directory| is_executable(&directory.join(program))) {
         return Ok(());
     }
-    Err(format!("there is no program {program:?} in PATH"))
+    Err(format!("no program {program:?} in PATH"))
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -1,16 +1,16 @@
-//! Everything that can be wrong in a file.
+//! Errors in application files.
 
 use std::fmt;
 
-/// One thing that is wrong in a file.
+/// One error in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    #[error("{path} is not known; {} {}", hint(*nearest), known.join(", "))]
+    #[error("{path} is not a known key; {} {}", hint(*nearest), known.join(", "))]
     Unknown {
         path: String,
         nearest: Option<&'static str>,
-        /// The keys that the table may have.
+        /// Keys that the table may have.
         known: Vec<&'static str>,
     },
     #[error("{path} cannot be {found}; it must be {expected}")]
@@ -27,7 +27,7 @@ pub enum FileError {
     Unset { path: String, name: String },
     #[error("{path}: {problem}")]
     Handler { path: String, problem: String },
-    /// A setting of the clients that they refuse.
+    /// A client setting that the client refuses.
     #[error("{0}")]
     Setting(String),
     #[error("{0}")]
@@ -38,28 +38,28 @@ pub enum FileError {
 
 fn hint(nearest: Option<&str>) -> String {
     match nearest {
-        Some(name) => format!("did you mean {name}? The keys here are"),
-        None => "the keys here are".to_owned(),
+        Some(name) => format!("did you mean {name}? Known keys:"),
+        None => "known keys:".to_owned(),
     }
 }
 
-/// An error and the line that it is in.
+/// An error with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocatedError {
-    /// From 1 on; `None` if it is in no line.
+    /// Line number from 1; `None` if the error has no line.
     pub line: Option<usize>,
     pub error: FileError,
 }
 
-/// All that is wrong in a file, in the order of its lines.
+/// All errors of a file, in the order of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileErrors {
-    /// The name of the file, if it was read from one.
+    /// Name of the file, unless it was parsed from a string.
     pub file: Option<String>,
     pub errors: Vec<LocatedError>,
 }
 
-/// A line for each, which begins with the file and the line.
+/// One line per error, starting with the file and the line.
 impl fmt::Display for FileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, LocatedError { line, error }) in self.errors.iter().enumerate() {

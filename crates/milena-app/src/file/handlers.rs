@@ -1,33 +1,35 @@
-//! The handlers of a file, with their policies.
+//! Handlers of a file, with their policies.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::keys::{Keys, Limit, Size};
 use crate::{
-    letters::Scheme,
+    failure::Scheme,
     outside::START_TIMEOUT,
-    policy::{DeadLetters, Exhausted, FloodGuard, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Water, WhenFull},
+    policy::{
+        DeadLetters, DlqLimit, Exhausted, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Watermarks, WhenFull,
+    },
     route::Delivery,
 };
 
-/// A handler that a file declares.
+/// A handler declared in a file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HandlerFile {
-    /// The name or pattern of its topics.
+    /// Name or pattern of the topics.
     pub topic: String,
     pub delivery: Option<Delivery>,
     pub policy: Policy,
-    /// For `milena run`: a program and its arguments, which gets a line of JSON for each record and answers with one.
+    /// For `milena run`: a program and its arguments. It reads one line of JSON per record and replies with one.
     pub command: Option<Vec<String>>,
-    /// For `milena run`: the address of a service that gets a request for each record.
+    /// For `milena run`: the URL of a service that gets one request per record.
     pub http: Option<String>,
-    /// A file with certificates of authorities besides those that the system knows, for an address that is https.
+    /// PEM file with CA certificates in addition to those of the system, for https.
     pub http_ca: Option<PathBuf>,
-    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it is
-    /// a failure of the record.
+    /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it
+    /// is a failure of the record.
     pub pause_when_down: bool,
-    /// The time that the first reply of a program after its start may take.
+    /// Timeout of a program's first reply after its start.
     pub start_timeout: Duration,
 }
 
@@ -82,10 +84,10 @@ fn policy(keys: &Keys<'_>) -> Policy {
             }
         }),
     );
-    set(&mut policy.in_flight, keys.get("in_flight").map(Water::high));
+    set(&mut policy.in_flight, keys.get("in_flight").map(Watermarks::high));
     set(
         &mut policy.buffer,
-        keys.get("buffer").map(|Size(bytes)| Water::high(bytes)),
+        keys.get("buffer").map(|Size(bytes)| Watermarks::high(bytes)),
     );
     policy.concurrency = keys.get("concurrency");
     policy.bulkhead = keys.get("bulkhead");
@@ -98,8 +100,8 @@ fn policy(keys: &Keys<'_>) -> Policy {
     if let Some(retry) = keys.inner("retry") {
         read_retry(&retry, &mut policy.retry);
     }
-    if let Some(letters) = keys.inner("dead_letters") {
-        read_dead_letters(&letters, &mut policy.dead_letters);
+    if let Some(inner) = keys.inner("dead_letters") {
+        read_dead_letters(&inner, &mut policy.dead_letters);
     }
     set(
         &mut policy.exhausted,
@@ -114,7 +116,7 @@ fn policy(keys: &Keys<'_>) -> Policy {
             },
         ),
     );
-    policy.flood_guard = flood_guard(keys);
+    policy.dlq_limit = dlq_limit(keys);
     if let Some(batch) = keys.inner("batch") {
         set(&mut policy.batch_size, batch.get("size"));
         set::<Duration>(&mut policy.batch_linger, batch.get("linger"));
@@ -150,9 +152,9 @@ fn rate(keys: &Keys<'_>) -> Option<Rate> {
     per_second.map(|rate| burst.map_or(rate, |burst| rate.burst(burst)))
 }
 
-fn flood_guard(keys: &Keys<'_>) -> Option<FloodGuard> {
+fn dlq_limit(keys: &Keys<'_>) -> Option<DlqLimit> {
     let inner = keys.inner("flood_guard")?;
-    let mut guard = FloodGuard::default();
+    let mut guard = DlqLimit::default();
     set(&mut guard.percent, inner.get("percent"));
     set(&mut guard.window, inner.get("window"));
     set(&mut guard.consecutive, inner.get("consecutive"));
@@ -177,7 +179,7 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     }
     let returns = keys.get_as(
         "return_to_origin",
-        "true, or false, and not with keep_key_order",
+        "true or false; it excludes keep_key_order",
         |value| value.as_bool().filter(|returns| !(*returns && keeps)),
     );
     if returns == Some(true) {
@@ -186,8 +188,8 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     keys.finish();
 }
 
-fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
-    letters.topic = keys.get("topic");
+fn read_dead_letters(keys: &Keys<'_>, dead_letters: &mut DeadLetters) {
+    dead_letters.topic = keys.get("topic");
     let schemes = keys.get_as(
         "headers",
         "a list of \"milena\", \"x\", \"spring\" and \"connect\"",
@@ -196,9 +198,9 @@ fn read_dead_letters(keys: &Keys<'_>, letters: &mut DeadLetters) {
             names.map(|name| name.as_str()?.parse::<Scheme>().ok()).collect()
         },
     );
-    set(&mut letters.schemes, schemes);
-    set(&mut letters.with_stack, keys.get("stack"));
-    set(&mut letters.create, keys.get("create"));
-    letters.retention = keys.get("retention");
+    set(&mut dead_letters.schemes, schemes);
+    set(&mut dead_letters.with_stack, keys.get("stack"));
+    set(&mut dead_letters.create, keys.get("create"));
+    dead_letters.retention = keys.get("retention");
     keys.finish();
 }

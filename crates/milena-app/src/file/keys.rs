@@ -1,4 +1,4 @@
-//! Reading a table of TOML key by key, so that what is wrong can be named exactly.
+//! Reads TOML tables key by key, so that errors can name the key.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -7,11 +7,11 @@ use toml::{Table, Value};
 
 use super::{FileError, LocatedError, source::Source};
 
-/// Findings of reading a file besides its values.
+/// Errors and known keys, collected while a file is read.
 pub(super) struct Report<'a> {
     pub(super) source: &'a Source,
     errors: RefCell<Vec<LocatedError>>,
-    /// Every key that was asked for, by the table that may have it.
+    /// Keys that were read from any table.
     known: RefCell<Vec<&'static str>>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A table, where it stands, and which of its keys were asked for.
+/// A table with its path and the keys that were read from it.
 pub(super) struct Keys<'a> {
     path: String,
     table: &'a Table,
@@ -42,13 +42,13 @@ pub(super) struct Keys<'a> {
     report: &'a Report<'a>,
 }
 
-/// What a value can be read as.
+/// Conversion from a TOML value.
 pub(super) trait FromValue: Sized {
     const EXPECTED: &'static str;
 
     fn from_value(value: &Value) -> Option<Self>;
 
-    /// The problem with a value that cannot be read.
+    /// Error for a value that cannot be converted.
     fn error(path: String, value: &Value) -> FileError {
         FileError::Invalid {
             path,
@@ -96,7 +96,7 @@ impl<'a> Keys<'a> {
         self.table.get(key)
     }
 
-    /// The value of a key, if it is there and is what it must be.
+    /// Returns the value of a key, if it is present and valid.
     pub(super) fn get<T: FromValue>(&self, key: &'static str) -> Option<T> {
         let value = self.value(key)?;
         let found = T::from_value(value);
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
         self.get(key)
     }
 
-    /// A table inside of this one.
+    /// Returns a nested table.
     pub(super) fn inner(&self, key: &'static str) -> Option<Self> {
         let table = match self.value(key)? {
             Value::Table(table) => table,
@@ -143,7 +143,7 @@ impl<'a> Keys<'a> {
         Some(Self::new(self.path(key), table, self.report))
     }
 
-    /// The tables of a list.
+    /// Returns the tables of an array.
     pub(super) fn list(&self, key: &'static str) -> Vec<Self> {
         let Some(value) = self.value(key) else {
             return vec![];
@@ -162,7 +162,7 @@ impl<'a> Keys<'a> {
         tables
     }
 
-    /// All keys, of a table whose names are the user's own.
+    /// Returns all entries of a table whose keys are user-defined.
     pub(super) fn free(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         self.table.iter()
     }
@@ -171,7 +171,7 @@ impl<'a> Keys<'a> {
         Self::new(self.path(key), table, self.report)
     }
 
-    /// Names the keys that nobody asked for.
+    /// Reports the keys that were not read.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
         for key in self.table.keys().filter(|key| !known.contains(&key.as_str())) {
@@ -181,7 +181,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A value as it could stand in a file.
+/// Formats a value as TOML.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -194,7 +194,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// One edit for every three letters still looks like a slip; more would be a guess.
+/// One edit per three letters still looks like a typo; more would be a guess.
 fn nearest(wrong: &str, known: &[&'static str]) -> Option<&'static str> {
     let measured = known.iter().map(|name| (edit_distance(wrong, name), *name));
     let (edits, name) = measured.min()?;
@@ -220,7 +220,7 @@ impl FromValue for bool {
 macro_rules! numbers {
     ($($number:ty)*) => {
         $(impl FromValue for $number {
-            const EXPECTED: &'static str = "a number that is not negative, and not too large";
+            const EXPECTED: &'static str = "a number, not negative and not too large";
 
             fn from_value(value: &Value) -> Option<Self> {
                 value.as_integer().and_then(|number| Self::try_from(number).ok())
@@ -238,7 +238,7 @@ impl<T: FromValue> FromValue for Vec<T> {
         value.as_array()?.iter().map(T::from_value).collect()
     }
 
-    /// Of a list it is the first element that is wrong.
+    /// Names the first invalid element of a list.
     fn error(path: String, value: &Value) -> FileError {
         let elements = value.as_array().map(Vec::as_slice).unwrap_or_default();
         let wrong = elements.iter().position(|element| T::from_value(element).is_none());
@@ -266,7 +266,7 @@ impl FromValue for Duration {
     }
 }
 
-/// A time, or `"none"` for no limit.
+/// A duration, or `"none"` for no limit.
 pub(super) struct Limit(pub(super) Option<Duration>);
 
 impl FromValue for Limit {

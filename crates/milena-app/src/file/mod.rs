@@ -1,4 +1,4 @@
-//! An application declared in a file of TOML: all that [`App`] and [`Policy`](crate::policy::Policy) have setters for.
+//! Applications declared in TOML files, with a key for every setter of [`App`] and [`Policy`](crate::policy::Policy).
 //!
 //! ```toml
 //! group = "billing"
@@ -19,7 +19,7 @@
 //! retry = { attempts = 5, topics = ["1m", "5m", "15m"] }
 //! ```
 //!
-//! Handlers themselves are code, or commands and services for `milena run`.
+//! Handlers are Rust code, or programs and services for `milena run`.
 
 mod commands;
 mod error;
@@ -39,14 +39,14 @@ pub use error::{FileError, FileErrors, LocatedError};
 pub use handlers::HandlerFile;
 
 use crate::{
-    App, Replay, Unknown,
-    policy::{Breaker, Water, WhenOpen, WhenStalled},
+    App, Replay, UnknownTopic,
+    policy::{Breaker, Watermarks, WhenOpen, WhenStalled},
     settings::{Limits, Settings},
 };
 use keys::{Keys, Report, Size, shown};
 use source::Source;
 
-/// The parts of a file that are looked at.
+/// Scope of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Declarations,
@@ -54,7 +54,7 @@ enum Scope {
     Handlers,
 }
 
-/// What a file declares.
+/// An application declared in a file.
 #[derive(Debug, Clone)]
 pub struct AppFile {
     pub(crate) settings: Settings,
@@ -62,21 +62,21 @@ pub struct AppFile {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) wait_for_topics: bool,
-    pub(crate) otherwise: Vec<(String, Unknown)>,
+    pub(crate) otherwise: Vec<(String, UnknownTopic)>,
     pub(crate) source: Source,
     /// In the order of the file.
     pub handlers: Vec<HandlerFile>,
-    /// The stretch that the application is to read, if it is not to run on.
+    /// Replay to run instead of the group's own offsets.
     pub replay: Option<Replay>,
 }
 
 impl AppFile {
-    /// Reads a file whose handlers are code, or programs and services.
+    /// Reads a file whose handlers are Rust code, programs or services.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileErrors> {
         Self::read_for(path.as_ref(), Scope::Declarations)
     }
 
-    /// Reads a file for `milena run`: each handler must be a program that exists, or a service. Nothing is started.
+    /// Reads a file for `milena run`: each handler must be an existing program or a service. Starts nothing.
     pub fn read_runnable(path: impl AsRef<Path>) -> Result<Self, FileErrors> {
         Self::read_for(path.as_ref(), Scope::Handlers)
     }
@@ -95,7 +95,7 @@ impl AppFile {
         }
     }
 
-    /// Reads all of it, and reports all that is wrong at once.
+    /// Parses a file, and reports all errors at once.
     pub fn parse(text: &str) -> Result<Self, FileErrors> {
         Self::parse_for(text, None, Scope::Declarations)
     }
@@ -149,8 +149,8 @@ impl AppFile {
         file
     }
 
-    /// The application without its handlers. [`App::on`] and its siblings take the policies that the file has for their
-    /// topics; a handler in the file that gets no code is an error when the application starts.
+    /// Returns the application without its handlers. [`App::on`] and the other registrations use the policies that the
+    /// file has for their topics. A handler in the file without code is an error at start.
     pub fn app(&self) -> App {
         App::from_file(self)
     }
@@ -194,10 +194,10 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
         limits.crash_limit = crashes;
     }
     if let Some(records) = app.get("in_flight") {
-        limits.in_flight = Water::high(records);
+        limits.in_flight = Watermarks::high(records);
     }
     if let Some(Size(bytes)) = app.get("buffer") {
-        limits.buffer = Water::high(bytes);
+        limits.buffer = Watermarks::high(bytes);
     }
     if let Some(percent) = app.get("partition_percent") {
         limits.partition_percent = percent;
@@ -207,11 +207,11 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
         limits.consumers = count;
     }
     if let Some(count) = app.get("lanes") {
-        limits.lanes = count;
+        limits.workers = count;
     }
 }
 
-/// Kafka's names have dots, which TOML reads as tables unless they are in quotes; both are meant the same.
+/// Kafka's names have dots, which TOML reads as nested tables unless they are quoted; both forms mean the same.
 fn client_settings(keys: &Keys<'_>, key: &'static str) -> ConfigMap {
     let mut map = ConfigMap::new();
     if let Some(inner) = keys.inner(key) {

@@ -1,4 +1,4 @@
-//! Parts of a file about topics without a handler, and about stretches that are read once more.
+//! `[[otherwise]]` and `[replay]` of a file.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use milena_client::consumer::TopicPartition;
 use toml::Value;
 
 use super::keys::Keys;
-use crate::{Replay, ReplayFrom, ReplayTo, Unknown, letters::parse_rfc3339};
+use crate::{Replay, ReplayFrom, ReplayTo, UnknownTopic, failure::parse_rfc3339};
 
 /// `[[otherwise]]`: topics that match a pattern and have no handler of their own.
-pub(super) fn otherwise(keys: &Keys<'_>) -> Vec<(String, Unknown)> {
+pub(super) fn otherwise(keys: &Keys<'_>) -> Vec<(String, UnknownTopic)> {
     let mut found = vec![];
     for keys in keys.list("otherwise") {
         let topic = keys.required("topic");
         let action = keys.get_as("action", "\"skip\", \"dead-letter\" or \"stop\"", |value| {
             match value.as_str()? {
-                "skip" => Some(Unknown::Skip),
-                "dead-letter" => Some(Unknown::DeadLetter),
-                "stop" => Some(Unknown::Stop),
+                "skip" => Some(UnknownTopic::Skip),
+                "dead-letter" => Some(UnknownTopic::DeadLetter),
+                "stop" => Some(UnknownTopic::Stop),
                 _ => None,
             }
         });
         keys.finish();
         if let Some(topic) = topic {
-            found.push((topic, action.unwrap_or(Unknown::Skip)));
+            found.push((topic, action.unwrap_or(UnknownTopic::Skip)));
         }
     }
     found
 }
 
-/// `[replay]`: a stretch of all topics.
+/// `[replay]`: a range of all topics.
 pub(super) fn replay(keys: &Keys<'_>) -> Option<Replay> {
     let keys = keys.inner("replay")?;
     let name: Option<String> = keys.required("name");

@@ -1,11 +1,11 @@
-//! Settings of the clients in a file, looked at by the clients themselves.
+//! Client settings of a file, checked by the clients themselves.
 
 use milena_client::config::{AdminConfig, ConfigError, ConfigErrors, ConsumerConfig, Origin, ProducerConfig};
 
 use super::{FileError, LocatedError, source::Source};
 use crate::{error::SettingErrors, route::Delivery, settings::Settings};
 
-/// Keys that are not known, and values that cannot be. A key that is missing may come from elsewhere.
+/// Returns errors of unknown keys and invalid values. A missing key may still come from the command line.
 pub(super) fn errors(settings: &Settings, source: &Source) -> Vec<LocatedError> {
     let mut all = SettingErrors::default();
     let mut refused = vec![];
@@ -14,7 +14,7 @@ pub(super) fn errors(settings: &Settings, source: &Source) -> Vec<LocatedError> 
             all.extend(&errors);
         }
     };
-    // Delivery adds no settings that a file could get wrong.
+    // The delivery guarantee adds no settings that a file could get wrong.
     match settings.consumer(Delivery::AtLeastOnce, "group") {
         Ok(consumer) => check(ConsumerConfig::resolve(&consumer).map(drop)),
         Err(error) => refused.push(error.to_string()),
@@ -41,7 +41,7 @@ fn locate(error: &ConfigError) -> Option<LocatedError> {
         ConfigError::Missing { .. } => return None,
         _ => None,
     };
-    // The line stands before the message already.
+    // The message has the line already.
     let text = match origin {
         Some(origin) => error.to_string().replace(&format!(" ({origin})"), ""),
         None => error.to_string(),
@@ -55,7 +55,7 @@ fn locate(error: &ConfigError) -> Option<LocatedError> {
 fn line(origin: &Origin) -> Option<usize> {
     match origin {
         Origin::File { line, .. } => Some(*line),
-        // Of a text without a name.
+        // A text without a file name.
         Origin::Named(name) => name.strip_prefix("line ")?.parse().ok(),
         Origin::Code | Origin::Request => None,
     }

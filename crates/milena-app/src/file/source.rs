@@ -1,4 +1,4 @@
-//! The text of a file: its name, the lines of its keys, and variables of the environment in its values.
+//! Source text of a file: its name, the lines of its keys, and environment variables in its values.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,16 +10,16 @@ use toml::{
 
 use super::{FileError, FileErrors, LocatedError};
 
-/// Where keys stand, for messages.
+/// Lines of keys, for error messages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     name: Option<Arc<str>>,
-    /// The line of each key, by its path: `handlers[0].retry.attempts`.
+    /// Line of each key by its path, such as `handlers[0].retry.attempts`.
     lines: BTreeMap<String, usize>,
 }
 
 impl Source {
-    /// Reads TOML. Messages call it by `name`, if it has one.
+    /// Parses TOML. `name` is used in error messages.
     pub(super) fn parse(text: &str, name: Option<&str>) -> Result<(Self, Table), FileErrors> {
         let mut source = Self {
             name: name.map(Arc::from),
@@ -37,7 +37,7 @@ impl Source {
         Ok((source, table))
     }
 
-    /// The line of a key, or of the innermost table that has it.
+    /// Returns the line of a key, or of the innermost table that contains it.
     pub(crate) fn line(&self, path: &str) -> Option<usize> {
         let mut path = path;
         loop {
@@ -102,7 +102,7 @@ fn line_at(text: &str, place: usize) -> usize {
     before.matches('\n').count() + 1
 }
 
-/// Puts variables in the place of `${NAME}` and `${NAME:-default}` in all texts; `$${` is a plain `${`.
+/// Expands `${NAME}` and `${NAME:-default}` in all strings; `$${` stands for `${`.
 pub(super) fn expand(
     table: &mut Table,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -144,7 +144,7 @@ fn expand_value(
     }
 }
 
-/// `Err` names a variable that is not set.
+/// `Err` has the name of an undefined variable.
 fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut expanded, mut rest) = (String::new(), text);
     while let Some((before, behind)) = rest.split_once("${") {
@@ -163,7 +163,7 @@ fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<
                 expanded.push_str(&value.ok_or_else(|| name.to_owned())?);
                 rest = behind;
             }
-            // Something that only a shell understands.
+            // A form that only a shell understands.
             _ => {
                 expanded.push_str("${");
                 rest = behind;
@@ -175,11 +175,11 @@ fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<
 }
 
 fn is_name(name: &str) -> bool {
-    let mut letters = name.chars();
-    let is_first = letters
+    let mut chars = name.chars();
+    let is_first = chars
         .next()
         .is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-    is_first && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    is_first && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use milena_client::{config::Origin, consumer::TopicPartition};
 use super::*;
 use crate::{
     ReplayFrom, ReplayTo,
-    letters::Scheme,
-    policy::{DeadLetters, Exhausted, FloodGuard, Order, Policy, Rate, Retry, WhenFull},
+    failure::Scheme,
+    policy::{DeadLetters, DlqLimit, Exhausted, Order, Policy, Rate, Retry, WhenFull},
     route::Delivery,
 };
 
@@ -89,13 +89,13 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     assert_eq!(file.settings.common.get("bootstrap.servers"), Some("127.0.0.1:9092"));
     assert_eq!(file.settings.consumer.get("max.poll.records"), Some("100"));
     assert_eq!(
-        (file.limits.commit_every, file.limits.consumers, file.limits.lanes),
+        (file.limits.commit_every, file.limits.consumers, file.limits.workers),
         (Some(10), 2, 3)
     );
     assert_eq!(file.limits.drain, Duration::from_secs(5));
     assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
     assert_eq!(file.limits.crash_limit, Some(5));
-    assert_eq!(file.otherwise, [("events-{tenant}".to_owned(), Unknown::Stop)]);
+    assert_eq!(file.otherwise, [("events-{tenant}".to_owned(), UnknownTopic::Stop)]);
     let offsets = [(TopicPartition::new("orders", 0), 17)];
     let replay = Replay::new("again")
         .from(ReplayFrom::Time(1_782_892_800_000))
@@ -121,11 +121,11 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .jitter_percent(0)
         .elapsed_max(None)
         .attempts_from_topics(2);
-    let letters = DeadLetters::default()
+    let dead_letters = DeadLetters::default()
         .topic("graves")
         .schemes([Scheme::Spring, Scheme::Connect])
         .without_stack();
-    let letters = letters
+    let dead_letters = dead_letters
         .existing_topics_only()
         .retention(Duration::from_secs(7 * 86_400));
     let expected = Policy::default()
@@ -142,9 +142,9 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         .retry(retry)
         .then_topics([Duration::from_secs(60), Duration::from_secs(300)])
         .keep_key_order()
-        .dead_letters(letters)
+        .dead_letters(dead_letters)
         .when_exhausted(Exhausted::Stop)
-        .flood_guard(FloodGuard::new(10, 20, 3))
+        .dlq_limit(DlqLimit::new(10, 20, 3))
         .batch_size(10)
         .batch_linger(Duration::from_millis(1));
     assert_eq!(handler.policy, expected);
@@ -193,18 +193,18 @@ topics = ["1m", "1minute"]
     let text = errors.to_string();
     let expected = [
         "group is missing; it must be text",
-        "line 1: gruop is not known; did you mean group? The keys here are instance, group, kafka,",
+        "line 1: gruop is not a known key; did you mean group? Known keys: instance, group, kafka,",
         "line 3: kafka.bootstrap.servrs: the environment variable MILENA_NO_SUCH_VARIABLE is not set",
         "line 3: bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
         "line 5: max.poll.records cannot be \"many\"",
-        "line 7: app.commit_intervall is not known; did you mean commit_interval?",
+        "line 7: app.commit_intervall is not a known key; did you mean commit_interval?",
         "line 8: app.drain: 5 is not a duration such as \"1m\"",
         "line 10: breakers.psp.failure_percent cannot be 300; it must be a number",
         "line 12: bulkheads.database cannot be \"many\"; it must be a number of permits",
         "line 15: otherwise[0].action cannot be \"drop\"; it must be \"skip\", \"dead-letter\" or \"stop\"",
         "line 18: handlers[0].order cannot be \"random\"; it must be \"key\", \"partition\" or \"none\"",
         "line 19: handlers[0].timeout: \"soon\" is not a duration such as \"1m\"",
-        "line 21: handlers[0].retry.atempts is not known; did you mean attempts?",
+        "line 21: handlers[0].retry.atempts is not a known key; did you mean attempts?",
         "line 22: handlers[0].retry.topics[1]: \"1minute\" is not a duration such as \"1m\"",
     ];
     for message in expected {

@@ -1,4 +1,4 @@
-//! Handlers of several records at once.
+//! Batch handlers.
 
 use std::{future::Future, iter, ops::Deref, sync::Arc, vec};
 
@@ -8,7 +8,7 @@ use super::{
     extract::{Available, Extract},
 };
 
-/// What a batch handler gets: the part of each record that it asked for, in the order of the records of each key.
+/// The records of a batch in the form that the handler takes. Records of one key are in order.
 #[derive(Debug)]
 pub struct Batch<E>(Vec<E>);
 
@@ -44,19 +44,19 @@ impl<'a, E> IntoIterator for &'a Batch<E> {
     }
 }
 
-/// What a batch handler may return: one outcome that holds for all records, or a `Vec` with one for each.
+/// Return type of a batch handler: one outcome for all records, or a `Vec` with one per record.
 pub trait IntoOutcomes {
     fn into_outcomes(self) -> Outcomes;
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub enum Outcomes {
-    /// The same for all of it.
+    /// One outcome for all records.
     All(Done),
-    /// All of it failed together.
+    /// One failure for all records.
     Failed(Arc<Fault>),
-    /// One for each record, in their order.
+    /// One outcome per record, in order.
     Each(Vec<Result<Done, Arc<Fault>>>),
 }
 
@@ -88,27 +88,28 @@ impl<T: IntoOutcomes, E: Into<Fault>> IntoOutcomes for Result<T, E> {
     }
 }
 
-/// How many outcomes a batch handler returned does not fit how many records it got.
+/// The number of outcomes differs from the number of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the handler returned {returned} outcomes for {records} records: it must return one for each, or one for all")]
+#[error("the handler returned {returned} outcomes for {records} records; return one per record, or one for all")]
 pub struct WrongCount {
     pub records: usize,
     pub returned: usize,
 }
 
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a handler of batches",
-    label = "not a handler of batches",
+    message = "`{Self}` is not a batch handler",
+    label = "not a batch handler",
     note = "a handler of batches is an `async fn` whose first argument is `Batch<E>`, where `E` is `Event<T>`, `Value<T>` or \
             another extractor; it may have up to four more arguments, such as `State<S>`",
     note = "it returns `()`, `Done`, a `Vec` with an outcome for each record, or a `Result` of one of these"
 )]
-/// Handles several records at once. Async functions whose first argument is a [`Batch`] are batch handlers; their other
-/// arguments, up to four, are taken from the first record, so they should be the same for all, as `State` is.
+/// Handles several records per call. An async function whose first argument is a [`Batch`] is a batch handler. Its
+/// other arguments, up to four, are taken from the first record; they should be the same for all records, as `State`
+/// is.
 pub trait BatchHandler<A>: Send + Sync + 'static {
     fn call(&self, records: &[Cx]) -> impl Future<Output = Outcomes> + Send;
 
-    /// Whether the application has what the handler asks for.
+    /// Checks that the application has the states that the handler takes.
     fn check(available: &Available<'_>) -> Result<(), MissingState>;
 }
 
@@ -159,7 +160,7 @@ batch_handlers!(A B);
 batch_handlers!(A B C);
 batch_handlers!(A B C D);
 
-/// What can be read, and the places of what cannot.
+/// Returns the decoded records, and the indexes and faults of those that cannot be decoded.
 fn read<T: Extract>(records: &[Cx]) -> (Batch<T>, Vec<(usize, Fault)>) {
     let mut batch = Vec::with_capacity(records.len());
     let mut unread = vec![];
@@ -182,7 +183,7 @@ fn counted(records: usize, outcomes: Outcomes) -> Outcomes {
     }
 }
 
-/// Puts those that could not be read back in between the others.
+/// Inserts the faults of records that could not be decoded into the outcomes of the others.
 fn merge(records: usize, outcomes: Outcomes, unread: Vec<(usize, Fault)>) -> Outcomes {
     if unread.is_empty() {
         return outcomes;

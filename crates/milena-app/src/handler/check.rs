@@ -1,15 +1,15 @@
-//! A check that names what keeps a function from being a handler.
+//! A compile-time check that names the reason why a function is not a handler.
 //!
-//! [`App::on`](crate::App::on) takes functions of several shapes, so the compiler can only say that a function has none of
-//! them. [`check_handler!`](crate::check_handler) asks for each part by itself, and the compiler names the part.
+//! [`App::on`](crate::App::on) takes functions of several shapes, so the compiler can only report that none of them
+//! matches. [`check_handler!`](crate::check_handler) checks each part separately, and the compiler names the part.
 
 use std::future::Future;
 
 use super::{Extract, IntoOutcome};
 
-/// A function of up to eight arguments, whatever they are.
+/// A function of up to eight arguments of any type.
 pub trait Shape<A> {
-    /// Its result.
+    /// Return type of the function.
     type Output;
 }
 
@@ -39,7 +39,7 @@ shapes!(A B C D E G);
 shapes!(A B C D E G H);
 shapes!(A B C D E G H I);
 
-/// The result of a handler: a future that may move between threads, with an outcome.
+/// Return type of a handler: a `Send` future with an outcome.
 #[diagnostic::on_unimplemented(
     message = "a handler must be an `async fn`, and this returns `{Self}`",
     label = "not a future with an outcome",
@@ -54,7 +54,7 @@ where
 {
 }
 
-/// Compiles if a function is a handler. Use [`check_handler!`](crate::check_handler).
+/// Compiles only if the function is a handler. Use [`check_handler!`](crate::check_handler).
 pub fn check<F, A>(handler: &F)
 where
     F: Shape<A> + Send + Sync + 'static,
@@ -64,7 +64,8 @@ where
     let _ = handler;
 }
 
-/// Says which part of a function keeps it from being a handler: an argument, the result, or what it holds across an `.await`.
+/// Names the part of a function that keeps it from being a handler: an argument, the return type, or a value held across an
+/// `.await`.
 ///
 /// ```
 /// use milena_app::prelude::*;

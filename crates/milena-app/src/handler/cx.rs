@@ -1,4 +1,4 @@
-//! What a handler may know besides the record.
+//! The context of a handler call.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -10,18 +10,18 @@ use milena_client::consumer::{ConsumerRecord, RecordRef};
 
 use super::trace::TraceContext;
 use crate::{
-    letters::{Believed, EVENT_IDS, Letter, Origin, believed},
+    failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
     times::ReadMark,
 };
 
-/// What the application has for all its handlers.
+/// States shared by all handlers.
 #[derive(Default, Clone)]
 pub(crate) struct States {
     states: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
 
 impl States {
-    /// A second one of the same type takes the place of the first.
+    /// Replaces an earlier state of the same type.
     pub(crate) fn insert<S: Send + Sync + 'static>(&mut self, state: S) {
         self.states.retain(|(id, _)| *id != TypeId::of::<S>());
         self.states.push((TypeId::of::<S>(), Arc::new(state)));
@@ -39,63 +39,63 @@ impl fmt::Debug for States {
     }
 }
 
-/// A handler asks for a state that the application does not have.
+/// A handler takes a state that the application does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a handler asks for State<{name}>, but the application has none: add .state(…) before it is started")]
+#[error("a handler takes State<{name}>, which the application does not have; add it with .state(…)")]
 pub struct MissingState {
     pub name: &'static str,
 }
 
-/// What is the same for all records that a consumer reads of a topic.
+/// Context shared by all records that a source reads from a topic.
 #[derive(Debug)]
 pub(crate) struct TopicScope {
-    /// The place of its handler among all.
+    /// Index of the handler.
     pub(crate) handler: usize,
-    /// The place of the consumer that reads it.
+    /// Index of the source.
     pub(crate) source: usize,
     pub(crate) group: Arc<str>,
     pub(crate) states: States,
-    /// What the braces of a pattern stand for in the name of this topic.
+    /// Values of the pattern's captures for this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
-    /// Whether headers of its records say where they come from.
-    pub(crate) believed: Believed,
+    /// Which failure headers are trusted on this topic.
+    pub(crate) header_trust: HeaderTrust,
 }
 
 impl TopicScope {
-    /// What the headers of a record tell, if they are believed.
-    pub(crate) fn story(&self, record: RecordRef<'_>) -> Option<Letter> {
-        believed(self.believed, &self.group, record)
+    /// Reads the failure headers of a record, if they are trusted.
+    pub(crate) fn failure_record(&self, record: RecordRef<'_>) -> Option<FailureRecord> {
+        read_trusted(self.header_trust, &self.group, record)
     }
 }
 
-/// The scope of a handful of records. A handful has a count of references of its own: threads that count the same one would
-/// wait for each other.
+/// Scope of records that were polled together. Each poll has a reference counter of its own: threads that share one
+/// contend for its cache line.
 pub(crate) type Scope = Arc<Arc<TopicScope>>;
 
-/// The circumstances of a call: who handles, which record, for which time.
+/// Context of a handler call: the record, the attempt, the group.
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) scope: Scope,
     pub(crate) record: ConsumerRecord,
     pub(crate) attempt: u32,
-    /// Set if it is measured how long the handler takes to read its arguments.
+    /// Set if the time to read the handler's arguments is measured.
     pub(crate) mark: Option<Arc<ReadMark>>,
 }
 
 impl Cx {
-    /// The handler has read its arguments, or could not.
+    /// Marks the end of argument extraction, successful or not.
     pub(super) fn are_read(&self) {
         if let Some(mark) = &self.mark {
             mark.set();
         }
     }
 
-    /// The group that reads.
+    /// Consumer group of the application.
     pub fn group(&self) -> &str {
         &self.scope.group
     }
 
-    /// Which attempt this is, the first being 1; those made from retry topics go on counting.
+    /// Number of this attempt, starting at 1. Attempts from retry topics are counted too.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -104,8 +104,8 @@ impl Cx {
         &self.record
     }
 
-    /// What a name in braces stands for: with a handler for `events-{tenant}`, `capture("tenant")` of the topic
-    /// `events-acme` is `acme`.
+    /// Value of a capture: with a handler for `events-{tenant}`, `capture("tenant")` of the topic `events-acme` is
+    /// `acme`.
     pub fn capture(&self, name: &str) -> Option<&str> {
         let mut captures = self.scope.captures.iter();
         captures
@@ -113,10 +113,10 @@ impl Cx {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Where the record was when it came for the first time: of one from a retry topic, or that came back from there, its
-    /// place in the topic where it was published.
+    /// Position where the record was published. For a record from a retry topic, or one returned from there, that is
+    /// its position in the original topic.
     pub fn origin(&self) -> Origin {
-        let written = self.scope.story(self.record.as_ref());
+        let written = self.scope.failure_record(self.record.as_ref());
         written.map_or_else(
             || Origin {
                 topic: self.record.topic().to_owned(),
@@ -124,12 +124,12 @@ impl Cx {
                 offset: self.record.offset(),
                 timestamp: self.record.timestamp(),
             },
-            |letter| letter.origin,
+            |failure_record| failure_record.origin,
         )
     }
 
-    /// What names the event, however often it comes: the header `event_id`, `ce_id` or `id` if the producer wrote one, or
-    /// else the place where it was published, as `topic-partition-offset`.
+    /// Id of the event, the same on every delivery: the header `event_id`, `ce_id` or `id`, or else the origin as
+    /// `topic-partition-offset`.
     pub fn event_id(&self) -> String {
         for name in EVENT_IDS {
             let mut headers = self.record.headers();
@@ -143,9 +143,9 @@ impl Cx {
         self.origin().event_id()
     }
 
-    /// The trace that the record is part of, if its headers name one. What is published for the record is part of it too:
-    /// what the handler emits, unless that has a `traceparent` of its own, and its retries and dead letters. Calls are spans
-    /// of `tracing` with the target `milena_app::call`, so what handlers log names the record and the trace.
+    /// Trace context of the record, if its headers have one. The handler's output, unless it has a `traceparent` of its
+    /// own, retries and dead letters carry it on. Every call is a `tracing` span with the target `milena_app::call`, so
+    /// log lines of handlers name the record and the trace.
     pub fn trace(&self) -> Option<TraceContext> {
         TraceContext::read(self.record.headers())
     }

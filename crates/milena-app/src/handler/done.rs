@@ -1,4 +1,4 @@
-//! What a handler did.
+//! Outcomes of handlers.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,32 +7,33 @@ use milena_client::producer::{Header, ProducerRecord};
 
 use super::Fault;
 
-/// What became of a record that did not fail.
+/// Outcome of a call that did not fail.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Done {
     #[default]
     Ok,
-    /// It is not for us, for this reason. It counts apart.
+    /// The record is not relevant, for this reason. Counted separately.
     Skip(Cow<'static, str>),
-    /// Its work was done before. It counts apart.
+    /// The record was handled before. Counted separately.
     Duplicate,
-    /// Not yet: hand it to the handler again after this time. That is no failure and costs no attempt.
+    /// Calls the handler again after this time. It is not a failure and uses up no attempt.
     RetryAfter(Duration),
-    /// These are to be written. The record is done when all of them are acknowledged, or with the transaction.
+    /// Writes these records. The source record is done when all of them are acknowledged, or when the transaction
+    /// commits.
     Emit(Vec<OutRecord>),
 }
 
-/// A record to be written, with all it needs of its own.
+/// An output record that owns its data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutRecord {
     pub topic: String,
-    /// `None` leaves it to the partitioner.
+    /// `None` lets the partitioner choose.
     pub partition: Option<i32>,
     pub key: Option<Bytes>,
     /// `None` is a tombstone.
     pub value: Option<Bytes>,
-    /// In their order; names may repeat.
+    /// In order; names may repeat.
     pub headers: Vec<(Bytes, Option<Bytes>)>,
     /// Milliseconds since 1970; `None` is the time of sending.
     pub timestamp: Option<i64>,
@@ -65,19 +66,19 @@ impl OutRecord {
         self
     }
 
-    /// The value as JSON.
+    /// Sets the value as JSON.
     pub fn json<T: serde::Serialize + ?Sized>(self, value: &T) -> Result<Self, serde_json::Error> {
         Ok(self.value(serde_json::to_vec(value)?))
     }
 
-    /// One more header; names may repeat.
+    /// Adds a header; names may repeat.
     #[must_use]
     pub fn header(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         self.headers.push((name.into(), Some(value.into())));
         self
     }
 
-    /// Lends the record to a producer, with headers that are lent too.
+    /// Borrows the record for a producer.
     pub(crate) fn lend<'a>(&'a self, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
         ProducerRecord {
             topic: &self.topic,
@@ -110,7 +111,7 @@ impl From<Vec<OutRecord>> for Done {
     note = "a `String` or a `Box<dyn Error>` is no such error: `.map_err(Fault::retry)` makes a `Fault` of text and of \
             `Box<dyn Error + Send + Sync>`"
 )]
-/// What a handler may return: nothing, a [`Done`], or a result with either and any error.
+/// Return type of a handler: `()`, a [`Done`], or a `Result` of either with any error.
 pub trait IntoOutcome {
     fn into_outcome(self) -> Result<Done, Fault>;
 }

@@ -1,4 +1,4 @@
-//! The arguments of handlers: each takes its part of the record or of its circumstances.
+//! Extractors: the arguments of handlers.
 
 use std::{any::type_name, marker::PhantomData, ops::Deref};
 
@@ -21,24 +21,25 @@ use super::{
             text, numbers and bytes as Kafka's own serializers write them, or `State<{Self}>` for what was given to `App::state`",
     note = "others are `Key<T>`, `Headers`, `Raw`, `Cx`, and an `Option` of any of them"
 )]
-/// An argument of a handler. What cannot be read is [`Fault::poison`]: the record goes to the dead letters as it is.
+/// An argument of a handler. A decode error is a [`Fault::poison`]: the record becomes a dead letter with its bytes
+/// unchanged.
 pub trait Extract: Sized + Send {
     fn extract(cx: &Cx) -> Result<Self, Fault>;
 
-    /// Looked at when the application starts, so that what is missing is not found with the first record.
+    /// Checked at start, so that a missing state is not found with the first record.
     fn check(available: &Available<'_>) -> Result<(), MissingState> {
         let _ = available;
         Ok(())
     }
 }
 
-/// What an application has to offer to its handlers.
+/// States that the application offers to its handlers.
 #[derive(Debug)]
 pub struct Available<'a> {
     pub(crate) states: &'a States,
 }
 
-/// The value, read as JSON. A tombstone is read as `null`, which an `Option` takes.
+/// The value, decoded as JSON. A tombstone is `null`, which an `Option` accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<T>(pub T);
 
@@ -49,7 +50,7 @@ impl<T: DeserializeOwned + Send> Extract for Event<T> {
     }
 }
 
-/// The value as Kafka's own serializers write it: text, numbers, bytes; an `Option` takes tombstones.
+/// The value in the format of Kafka's own serializers: text, numbers, bytes. An `Option` accepts tombstones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<T>(pub T);
 
@@ -63,7 +64,7 @@ where
     }
 }
 
-/// The key as Kafka's own serializers write it. If records may have none, take an `Option`.
+/// The key in the format of Kafka's own serializers. An `Option` accepts records without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<T>(pub T);
 
@@ -77,7 +78,7 @@ where
     }
 }
 
-/// The value as a deserializer of your own reads it.
+/// The value, decoded by a custom deserializer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded<T, D> {
     pub value: T,
@@ -91,7 +92,7 @@ impl<T: Send, D: Deserializer<T> + Default + Send> Extract for Decoded<T, D> {
     }
 }
 
-/// The record as it is.
+/// The record itself.
 #[derive(Debug, Clone)]
 pub struct Raw(pub ConsumerRecord);
 
@@ -109,12 +110,12 @@ impl Extract for Raw {
     }
 }
 
-/// The headers, in their order; names may repeat and need not be text.
+/// The headers, in order; names may repeat and need not be text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(Bytes, Option<Bytes>)>);
 
 impl Headers {
-    /// The value of the last header of this name, which is the one that counts.
+    /// Value of the last header with this name.
     pub fn last(&self, name: &str) -> Option<&[u8]> {
         let mut headers = self.0.iter().rev();
         let (_, value) = headers.find(|(key, _)| key == name.as_bytes())?;
@@ -133,7 +134,7 @@ impl Extract for Headers {
     }
 }
 
-/// Something that the application was given with `.state(…)`, cloned for each call.
+/// A state of the application, added with `.state(…)` and cloned for each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State<S>(pub S);
 
@@ -156,7 +157,7 @@ impl Extract for Cx {
 }
 
 impl<T: Extract> Extract for Option<T> {
-    /// `None` where it cannot be read, for handlers that want to decide themselves.
+    /// `None` if the argument cannot be decoded, for handlers that handle that case.
     fn extract(cx: &Cx) -> Result<Self, Fault> {
         Ok(T::extract(cx).ok())
     }
@@ -167,7 +168,7 @@ impl<T: Extract> Extract for Option<T> {
 }
 
 impl<T: Extract> Extract for Result<T, Fault> {
-    /// The error where it cannot be read, for handlers that want to decide themselves.
+    /// The error if the argument cannot be decoded, for handlers that handle that case.
     fn extract(cx: &Cx) -> Result<Self, Fault> {
         Ok(T::extract(cx))
     }

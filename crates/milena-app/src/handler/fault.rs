@@ -1,24 +1,24 @@
-//! Why a handler did not do its work, and what is to follow from that.
+//! Faults: errors of handlers with the intended reaction.
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
 use milena_client::consumer::deserialize::DeserializeError;
 
-/// An error of any kind.
+/// A boxed error of any type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What is to be done about a failure.
+/// Reaction to a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Intent {
-    /// It may work next time: try again as the policy says, then the retry topics, then the dead letters.
+    /// Retry as the policy says, then the retry topics, then a dead letter.
     Retry,
-    /// It never works with this record: to the dead letters at once.
+    /// The record can never be handled: dead letter at once.
     Poison,
-    /// Something that we depend on is in trouble. As `Retry`, and it counts against the breaker of this name; while that
-    /// is open the record waits and loses no attempt.
+    /// A dependency is unavailable. Like `Retry`, and counted by the circuit breaker of this name. While the breaker is
+    /// open the record waits without using up an attempt.
     Dependency(Cow<'static, str>),
-    /// Nothing works any more: the application stops, and the record stays where it is.
+    /// The application stops; the record is not committed.
     Fatal,
 }
 
@@ -33,10 +33,10 @@ impl Intent {
     }
 }
 
-/// A failure with its [`Intent`].
+/// An error with its [`Intent`].
 ///
-/// Every error becomes one by `?`, with the intent to try again. It is not an error itself: that is what lets `?` take all
-/// of them.
+/// `?` turns every error into a fault with [`Intent::Retry`]. A fault does not implement `Error` itself, which is why
+/// `?` works for all error types.
 pub struct Fault {
     intent: Intent,
     /// See [`Fault::class`].
@@ -47,31 +47,33 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// It may work next time.
+    /// A fault with [`Intent::Retry`].
     pub fn retry<E: Into<BoxError>>(error: E) -> Self {
         Self::new(Intent::Retry, error)
     }
 
-    /// It never works with this record.
+    /// A fault with [`Intent::Poison`].
     pub fn poison<E: Into<BoxError>>(error: E) -> Self {
         Self::new(Intent::Poison, error)
     }
 
-    /// Nothing works any more.
+    /// A fault with [`Intent::Fatal`].
     pub fn fatal<E: Into<BoxError>>(error: E) -> Self {
         Self::new(Intent::Fatal, error)
     }
 
-    /// Something that we depend on failed: `call.await.map_err(Fault::dependency("psp"))?`.
+    /// A fault of a dependency: `call.await.map_err(Fault::dependency("psp"))?`.
     pub fn dependency<E: Into<BoxError>>(name: impl Into<Cow<'static, str>>) -> impl FnOnce(E) -> Self {
         let name = name.into();
         move |error| Self::new(Intent::Dependency(name), error)
     }
 
     fn new<E: Into<BoxError>>(intent: Intent, error: E) -> Self {
-        let class = match type_name::<E>() {
-            // Words have no type worth telling; what is meant by them is.
+        let class = match unboxed(type_name::<E>()) {
+            // A plain text has no type worth reporting; its intent is.
             "&str" | "alloc::string::String" => intent.name(),
+            // The type of an error behind `dyn Error` is unknown.
+            class if class.starts_with("dyn ") => intent.name(),
             class => class,
         };
         Self {
@@ -82,14 +84,14 @@ impl Fault {
         }
     }
 
-    /// Names the kind of failure, for `dlq.failure.exception`; by default it is the type of the error.
+    /// Sets the class of the failure, for `dlq.failure.exception`. By default it is the type of the error.
     #[must_use]
     pub fn with_class(mut self, class: impl Into<Cow<'static, str>>) -> Self {
         self.class = class.into();
         self
     }
 
-    /// Adds text for `dlq.stacktrace`, below the error and its causes: a trace, or the last lines of a log.
+    /// Adds text to `dlq.stacktrace`, below the error and its causes: a stack trace, or the last lines of a log.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<String>) -> Self {
         self.details = Some(details.into()).filter(|details| !details.is_empty());
@@ -100,8 +102,8 @@ impl Fault {
         &self.intent
     }
 
-    /// The kind of failure, as `dlq.failure.exception` has it: the type of the error as Rust writes it, the intent if the
-    /// error is but words, or what [`with_class`](Self::with_class) named.
+    /// Class of the failure, as in `dlq.failure.exception`: the class set by [`with_class`](Self::with_class), else the
+    /// type of the error, or the intent if the error is plain text.
     pub fn class(&self) -> &str {
         &self.class
     }
@@ -110,7 +112,7 @@ impl Fault {
         self.class.clone()
     }
 
-    /// Whether a record could not be decoded.
+    /// Returns whether the record could not be decoded.
     pub(crate) fn is_decode_error(&self) -> bool {
         self.error.is::<DeserializeError>() || self.error.is::<Box<DeserializeError>>()
     }
@@ -119,7 +121,7 @@ impl Fault {
         &*self.error
     }
 
-    /// The error and all that caused it, a line for each, and the details.
+    /// The error, its causes and the details, one per line.
     pub fn chain(&self) -> String {
         let mut text = self.error.to_string();
         let mut cause = self.error.source();
@@ -134,6 +136,12 @@ impl Fault {
         }
         text
     }
+}
+
+/// Returns the name of the type inside of a `Box`, or else the name itself.
+fn unboxed(class: &'static str) -> &'static str {
+    let inner = class.strip_prefix("alloc::boxed::Box<");
+    inner.and_then(|inner| inner.strip_suffix('>')).map_or(class, unboxed)
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Fault {
@@ -157,14 +165,14 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// A handler that did not return in time.
+/// The handler did not return within its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the handler did not return within {limit_ms} ms; what it was doing may be half done")]
+#[error("the handler timed out after {limit_ms} ms; its effects may be incomplete")]
 pub struct TimedOut {
     pub limit_ms: u64,
 }
 
-/// A handler that panicked.
+/// The handler panicked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the handler panicked: {message}")]
 pub struct Panicked {
@@ -199,6 +207,16 @@ mod tests {
         let dependency = "x".parse::<i32>().map_err(Fault::dependency("psp")).unwrap_err();
         assert_eq!(*dependency.intent(), Intent::Dependency("psp".into()));
         assert_eq!(*Fault::fatal("the disk is full").intent(), Intent::Fatal);
+    }
+
+    #[test]
+    fn a_boxed_error_has_the_class_of_the_error() {
+        let parse_error = || "x".parse::<i32>().unwrap_err();
+        assert_eq!(
+            Fault::retry(Box::new(parse_error())).class(),
+            "core::num::error::ParseIntError"
+        );
+        assert_eq!(Fault::poison(BoxError::from(parse_error())).class(), "poison");
     }
 
     #[test]

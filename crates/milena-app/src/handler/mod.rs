@@ -1,7 +1,7 @@
 //! Handlers: plain async functions.
 //!
-//! What a handler takes are [extractors](Extract); what it returns says what became of the record: nothing, a [`Done`], or
-//! a result of either with an error that becomes a [`Fault`].
+//! A handler takes [extractors](Extract). It returns the outcome of the record: `()`, a [`Done`], or a `Result` of either
+//! whose error becomes a [`Fault`].
 //!
 //! ```
 //! use milena_app::handler::{Cx, Done, Event, Fault, State};
@@ -53,11 +53,11 @@ pub(crate) use trace::{TRACEPARENT, TRACESTATE, call_span};
     note = "its future must be `Send`: nothing like `Rc` or a `MutexGuard` of `std` may live across an `.await`",
     note = "`milena::app::check_handler!(my_handler);` beside the function names the part that is wrong"
 )]
-/// Handles one record. Async functions and closures of up to eight [extractors](Extract) are handlers.
+/// Handles one record per call. Async functions and closures of up to eight [extractors](Extract) are handlers.
 pub trait Handler<A>: Send + Sync + 'static {
     fn call(&self, cx: Cx) -> impl Future<Output = Result<Done, Fault>> + Send;
 
-    /// Whether the application has what the handler asks for.
+    /// Checks that the application has the states that the handler takes.
     fn check(available: &Available<'_>) -> Result<(), MissingState>;
 }
 
@@ -76,7 +76,7 @@ macro_rules! handlers {
                 fn read<$($argument: Extract),*>(cx: &Cx) -> Result<($($argument,)*), Fault> {
                     Ok(($($argument::extract(cx)?,)*))
                 }
-                // What is not needed while the handler waits is gone by then.
+                // Dropped here, so that it is not kept while the handler waits.
                 let call = {
                     let arguments = read::<$($argument),*>(&cx);
                     cx.are_read();

@@ -1,7 +1,8 @@
-//! The trace that a record is part of, in the headers of W3C's Trace Context; and the span that a call is.
+//! W3C trace context of a record, and the span of a handler call.
 //!
-//! What is published for a record carries its headers on as they are. The runtime sends its spans nowhere, so an id of its
-//! own would be a parent that nobody has ever seen; who traces in a handler sets the headers of what it emits.
+//! Records that the runtime writes carry the trace headers of their source unchanged. The runtime exports no spans, so
+//! a span id of its own would name a parent that no collector knows. A handler that exports spans sets the headers of
+//! its output by itself.
 
 use std::str;
 
@@ -13,12 +14,12 @@ use super::Cx;
 pub(crate) const TRACEPARENT: &str = "traceparent";
 pub(crate) const TRACESTATE: &str = "tracestate";
 
-/// Of version 00; later ones begin the same way and may have more.
+/// Length of version 00; later versions start the same way and may be longer.
 const PARENT_BYTES: usize = 55;
-/// Nobody has to carry on more than this.
+/// Longer headers are ignored; the specification requires no more.
 const HEADER_BYTES_MAX: usize = 512;
 
-/// The trace that a record is part of: what its headers `traceparent` and `tracestate` say.
+/// Trace context of a record, from its headers `traceparent` and `tracestate`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     parent: String,
@@ -26,7 +27,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads headers; of several with one name the last counts. `None` if there are none, or if they make no sense.
+    /// Reads the headers; the last one of a name wins. Returns `None` if they are missing or malformed.
     pub fn read(headers: Headers<'_>) -> Option<Self> {
         let (mut parent, mut state) = (None, None);
         for header in headers {
@@ -47,29 +48,29 @@ impl TraceContext {
         self.parent.get(3..35).unwrap_or_default()
     }
 
-    /// The span that wrote the record: 16 hexadecimal digits.
+    /// Span that wrote the record: 16 hexadecimal digits.
     pub fn span_id(&self) -> &str {
         self.parent.get(36..52).unwrap_or_default()
     }
 
-    /// Whether who wrote the record may have kept its span.
+    /// Whether the writer of the record may have sampled its span.
     pub fn is_sampled(&self) -> bool {
         let flags = self.parent.get(53..55).unwrap_or_default();
         u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
-    /// The header as it is.
+    /// The header, unchanged.
     pub fn traceparent(&self) -> &str {
         &self.parent
     }
 
-    /// What tracing systems add for themselves.
+    /// Vendor-specific part of the trace context.
     pub fn tracestate(&self) -> Option<&str> {
         self.state.as_deref()
     }
 }
 
-/// Headers are written by anybody.
+/// Headers are untrusted input.
 fn valid_parent(header: &[u8]) -> Option<&str> {
     let is_printable = header.iter().all(u8::is_ascii_graphic);
     let text = str::from_utf8(header).ok().filter(|_| is_printable)?;
@@ -90,7 +91,7 @@ fn valid_state(header: &[u8]) -> Option<&str> {
     str::from_utf8(header).ok().filter(|_| is_printable && fits)
 }
 
-/// The span of a call with so many records, the first of which is this. If nobody listens it costs next to nothing.
+/// Span of a call with `records` records, of which `first` is the first. Nearly free without a subscriber.
 pub(crate) fn call_span(handler: &str, first: &Cx, records: usize) -> Span {
     let span = tracing::info_span!(
         target: "milena_app::call",
@@ -141,7 +142,7 @@ mod tests {
         assert!(trace.is_sampled());
         assert_eq!(trace.traceparent(), PARENT);
         assert_eq!(trace.tracestate(), Some("congo=t61rcWkgMzE"));
-        // The last one counts, and later versions may say more.
+        // The last header wins, and later versions may be longer.
         let later = PARENT.replace("00-4", "cc-4") + "-more";
         let trace = read(&[("traceparent", b"nonsense"), ("traceparent", later.as_bytes())]).unwrap();
         assert_eq!((trace.traceparent(), trace.tracestate()), (later.as_str(), None));

@@ -1,4 +1,4 @@
-//! Connections to services, plain or secured.
+//! Connections to services, plaintext or TLS.
 
 use std::{fmt, io, path::Path, time::Duration};
 
@@ -11,17 +11,17 @@ use super::HttpHandlerError;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 
-/// The longest that a connection may take, with the handshake behind it.
+/// Timeout of connecting, including the TLS handshake.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) type Connection = BufReader<Box<dyn Stream>>;
 
-/// Bytes in both directions.
+/// A bidirectional byte stream.
 pub(super) trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin> Stream for S {}
 
-/// How a service is reached.
+/// Transport of a connection.
 #[derive(Debug)]
 pub(super) enum Way {
     Plain,
@@ -58,7 +58,7 @@ impl Way {
     }
 }
 
-/// What TLS has to say about an error, if it is one of its own.
+/// Explanation of a TLS error; `None` for other errors.
 #[cfg(feature = "tls")]
 pub(super) fn explain(error: &io::Error) -> Option<String> {
     super::tls::explain(error)

@@ -1,4 +1,4 @@
-//! A service that gets a request for each record.
+//! Handlers that are HTTP services.
 
 use std::{
     borrow::Cow,
@@ -12,29 +12,29 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use super::{
     connection::{Connection, TIMEOUT, Way, explain},
     duration_text,
-    message::{Answer, Request},
+    message::{OutcomeMessage, Request},
 };
 use crate::handler::{Cx, Done, Fault};
 
-/// Connections that wait for the next request; more are closed.
+/// Bound of idle connections; excess ones are closed.
 const IDLE_MAX: usize = 64;
-/// What a service may answer with.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bound of a response's size.
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 
-/// Why a service did not handle a record.
+/// Reason why a service did not handle a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpHandlerError {
     #[error("{address:?} is not an address such as http://127.0.0.1:8080/orders or https://orders.example")]
     Address { address: String },
-    #[error("{address:?} is https, and this build has no TLS: build it with the feature tls")]
+    #[error("{address:?} is https, but this build has no TLS; build it with the feature tls")]
     NoTls { address: String },
-    #[error("the certificates of {path} can be of no use for {address:?}, which is not https")]
+    #[error("http_ca is {path}, but {address:?} is not https; remove http_ca")]
     NotTls { address: String, path: PathBuf },
-    #[error("{path} has no certificates: {problem}")]
+    #[error("reading CA certificates from {path} failed: {problem}")]
     Authority { path: PathBuf, problem: String },
-    #[error("no authorities are known that certificates could be signed by: install ca-certificates, or set http_ca")]
+    #[error("no trusted CA certificates found; install ca-certificates, or set http_ca")]
     NoAuthorities,
     #[error("TLS with {host} fails: {problem}")]
     Tls { host: String, problem: String },
@@ -50,16 +50,16 @@ pub enum HttpHandlerError {
     },
     #[error("{host} does not speak HTTP/1.1: {line:?}")]
     NoHttp { host: String, line: String },
-    #[error("{host} answered {status}: {text}")]
+    #[error("{host} responded with {status}: {text}")]
     Status { host: String, status: u16, text: String },
-    #[error("{host} answers with more than {limit} bytes")]
+    #[error("the response of {host} is larger than {limit} bytes")]
     TooLarge { host: String, limit: usize },
-    #[error("{host} answered what is no outcome: {error}")]
+    #[error("the response of {host} is not a valid outcome: {error}")]
     NoOutcome { host: String, error: serde_json::Error },
 }
 
 impl HttpHandlerError {
-    /// The kind of failure in the headers of a dead letter.
+    /// Class of the failure for dead letters.
     fn class(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Status { status, .. } => return format!("http.{status}").into(),
@@ -78,7 +78,7 @@ impl HttpHandlerError {
         })
     }
 
-    /// Whether the service is down, so that no record is at fault.
+    /// Returns whether the service is down, so that the record is not at fault.
     fn is_down(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Tls { .. } => true,
@@ -88,28 +88,28 @@ impl HttpHandlerError {
     }
 }
 
-/// A handler behind an address: `POST` with a record as JSON. The response 204, or 200 without a body, means that it is
-/// done; a body says more. 4xx is poison, but for 408, 425 and 429; all else is tried again. With a
-/// [breaker](Self::breaker), a service that cannot be reached, 502, 503 and 504 are not failures of the record.
+/// An HTTP service that handles records: `POST` with a record as JSON. 204, or 200 without a body, means done; a body
+/// has the outcome. 4xx is poison, except 408, 425 and 429. Everything else is retried. With a
+/// [breaker](Self::breaker), 502, 503, 504 and a service that cannot be reached are not failures of the record.
 #[derive(Debug)]
 pub struct HttpHandler {
     host: String,
     path: String,
     way: Way,
     timeout: Option<Duration>,
-    /// The place of the handler in its file, for messages.
+    /// Path of the handler in its file, for messages.
     place: String,
     breaker: Option<String>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl HttpHandler {
-    /// A service whose certificate, if its address is https, is signed by an authority that the system knows.
+    /// A service at a URL. With https, its certificate must be signed by a CA that the system trusts.
     pub fn new(address: &str) -> Result<Self, HttpHandlerError> {
         Self::with_authority(address, None)
     }
 
-    /// The same with more authorities, from a file with their certificates as PEM.
+    /// A service with additional CA certificates from a PEM file.
     pub fn with_authority(address: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
         let owned = || address.to_owned();
         let plain = address.strip_prefix("http://").map(|rest| (rest, 80));
@@ -141,14 +141,14 @@ impl HttpHandler {
         })
     }
 
-    /// The longest that the service may take for a response. `place` names the handler in messages, as `handlers[0]` does.
+    /// Timeout of a response. `place` names the handler in messages, such as `handlers[0]`.
     #[must_use]
     pub fn timeout(mut self, limit: Option<Duration>, place: impl Into<String>) -> Self {
         (self.timeout, self.place) = (limit, place.into());
         self
     }
 
-    /// A service that cannot be reached, 502, 503 and 504 count against this breaker, and the record waits.
+    /// Counts 502, 503, 504 and connection failures in this breaker; meanwhile the record waits.
     #[must_use]
     pub fn breaker(mut self, name: impl Into<String>) -> Self {
         self.breaker = Some(name.into());
@@ -165,18 +165,18 @@ impl HttpHandler {
         if text.trim_ascii().is_empty() {
             return Ok(Done::Ok);
         }
-        let answer: Result<Answer, _> = serde_json::from_slice(&text);
-        let answer = answer.map_err(|error| {
+        let response: Result<OutcomeMessage, _> = serde_json::from_slice(&text);
+        let response = response.map_err(|error| {
             let host = self.host.clone();
             self.fault(HttpHandlerError::NoOutcome { host, error })
         })?;
-        answer.outcome()
+        response.outcome()
     }
 
     async fn post(&self, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
         if let Some(idle) = self.idle() {
             match self.exchange_in_time(idle, body).await {
-                // The service may have closed a connection that was idle; then a new one is worth a try.
+                // The service may have closed an idle connection; a new one is worth a try.
                 Err(HttpHandlerError::Io { .. }) => {}
                 exchanged => return exchanged,
             }
@@ -269,7 +269,7 @@ impl HttpHandler {
             }
             Length::Chunked => self.chunks(&mut connection, &mut text).await?,
             Length::UntilClosed => {
-                let mut rest = connection.take(ANSWER_BYTES_MAX as u64 + 1);
+                let mut rest = connection.take(RESPONSE_BYTES_MAX as u64 + 1);
                 rest.read_to_end(&mut text).await.map_err(|error| self.io(error))?;
                 self.check(text.len())?;
                 return Ok((head.status, text));
@@ -284,14 +284,14 @@ impl HttpHandler {
         Ok((head.status, text))
     }
 
-    /// A part of an answer is none, and the rest would be taken for the next one.
+    /// A truncated response is an error; its rest would be read as the next response.
     fn check(&self, length: usize) -> Result<(), HttpHandlerError> {
-        if length <= ANSWER_BYTES_MAX {
+        if length <= RESPONSE_BYTES_MAX {
             return Ok(());
         }
         Err(HttpHandlerError::TooLarge {
             host: self.host.clone(),
-            limit: ANSWER_BYTES_MAX,
+            limit: RESPONSE_BYTES_MAX,
         })
     }
 
@@ -392,13 +392,16 @@ mod tests {
             let handler = HttpHandler::new(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
             let service = async {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let answer = format!("HTTP/1.1 200 OK\r\n{head}");
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                let response = format!("HTTP/1.1 200 OK\r\n{head}");
+                stream.write_all(response.as_bytes()).await.unwrap();
                 stream
             };
             let ask = async { handler.exchange(handler.connect().await?, b"{}").await };
-            let (answer, _stream) = tokio::join!(ask, service);
-            assert!(matches!(answer, Err(HttpHandlerError::TooLarge { .. })), "{answer:?}");
+            let (response, _stream) = tokio::join!(ask, service);
+            assert!(
+                matches!(response, Err(HttpHandlerError::TooLarge { .. })),
+                "{response:?}"
+            );
             assert!(handler.idle().is_none(), "the rest of it may still come");
         }
     }

@@ -1,4 +1,4 @@
-//! Records and outcomes as JSON.
+//! JSON messages: records and outcomes.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     json::{Text, WrittenText},
 };
 
-/// A record on its way out.
+/// A record to be handled.
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
     pub(super) id: u64,
@@ -49,10 +49,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What became of a record.
+/// Outcome of a record.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct OutcomeMessage {
     #[serde(default)]
     pub(super) id: u64,
     skip: Option<String>,
@@ -64,7 +64,7 @@ pub(super) struct Answer {
     error: Option<String>,
     intent: Option<WrittenIntent>,
     dependency: Option<String>,
-    /// A trace for the dead letter.
+    /// Stack trace for the dead letter.
     stack: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl Emitted {
     }
 }
 
-impl Answer {
+impl OutcomeMessage {
     pub(super) fn outcome(self) -> Result<Done, Fault> {
         if let Some(error) = self.error {
             let fault = match (self.intent, self.dependency) {
@@ -146,11 +146,11 @@ mod tests {
     use crate::handler::Intent;
 
     fn outcome(text: &str) -> Result<Done, Fault> {
-        serde_json::from_str::<Answer>(text).unwrap().outcome()
+        serde_json::from_str::<OutcomeMessage>(text).unwrap().outcome()
     }
 
     #[test]
-    fn answers_mean_what_handlers_return() {
+    fn outcome_messages_mean_what_handlers_return() {
         assert_eq!(outcome(r#"{"id":1}"#).unwrap(), Done::Ok);
         assert_eq!(outcome(r#"{"skip":"no"}"#).unwrap(), Done::Skip("no".into()));
         assert_eq!(outcome(r#"{"duplicate":true}"#).unwrap(), Done::Duplicate);
@@ -167,6 +167,6 @@ mod tests {
         assert_eq!(intent(r#"{"error":"e","intent":"fatal"}"#), Intent::Fatal);
         let dependency = r#"{"error":"e","intent":"dependency","dependency":"psp"}"#;
         assert_eq!(intent(dependency), Intent::Dependency("psp".into()));
-        assert!(serde_json::from_str::<Answer>(r#"{"eror":"e"}"#).is_err());
+        assert!(serde_json::from_str::<OutcomeMessage>(r#"{"eror":"e"}"#).is_err());
     }
 }

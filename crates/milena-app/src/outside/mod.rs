@@ -1,7 +1,7 @@
-//! Handlers that are not written in Rust: a program that speaks lines of JSON, or a service that speaks HTTP. `milena run`
-//! runs applications whose file has nothing else.
+//! Handlers in other languages: programs with lines of JSON on stdin and stdout, or HTTP services. `milena run` runs
+//! applications whose handlers are all of this kind.
 //!
-//! A record goes out as one object, and what became of it comes back as one:
+//! A record is one JSON object, and its outcome is another:
 //!
 //! ```json
 //! {"id":1,"topic":"orders","partition":0,"offset":7,"timestamp":1782892800000,"key":"anna","value":"{}","headers":[["trace","t1"]],"attempt":1,"group":"billing","event_id":"orders-0-7"}
@@ -11,11 +11,11 @@
 //! {"id":1,"retry_after_ms":500}
 //! {"id":1,"emit":[{"topic":"bills","key":"anna","value":"a bill"}]}
 //! {"id":1,"error":"no money","intent":"retry"}
-//! {"id":1,"error":"no answer","intent":"dependency","dependency":"payments"}
+//! {"id":1,"error":"no response","intent":"dependency","dependency":"payments"}
 //! ```
 //!
-//! Bytes that are no text are `{"base64": …}` in both directions. The intent of an error is `retry` unless it says
-//! `poison`, `dependency` or `fatal`. `docs/run.md` has the whole reference.
+//! Bytes that are not UTF-8 are `{"base64": …}` in both directions. The intent of an error is `retry` (the default),
+//! `poison`, `dependency` or `fatal`. `docs/run.md` is the reference.
 //!
 //! A program that does not start and a service that cannot be reached are not failures of records: each handler has a
 //! breaker of its own, which pauses its partitions meanwhile.
@@ -43,20 +43,20 @@ use crate::{
     policy::{Breaker, Policy},
 };
 
-/// A handler of a file that cannot be made, or whose program does not start.
+/// A handler of a file is invalid, or its program does not start.
 #[derive(Debug, thiserror::Error)]
 #[error("{place} ({topic}): {problem}")]
 pub struct OutsideError {
-    /// The place of the handler in the file, such as `handlers[0]`.
+    /// Path of the handler in the file, such as `handlers[0]`.
     pub place: String,
     pub topic: String,
     pub problem: BoxError,
 }
 
-/// The application of a file in which each handler is a `command` or a service at `http`.
+/// Returns the application of a file in which each handler is a `command` or an `http` service.
 ///
-/// Programs start with the application and end with it. A handler tried through a program gets one record at a time,
-/// unless the file has a `concurrency` for it.
+/// Programs start and end with the application. A program gets one record at a time, unless the file sets
+/// `concurrency`.
 pub fn app(file: &AppFile) -> Result<App, OutsideError> {
     let mut app = file.app();
     for (index, handler) in file.handlers.iter().enumerate() {
@@ -92,8 +92,8 @@ fn on_program(mut app: App, handler: &HandlerFile, command: &[String], place: &s
         move |cx: Cx| Arc::clone(&program).handle(cx),
         |policy| {
             let mut policy = timed_by_handler(policy, breaker);
-            // A program reads one line after the other unless its author says otherwise. If it got more, their times
-            // would run while they wait, and all of them would fail with one that ends it.
+            // A program handles one line after the other unless its author says otherwise. If it got more, their
+            // timeouts would run while they wait, and all of them would fail with one that crashes it.
             policy.concurrency = policy.concurrency.or(Some(1));
             policy
         },
@@ -116,7 +116,7 @@ fn on_service(mut app: App, handler: &HandlerFile, address: &str, place: &str) -
     ))
 }
 
-/// The handler keeps the time of its calls itself: what it must do about one that takes too long, nothing else can.
+/// The handler enforces its timeouts by itself, because only it can kill a program that does not reply.
 fn timed_by_handler(policy: Policy, breaker: Option<String>) -> Policy {
     let policy = policy.timeout(None);
     match breaker {
@@ -135,7 +135,7 @@ impl App {
     }
 }
 
-/// A time as messages have it: `5 s`, `250 ms`.
+/// Formats a duration for messages, as in `5 s` and `250 ms`.
 fn duration_text(time: Duration) -> String {
     match time.as_millis() {
         ms if ms % 1000 == 0 => format!("{} s", ms / 1000),

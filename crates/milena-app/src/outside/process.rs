@@ -1,7 +1,7 @@
-//! One run of a program: its pipes, its end, and what is left of its output.
+//! One process of a program: its pipes, its exit, and the end of its stderr.
 //!
-//! A program runs in a process group of its own. A signal to the group of its parent, which is what Ctrl-C in a terminal
-//! and some service managers send, does not reach it, and its own children end with it.
+//! A program runs in a process group of its own. A signal to the group of its parent, as Ctrl-C in a terminal and some
+//! service managers send, does not reach it, and its children end with it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,31 +21,31 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::message::Answer;
+use super::message::OutcomeMessage;
 
-/// The time that pipes may stay open after the program has ended: a grandchild that left the group may hold them.
+/// Time for which pipes may stay open after the exit: a grandchild outside of the group may hold them.
 const PIPES_MAX: Duration = Duration::from_secs(1);
-/// The last lines of stderr that are kept, and their bytes: both fit into the header of a dead letter.
+/// Bounds of the kept stderr; both fit into a header of a dead letter.
 const STDERR_LINES: usize = 50;
 const STDERR_BYTES: usize = 6 << 10;
 
-/// The end of a program.
+/// Exit of a program.
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
-    /// As the system words it, such as `exit status: 1`.
+    /// In the system's words, such as `exit status: 1`.
     pub(super) status: String,
     /// Whether an operator or a service manager ended it, rather than its own code.
     pub(super) by_operator: bool,
-    /// Whether this process ended it, because it hung.
+    /// Whether the runtime killed it, because it did not reply.
     pub(super) by_us: bool,
     /// Whether it had replied to a record.
     pub(super) had_replied: bool,
     pub(super) lived: Duration,
-    /// The last lines that it wrote to stderr.
+    /// Last lines of its stderr.
     pub(super) stderr: String,
 }
 
-/// A program that was started.
+/// A running program.
 #[derive(Debug)]
 pub(super) struct Process {
     group: Group,
@@ -56,7 +56,7 @@ pub(super) struct Process {
     is_killed: Arc<AtomicBool>,
 }
 
-/// The calls that wait for a reply, by id.
+/// Calls that wait for a reply, by id.
 #[derive(Debug, Default)]
 struct Replies {
     state: Mutex<ReplyState>,
@@ -65,15 +65,15 @@ struct Replies {
 
 #[derive(Debug, Default)]
 struct ReplyState {
-    waiting: BTreeMap<u64, oneshot::Sender<Result<Answer, Exit>>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Result<OutcomeMessage, Exit>>>,
     exit: Option<Exit>,
 }
 
-/// A call that waits. Dropped, it waits no longer.
+/// A pending call. Dropping it cancels the wait.
 pub(super) struct Call<'a> {
     replies: &'a Replies,
     id: u64,
-    reply: oneshot::Receiver<Result<Answer, Exit>>,
+    reply: oneshot::Receiver<Result<OutcomeMessage, Exit>>,
 }
 
 impl Process {
@@ -120,7 +120,7 @@ impl Process {
         })
     }
 
-    /// Sends a line whose reply will have this id.
+    /// Sends a line. The reply has the same id.
     pub(super) fn send(&self, id: u64, line: String) -> Result<Call<'_>, Exit> {
         let (sender, reply) = oneshot::channel();
         {
@@ -131,7 +131,7 @@ impl Process {
             state.waiting.insert(id, sender);
         }
         if let Some(lines) = &*self.lines() {
-            // If the program takes no more lines it has ended, and the call hears of that.
+            // If stdin is closed the program has ended, and the call receives its exit.
             let _ = lines.send(line);
         }
         Ok(Call {
@@ -141,17 +141,17 @@ impl Process {
         })
     }
 
-    /// Whether it takes records: it runs, and was not killed.
+    /// Returns whether it takes records: it runs and was not killed.
     pub(super) fn is_usable(&self) -> bool {
         self.ended.borrow().is_none() && !self.is_killed.load(Ordering::Acquire) && self.lines().is_some()
     }
 
-    /// Whether it has replied to a record.
+    /// Returns whether it has replied to a record.
     pub(super) fn has_replied(&self) -> bool {
         self.replies.any.load(Ordering::Acquire)
     }
 
-    /// The end of the program, for which this waits.
+    /// Waits for the exit.
     pub(super) async fn exit(&self) -> Exit {
         let mut ended = self.ended.clone();
         let exit = match ended.wait_for(Option::is_some).await {
@@ -159,7 +159,7 @@ impl Process {
             Err(_) => None,
         };
         exit.unwrap_or_else(|| Exit {
-            status: "its runtime has ended".to_owned(),
+            status: "the tokio runtime has ended".to_owned(),
             by_operator: true,
             by_us: true,
             had_replied: false,
@@ -168,7 +168,7 @@ impl Process {
         })
     }
 
-    /// Ends it at once, with all processes of its group.
+    /// Kills the process group.
     pub(super) fn kill(&self) {
         self.is_killed.store(true, Ordering::Release);
         if self.ended.borrow().is_none() {
@@ -176,7 +176,7 @@ impl Process {
         }
     }
 
-    /// Ends it in stages: its stdin is closed, then its group is asked to end, then killed.
+    /// Stops it in stages: closes stdin, then sends SIGTERM to the group, then SIGKILL.
     pub(super) async fn stop(&self, grace: Duration) {
         self.lines().take();
         for signal in [Signal::Terminate, Signal::Kill] {
@@ -201,7 +201,7 @@ impl Drop for Process {
 }
 
 impl Call<'_> {
-    pub(super) async fn reply(&mut self) -> Option<Result<Answer, Exit>> {
+    pub(super) async fn reply(&mut self) -> Option<Result<OutcomeMessage, Exit>> {
         (&mut self.reply).await.ok()
     }
 }
@@ -217,13 +217,17 @@ impl Replies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn arrived(&self, answer: Answer) {
+    fn arrived(&self, reply: OutcomeMessage) {
         self.any.store(true, Ordering::Release);
-        let (id, waiting) = (answer.id, self.state().waiting.remove(&answer.id));
+        let (id, waiting) = (reply.id, self.state().waiting.remove(&reply.id));
         match waiting {
-            // The call may have been cancelled in this moment.
-            Some(waiting) => drop(waiting.send(Ok(answer))),
-            None => tracing::debug!(event = "reply_ignored", id, "no record waits for this reply"),
+            // The call may have been cancelled meanwhile.
+            Some(waiting) => drop(waiting.send(Ok(reply))),
+            None => tracing::debug!(
+                event = "reply_ignored",
+                id,
+                "no record waits for the reply with id {id}"
+            ),
         }
     }
 
@@ -236,7 +240,7 @@ impl Replies {
     }
 }
 
-/// Waits for the end of a program and tells it to all.
+/// Waits for the exit and passes it on to all calls.
 struct Monitor {
     began: Instant,
     group: Group,
@@ -252,7 +256,7 @@ impl Monitor {
     async fn run(mut self, mut child: Child) {
         let status = tokio::select! {
             status = child.wait() => status,
-            // Without its stdout it can reply to nothing any more.
+            // Without stdout it cannot reply any more.
             _ = &mut self.reading => match tokio::time::timeout(PIPES_MAX, child.wait()).await {
                 Ok(status) => status,
                 Err(_) => {
@@ -261,9 +265,9 @@ impl Monitor {
                 }
             },
         };
-        // Its children would go on with pipes that have no other end.
+        // Its children would continue with dead pipes.
         self.group.signal(Signal::Kill);
-        // A reply that it wrote before it ended counts.
+        // Replies written before the exit count.
         if !self.reading.is_finished() {
             let _ = tokio::time::timeout(PIPES_MAX, &mut self.reading).await;
         }
@@ -283,7 +287,7 @@ impl Monitor {
     }
 }
 
-/// SIGHUP, SIGINT and SIGTERM, also as shells report that a child of theirs got one.
+/// SIGHUP, SIGINT and SIGTERM, also in the form in which shells report them for a child.
 fn is_by_operator(status: ExitStatus) -> bool {
     const SIGNALS: [i32; 3] = [1, 2, 15];
     #[cfg(unix)]
@@ -297,7 +301,7 @@ async fn write(mut input: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         if let Err(error) = input.write_all(line.as_bytes()).await {
-            tracing::debug!(event = "stdin_closed", %error, "a program takes no more lines");
+            tracing::debug!(event = "stdin_closed", %error, "writing to a program's stdin failed: {error}");
             return;
         }
     }
@@ -307,8 +311,8 @@ async fn read(output: ChildStdout, program: Arc<str>, replies: Arc<Replies>) {
     let mut output = BufReader::new(output);
     let mut line = vec![];
     while let Ok(1..) = output.read_until(b'\n', &mut line).await {
-        match serde_json::from_slice::<Answer>(&line) {
-            Ok(answer) => replies.arrived(answer),
+        match serde_json::from_slice::<OutcomeMessage>(&line) {
+            Ok(reply) => replies.arrived(reply),
             Err(error) => {
                 let text = String::from_utf8_lossy(line.trim_ascii_end());
                 tracing::warn!(
@@ -324,12 +328,12 @@ async fn read(output: ChildStdout, program: Arc<str>, replies: Arc<Replies>) {
     }
 }
 
-/// Passes stderr on, and keeps its end.
+/// Forwards stderr and keeps its end.
 async fn keep(errors: impl AsyncRead + Unpin, tail: Arc<Tail>) {
     let mut errors = BufReader::new(errors);
     let mut line = vec![];
     while let Ok(1..) = errors.read_until(b'\n', &mut line).await {
-        // The parent's stderr may be closed; there is nowhere to say so.
+        // The parent's stderr may be closed; there is no place to report that.
         let _ = std::io::stderr().lock().write_all(&line);
         tail.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         line.clear();
@@ -366,7 +370,7 @@ enum Signal {
     Kill,
 }
 
-/// A process group, named by its first process.
+/// A process group, identified by its first process.
 #[derive(Debug, Clone, Copy)]
 struct Group(Option<u32>);
 

@@ -1,4 +1,4 @@
-//! A program that gets a line for each record and replies with one.
+//! Handlers that are programs: one line of JSON per record in, one out.
 
 use std::{
     sync::{
@@ -12,45 +12,44 @@ use tokio::sync::Mutex;
 
 use super::{
     duration_text,
-    message::{Answer, Request},
+    message::{OutcomeMessage, Request},
     process::{Exit, Process},
 };
 use crate::handler::{Cx, Done, Fault};
 
-/// The time that a program is watched after its start before it gets a record. If it ends meanwhile, it is not a record
-/// that it ended of.
+/// Time for which a program is watched after its start. An exit within this time is not caused by a record.
 const WATCH: Duration = Duration::from_millis(500);
-/// The longest that a program is watched.
+/// Bound of the watch time.
 const WATCH_MAX: Duration = Duration::from_secs(30);
-/// The pause before a record is handed out again that was not tried.
+/// Wait before an unattempted record is handed out again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The default of [`ProgramHandler::start_timeout`].
+/// Default of [`ProgramHandler::start_timeout`].
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time from closing stdin to SIGTERM, and from there to SIGKILL.
+/// Time from closing stdin to SIGTERM, and from there to SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Why a program did not handle a record.
+/// Reason why a program did not handle a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramHandlerError {
-    #[error("the command is empty: name a program, then its arguments")]
+    #[error("the command is empty; set a program and its arguments")]
     Empty,
     #[error("{program} cannot be started: {problem}")]
     Start { program: String, problem: String },
-    #[error("{program} ended before it replied ({status})")]
+    #[error("{program} exited before it replied ({status})")]
     Ended { program: String, status: String },
-    #[error("{program} timed out after {limit} ({setting}); it was killed and is started anew")]
+    #[error("{program} timed out after {limit} ({setting}); it was killed and will be restarted")]
     TimedOut {
         program: String,
         limit: String,
         setting: String,
     },
-    #[error("a record cannot be written as JSON: {0}")]
+    #[error("encoding the record as JSON failed: {0}")]
     Unwritable(String),
 }
 
 impl ProgramHandlerError {
-    /// The kind of failure in the headers of a dead letter.
+    /// Class of the failure for dead letters.
     fn class(&self) -> &'static str {
         match self {
             Self::Empty | Self::Start { .. } => "program.start",
@@ -61,43 +60,43 @@ impl ProgramHandlerError {
     }
 }
 
-/// A handler in another language. The program runs as long as the application does, in a process group of its own.
+/// A program that handles records. It runs as long as the application, in a process group of its own.
 ///
-/// If it ends, it is started again for the next record. A record that was with it has failed, as far as the program starts
-/// again without it; a program that does not start is never the failure of a record. If it does not reply in time, its
-/// process group is killed.
+/// After an exit it is started again for the next record. A record that was with it has failed, provided that the
+/// program starts again without it; a program that does not start is never the failure of a record. If it does not
+/// reply in time, its process group is killed.
 #[derive(Debug)]
 pub struct ProgramHandler {
     command: Vec<String>,
     timeout: Option<Duration>,
     start_timeout: Duration,
-    /// The place of the handler in its file, for messages.
+    /// Path of the handler in its file, for messages.
     place: String,
-    /// The breaker that guards the program. Without one, a start that fails is a failure of the record.
+    /// Breaker that guards the program. Without one, a failed start is a failure of the record.
     breaker: Option<String>,
     next_id: AtomicU64,
     run: Mutex<Run>,
-    /// Whether it has ever replied. As long as it has not, a program that does not start ends the application.
+    /// Whether it has ever replied. Until then, a program that does not start ends the application.
     has_replied: AtomicBool,
     is_stopping: AtomicBool,
 }
 
-/// The program that runs, if one does.
+/// The running program, if there is one.
 #[derive(Debug)]
 struct Run {
     process: Option<Arc<Process>>,
-    /// The time that the next one is watched.
+    /// Watch time of the next start.
     watch: Duration,
 }
 
-/// A program that did not start.
-struct NotStarted {
+/// The program did not start.
+struct StartFailure {
     error: ProgramHandlerError,
     stderr: String,
 }
 
 impl ProgramHandler {
-    /// A program and its arguments.
+    /// A program with its arguments.
     pub fn new(command: &[String]) -> Result<Self, ProgramHandlerError> {
         if command.first().is_none_or(String::is_empty) {
             return Err(ProgramHandlerError::Empty);
@@ -118,40 +117,40 @@ impl ProgramHandler {
         })
     }
 
-    /// Kills and replaces the program if it does not reply to a record within this time. `place` names the handler in
-    /// messages, as `handlers[0]` does.
+    /// Kills and replaces the program if it does not reply within this time. `place` names the handler in messages,
+    /// such as `handlers[0]`.
     #[must_use]
     pub fn timeout(mut self, limit: Option<Duration>, place: impl Into<String>) -> Self {
         (self.timeout, self.place) = (limit, place.into());
         self
     }
 
-    /// The time that the first reply after a start may take, if it is longer than the timeout: 30 s. A program may read its
-    /// first record late, because it still loads.
+    /// Timeout of the first reply after a start, if it is longer than the timeout: 30 s by default. A program may read
+    /// its first record late, because it still loads.
     #[must_use]
     pub fn start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
         self
     }
 
-    /// A program that does not start counts against this breaker, and the record waits.
+    /// Counts failed starts in this breaker; meanwhile the record waits.
     #[must_use]
     pub fn breaker(mut self, name: impl Into<String>) -> Self {
         self.breaker = Some(name.into());
         self
     }
 
-    /// Starts the program, unless it runs, and watches it for half a second. The first record would do so otherwise.
+    /// Starts the program unless it runs, and watches it for half a second. Otherwise the first record does that.
     pub async fn start(&self) -> Result<(), ProgramHandlerError> {
         self.process().await.map(drop).map_err(|failed| failed.error)
     }
 
-    /// From now on nothing that happens to the program is an attempt of a record.
+    /// From now on, failures of the program use up no attempts.
     pub fn begin_stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    /// Ends the program: closes its stdin, after 5 s sends SIGTERM to its process group, after 5 s more SIGKILL.
+    /// Stops the program: closes its stdin, after 5 s sends SIGTERM to its process group, after another 5 s SIGKILL.
     pub async fn stop(&self) {
         self.begin_stop();
         let process = self.run.lock().await.process.take();
@@ -160,7 +159,7 @@ impl ProgramHandler {
         }
     }
 
-    /// Hands a record to the program and waits for its reply.
+    /// Sends a record to the program and waits for its reply.
     pub async fn handle(self: Arc<Self>, cx: Cx) -> Result<Done, Fault> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = serde_json::to_string(&Request::new(id, &cx));
@@ -175,16 +174,16 @@ impl ProgramHandler {
         };
         let limit = self.limit(&process);
         match self.ask(&process, id, line, limit).await {
-            Some(Ok(answer)) => {
+            Some(Ok(reply)) => {
                 self.has_replied.store(true, Ordering::Release);
-                answer.outcome()
+                reply.outcome()
             }
             Some(Err(exit)) => self.exited(&process, exit).await,
             None => self.timed_out(&process, limit.unwrap_or_default()).await,
         }
     }
 
-    /// The longest that the next reply may take, and the setting that says so.
+    /// Returns the timeout of the next reply, and the setting that it comes from.
     fn limit(&self, process: &Process) -> Option<(Duration, &'static str)> {
         let limit = self.timeout?;
         if process.has_replied() || limit >= self.start_timeout {
@@ -193,14 +192,14 @@ impl ProgramHandler {
         Some((self.start_timeout, "start_timeout"))
     }
 
-    /// `None` if there was no reply in time.
+    /// Returns `None` at the timeout.
     async fn ask(
         &self,
         process: &Process,
         id: u64,
         line: String,
         limit: Option<(Duration, &str)>,
-    ) -> Option<Result<Answer, Exit>> {
+    ) -> Option<Result<OutcomeMessage, Exit>> {
         let mut call = match process.send(id, line) {
             Ok(call) => call,
             Err(exit) => return Some(Err(exit)),
@@ -215,8 +214,8 @@ impl ProgramHandler {
         }
     }
 
-    /// The program that runs. If none does, one is started, and watched before it gets a record.
-    async fn process(&self) -> Result<Arc<Process>, NotStarted> {
+    /// Returns the running program, or starts one and watches it.
+    async fn process(&self) -> Result<Arc<Process>, StartFailure> {
         let mut run = self.run.lock().await;
         if let Some(process) = &run.process {
             if process.is_usable() {
@@ -229,18 +228,18 @@ impl ProgramHandler {
                     event = "program_exited",
                     program,
                     status,
-                    "a program ended; starting it again"
+                    "a program exited; restarting it"
                 );
             }
             run.process = None;
         }
-        let process = Process::start(&self.command).map_err(|error| NotStarted {
+        let process = Process::start(&self.command).map_err(|error| StartFailure {
             error: self.start_error(error.to_string()),
             stderr: String::new(),
         })?;
         let process = Arc::new(process);
         if let Ok(exit) = tokio::time::timeout(run.watch, process.exit()).await {
-            return Err(NotStarted {
+            return Err(StartFailure {
                 error: self.start_error(ended_at_once(&exit)),
                 stderr: exit.stderr,
             });
@@ -250,14 +249,14 @@ impl ProgramHandler {
         Ok(process)
     }
 
-    fn not_started(&self, failed: NotStarted) -> Result<Done, Fault> {
+    fn not_started(&self, failed: StartFailure) -> Result<Done, Fault> {
         if self.is_stopping() {
             return Ok(Done::RetryAfter(AGAIN));
         }
-        let NotStarted { error, stderr } = failed;
+        let StartFailure { error, stderr } = failed;
         let class = error.class();
         let fault = match &self.breaker {
-            // It has never worked: its command is wrong, or what it needs is not there.
+            // It has never worked: the command is wrong, or a requirement is missing.
             _ if !self.has_replied.load(Ordering::Acquire) => Fault::fatal(error),
             Some(name) => Fault::dependency(name.clone())(error),
             None => Fault::retry(error),
@@ -265,20 +264,20 @@ impl ProgramHandler {
         Err(fault.with_class(class).with_details(stderr))
     }
 
-    /// The program ended while it had a record. That is the record's failure only if the program starts without it.
+    /// Handles an exit during a call. It is the record's failure only if the program starts again without it.
     async fn exited(&self, process: &Arc<Process>, exit: Exit) -> Result<Done, Fault> {
         if self.is_stopping() || exit.by_us || exit.by_operator {
             return Ok(Done::RetryAfter(AGAIN));
         }
         if !exit.had_replied {
             let mut run = self.run.lock().await;
-            // Others that were with it have done the same.
+            // Concurrent calls of the same process run this too.
             if run
                 .process
                 .as_ref()
                 .is_some_and(|current| Arc::ptr_eq(current, process))
             {
-                // A program that ends by itself so soon after its start does so without a record too.
+                // A program that exits so soon after its start may do so without a record too.
                 run.watch = (exit.lived * 2).clamp(WATCH, WATCH_MAX);
             }
         }
@@ -328,5 +327,5 @@ impl ProgramHandler {
 fn ended_at_once(exit: &Exit) -> String {
     let last = exit.stderr.lines().last().unwrap_or_default();
     let colon = if last.is_empty() { "" } else { ": " };
-    format!("it ended before it got a record ({}){colon}{last}", exit.status)
+    format!("it exited before it got a record ({}){colon}{last}", exit.status)
 }

@@ -1,4 +1,4 @@
-//! The programs of an application, which start and end with it.
+//! Programs of an application, which start and end with it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Programs {
         });
     }
 
-    /// Starts all of them at once; the first that does not start is the error.
+    /// Starts all programs concurrently; the first failure is the error.
     pub(crate) async fn start(&self) -> Result<(), OutsideError> {
         let mut starting = JoinSet::new();
         for program in self.programs.iter().cloned() {
@@ -41,18 +41,18 @@ impl Programs {
             });
         }
         while let Some(started) = starting.join_next().await {
-            // A panic of a task is passed on by the runtime itself.
+            // A panic of a task is propagated by tokio.
             started.unwrap_or(Ok(()))?;
         }
         Ok(())
     }
 
-    /// From now on nothing that happens to them is an attempt of a record.
+    /// From now on, failures of programs use up no attempts.
     pub(crate) fn begin_stop(&self) {
         self.programs.iter().for_each(|program| program.handler.begin_stop());
     }
 
-    /// Ends all of them, each within 10 s.
+    /// Stops all programs, each within 10 s.
     pub(crate) async fn stop(&self) {
         let mut stopping = JoinSet::new();
         for program in &self.programs {

@@ -1,4 +1,4 @@
-//! TLS for services, with rustls and ring.
+//! TLS to services, with rustls and ring.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -15,14 +15,14 @@ use tokio_rustls::{
 
 use super::HttpHandlerError;
 
-/// What connections to one service need.
+/// TLS configuration of a service.
 pub(super) struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
 impl Tls {
-    /// `name` is what the certificate must be for.
+    /// `name` is the name that the certificate must match.
     pub(super) fn new(address: &str, name: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
         let server = ServerName::try_from(name.to_owned());
         let server = server.map_err(|_| HttpHandlerError::Address {
@@ -55,12 +55,12 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Those that the system knows, and those of a file.
+/// CA certificates of the system and of a file.
 fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
     let mut all = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();
     for error in system.errors {
-        tracing::debug!(%error, "some authorities of the system cannot be read");
+        tracing::debug!(%error, "reading some CA certificates of the system failed: {error}");
     }
     all.add_parsable_certificates(system.certs);
     if let Some(path) = file {
@@ -72,7 +72,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
         let found: Result<Vec<_>, _> = found.collect();
         let found = found.map_err(|error| bad(error.to_string()))?;
         if found.is_empty() {
-            return Err(bad("there is no BEGIN CERTIFICATE in it".to_owned()));
+            return Err(bad("no BEGIN CERTIFICATE found".to_owned()));
         }
         for certificate in found {
             all.add(certificate).map_err(|error| bad(error.to_string()))?;
@@ -84,14 +84,14 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
     Ok(all)
 }
 
-/// What is wrong, and what to do about it, if it is TLS that says so.
+/// Explains a TLS error, with a remedy.
 pub(super) fn explain(error: &io::Error) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     let advice = match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "; name the file with the certificate of its authority with http_ca"
+            "; set http_ca to a file with the certificate of its CA"
         }
-        Error::InvalidMessage(_) => "; perhaps it speaks http without TLS",
+        Error::InvalidMessage(_) => "; perhaps the service has no TLS",
         _ => "",
     };
     Some(format!("{error}{advice}"))

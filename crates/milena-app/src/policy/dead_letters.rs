@@ -1,24 +1,24 @@
-//! Where records go that fail for good.
+//! Dead letter policy.
 
 use std::time::Duration;
 
-use crate::letters::Scheme;
+use crate::failure::Scheme;
 
-/// What happens with a record when nothing is left to try.
+/// Reaction to a record whose attempts are used up, or that can never be handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exhausted {
-    /// It is written to the dead letters. Its offset moves on when they have acknowledged it.
+    /// Writes it to the dead letter topic. The offset is committed after the acknowledgement.
     DeadLetter,
-    /// It counts as done, and as skipped. It is lost to this group.
+    /// Drops the record for this group, and counts it as skipped.
     Skip,
-    /// Its partition stands still until somebody looks. Others go on, and the application is not healthy.
+    /// Stops the partition until it is restarted. Other partitions continue; the application reports itself unhealthy.
     Stop,
 }
 
-/// How dead letters and retry topics are written.
+/// How dead letter and retry topics are created and written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "dead letters do something in a policy"]
+#[must_use = "dead letter settings have no effect until they are part of a policy"]
 pub struct DeadLetters {
     pub(crate) topic: Option<String>,
     pub(crate) schemes: Vec<Scheme>,
@@ -40,38 +40,37 @@ impl Default for DeadLetters {
 }
 
 impl DeadLetters {
-    /// How long topics keep their records that are made, unless told otherwise.
+    /// Retention of created topics, unless the policy sets another.
     pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-    /// All of them in this topic, instead of `<topic>.dlq` for each.
+    /// Writes all dead letters to this topic, instead of `<topic>.dlq` for each topic.
     pub fn topic(mut self, topic: impl Into<String>) -> Self {
         self.topic = Some(topic.into());
         self
     }
 
-    /// Under which names the headers are written; several are possible. [`Scheme::Milena`] is the default, also for an empty
-    /// list. All are read.
+    /// Header schemes to write, by default and for an empty list [`Scheme::Milena`]. Every scheme is read.
     pub fn schemes(mut self, schemes: impl IntoIterator<Item = Scheme>) -> Self {
         self.schemes = schemes.into_iter().collect();
         self
     }
 
-    /// Leaves the chain of errors out, which may say more than others should know.
+    /// Leaves out the causes of errors, which may contain sensitive data.
     pub fn without_stack(mut self) -> Self {
         self.with_stack = false;
         self
     }
 
-    /// Does not make topics that are missing: then it is an error when the application starts. By default they are made,
-    /// with as many partitions as the topic they belong to.
+    /// Does not create missing topics; a missing topic is then an error at start. By default topics are created with as
+    /// many partitions as the original topic.
     pub fn existing_topics_only(mut self) -> Self {
         self.create = false;
         self
     }
 
-    /// How long dead letter topics that are made keep their records: by default 30 days, or as long as the topic that they
-    /// are from if that is longer. Retry topics keep theirs for at least as long as that topic in any case, and for their
-    /// delay. A topic that is there already is not changed; a warning names each setting by which it may lose records.
+    /// Retention of dead letter topics that the runtime creates: 30 days by default, or that of the original topic if
+    /// it is longer. Retry topics keep records at least as long as the original topic, plus their delay. Existing
+    /// topics are not changed; a warning names each setting that may lose records.
     pub fn retention(mut self, time: Duration) -> Self {
         self.retention = Some(time);
         self

@@ -1,17 +1,18 @@
-//! What holds work back: breakers, rates, guards.
+//! Circuit breakers, rate limits and the DLQ limit.
 
 use std::time::Duration;
 
 use milena_machines::app::BreakerAttempts;
 pub use milena_machines::app::{WhenFull, WhenOpen};
 
-/// A circuit breaker around something that handlers depend on. Handlers feed it with
-/// [`Fault::dependency`](crate::handler::Fault::dependency) and name it in their policies.
+/// A circuit breaker around a dependency of handlers. Handlers name it in their policies and report failures with
+/// [`Fault::dependency`](crate::handler::Fault::dependency).
 ///
-/// Closed, it counts. Open, the partitions of its handlers pause, unless [`when_open`](Self::when_open) says otherwise. Then a few calls probe; if they go well it closes, and
-/// if not it stays open twice as long.
+/// A closed breaker counts calls. While it is open the partitions of its handlers pause, unless
+/// [`when_open`](Self::when_open) says otherwise. Then a few calls probe the dependency: if they succeed the breaker
+/// closes, otherwise it stays open for twice as long.
 #[derive(Debug, Clone, PartialEq)]
-#[must_use = "a breaker does something in an application"]
+#[must_use = "a breaker has no effect until it is added to an application"]
 pub struct Breaker {
     pub(crate) failure_percent: u8,
     pub(crate) calls: u32,
@@ -24,7 +25,7 @@ pub struct Breaker {
 }
 
 impl Default for Breaker {
-    /// It opens when 50 percent of the last 10 calls failed, for 30 s and up to 5 min, and probes with 3 calls.
+    /// Opens when 50 percent of the last 10 calls failed, for 30 s, up to 5 min, and probes with 3 calls.
     fn default() -> Self {
         Self {
             failure_percent: 50,
@@ -40,8 +41,8 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// The breaker around a handler that is a program or a service. It opens with the first call that does not reach the
-    /// handler, and probes after 1 s, then after twice as long each time, up to 30 s. No such call is an attempt.
+    /// Breaker around a handler that is a program or a service. It opens with the first call that does not reach the
+    /// handler, and probes after 1 s, then after twice as long each time, up to 30 s. Such a call uses up no attempt.
     pub(crate) fn around_handler() -> Self {
         let mut breaker = Self::default().failure_percent(100).calls(1).probes(1);
         (breaker.open, breaker.open_max) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -49,53 +50,53 @@ impl Breaker {
         breaker
     }
 
-    /// Which share of calls must fail for it to open.
+    /// Percentage of failed calls that opens the breaker.
     pub fn failure_percent(mut self, percent: u8) -> Self {
         self.failure_percent = percent;
         self
     }
 
-    /// Over how many of the last calls that is counted; with fewer it stays closed.
+    /// Size of the window of calls in which failures are counted.
     pub fn calls(mut self, calls: u32) -> Self {
         (self.calls, self.calls_min) = (calls, calls);
         self
     }
 
-    /// With how many calls it may open already.
+    /// Number of calls in the window below which the breaker stays closed.
     pub fn calls_min(mut self, calls: u32) -> Self {
         self.calls_min = calls;
         self
     }
 
-    /// How long it stays open before it probes.
+    /// Time for which the breaker stays open before it probes.
     pub fn open(mut self, time: Duration) -> Self {
         self.open = time;
         self.open_max = self.open_max.max(time);
         self
     }
 
-    /// How long it stays open at most, however often probes fail.
+    /// Bound of that time, which doubles with every failed probe.
     pub fn open_max(mut self, time: Duration) -> Self {
         self.open_max = time;
         self
     }
 
-    /// What becomes of records while it is open: by default they wait ([`WhenOpen::Pause`]). With
-    /// [`WhenOpen::DeadLetter`] they become dead letters at once, unhandled, which keeps partitions moving and fills the
-    /// dead letters for as long as it is open; a [`FloodGuard`] bounds that. Handlers that need it must have dead letters.
+    /// Reaction to records while the breaker is open. [`WhenOpen::Pause`], the default, lets them wait.
+    /// [`WhenOpen::DeadLetter`] writes dead letters without calling the handler: partitions keep moving, and dead
+    /// letters accumulate; a [`DlqLimit`] bounds that. The handlers must then have a dead letter topic.
     pub fn when_open(mut self, when_open: WhenOpen) -> Self {
         self.when_open = when_open;
         self
     }
 
-    /// With how many calls it probes.
+    /// Number of probing calls.
     pub fn probes(mut self, calls: u32) -> Self {
         self.probes = calls;
         self
     }
 }
 
-/// So many per second.
+/// Rate limit in records per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub(crate) per_second: u32,
@@ -103,7 +104,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many per second, evenly, with a tenth of that at once after a quiet time.
+    /// An even rate, with a burst of a tenth of a second after an idle time.
     pub fn per_second(records: u32) -> Self {
         Self {
             per_second: records,
@@ -111,7 +112,7 @@ impl Rate {
         }
     }
 
-    /// How many may come at once after a quiet time.
+    /// Number of records that may be handled at once after an idle time.
     #[must_use]
     pub fn burst(mut self, records: u32) -> Self {
         self.burst = records;
@@ -119,17 +120,17 @@ impl Rate {
     }
 }
 
-/// When so many records of a partition fail for good, something else is wrong: the partition stops, and its records stay
-/// where they are.
+/// Limit of dead letters of a partition. When it is reached the partition stops, and its records stay uncommitted: many
+/// failures in a short time usually have one external cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FloodGuard {
+pub struct DlqLimit {
     pub(crate) percent: u8,
     pub(crate) window: u32,
     pub(crate) consecutive: u32,
 }
 
-impl Default for FloodGuard {
-    /// More than half of the last 1,000, or 100 in a row.
+impl Default for DlqLimit {
+    /// Half of the last 1,000 records, or 100 in a row.
     fn default() -> Self {
         Self {
             percent: 50,
@@ -139,7 +140,7 @@ impl Default for FloodGuard {
     }
 }
 
-impl FloodGuard {
+impl DlqLimit {
     pub fn new(percent: u8, window: u32, consecutive: u32) -> Self {
         Self {
             percent,

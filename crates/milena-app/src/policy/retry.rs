@@ -1,10 +1,10 @@
-//! Trying again.
+//! Retries in place.
 
 use std::time::Duration;
 
 use milena_machines::app::RetryOrdering;
 
-/// How often and when a record that failed is tried again.
+/// Number of attempts, and the backoff between them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,7 +14,7 @@ use milena_machines::app::RetryOrdering;
 /// let never = Retry::none();
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-#[must_use = "a retry does something in a policy"]
+#[must_use = "a retry policy has no effect until it is part of a policy"]
 pub struct Retry {
     pub(crate) attempts: u32,
     pub(crate) first: Duration,
@@ -27,8 +27,8 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// 5 attempts, the first included; waits of 100 ms, doubling up to 10 s, each up to a quarter shorter or longer; at
-    /// most 30 s for all of them. After that, the retry topics if there are any, then the dead letters.
+    /// 5 attempts with a backoff of 100 ms that doubles up to 10 s, with 25 percent jitter, within 30 s. Then the retry
+    /// topics, if there are any, then a dead letter.
     fn default() -> Self {
         Self {
             attempts: 5,
@@ -44,7 +44,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Waits that double from the first to the longest; all else as by default.
+    /// A backoff that doubles from `first` up to `max`, otherwise the defaults.
     pub fn exponential(first: Duration, max: Duration) -> Self {
         Self {
             first,
@@ -53,7 +53,7 @@ impl Retry {
         }
     }
 
-    /// One attempt, and none after it.
+    /// One attempt, no retries.
     pub fn none() -> Self {
         Self {
             attempts: 1,
@@ -61,25 +61,25 @@ impl Retry {
         }
     }
 
-    /// How often the handler is called for a record in all; the first time counts.
+    /// Number of handler calls per record, including the first.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// By how much a wait is shorter or longer than it should be, so that not all come back at once.
+    /// Random variation of each backoff in percent, so that retries do not coincide.
     pub fn jitter_percent(mut self, percent: u8) -> Self {
         self.jitter_percent = percent;
         self
     }
 
-    /// How long a record is tried in its place since it failed first, whatever attempts are left.
+    /// Time limit of all attempts in place, counted from the first failure.
     pub fn elapsed_max(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.elapsed_max = time.into();
         self
     }
 
-    /// How often a record that comes from a retry topic is tried before it goes to the next: 1.
+    /// Number of attempts per retry topic: 1 by default.
     pub fn attempts_from_topics(mut self, attempts: u32) -> Self {
         self.attempts_from_topics = attempts;
         self

@@ -1,4 +1,4 @@
-//! Snapshots as files.
+//! Snapshots in files.
 
 use std::{
     fs::{self, File},
@@ -11,32 +11,32 @@ use milena_client::consumer::TopicPartition;
 use super::{Snapshot, Snapshots};
 use crate::handler::BoxError;
 
-/// A file for each partition in one directory. It is written beside the old one, made durable, and then takes its place, so
-/// that a crash leaves one or the other. The first eight bytes are the offset.
+/// Snapshots as files in a directory, one per partition. A new snapshot is written beside the old one, synced and
+/// renamed, so that a crash leaves one of the two. The first eight bytes are the offset.
 ///
-/// Files are for one machine: if partitions can move to another, the directory must be shared.
+/// If partitions can move to another machine, the directory must be shared.
 #[derive(Debug, Clone)]
 pub struct FileSnapshots {
     directory: PathBuf,
 }
 
 impl FileSnapshots {
-    /// Makes the directory if it is not there.
+    /// Creates the directory if it is missing.
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         fs::create_dir_all(&directory)?;
         Ok(Self { directory })
     }
 
-    /// Names of topics are names of files: they have letters, digits, dots, dashes and underscores.
+    /// Topic names are valid file names: they have letters, digits, dots, dashes and underscores.
     fn path(&self, partition: &TopicPartition) -> PathBuf {
         self.directory.join(format!("{partition}.snapshot"))
     }
 }
 
-/// A file that is no snapshot.
+/// The file is not a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is no snapshot: it has {bytes} bytes; take it away to begin with the first record")]
+#[error("{path} is not a snapshot: it has {bytes} bytes; delete it to start from the first record")]
 pub struct BadSnapshot {
     pub path: String,
     pub bytes: usize,
@@ -71,7 +71,7 @@ fn read(path: &Path) -> Result<Option<Snapshot>, BoxError> {
 }
 
 fn write(path: &Path, snapshot: &Snapshot) -> Result<(), BoxError> {
-    // One that was the owner until a moment ago must not take a newer one back.
+    // A previous owner must not overwrite a newer snapshot.
     if read(path)?.is_some_and(|stored| stored.offset > snapshot.offset) {
         return Ok(());
     }

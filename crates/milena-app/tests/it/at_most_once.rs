@@ -1,4 +1,4 @@
-//! At most once: what is committed before it is handled, and what is handed back.
+//! At-most-once delivery: commits before handling, and records that are not lost at a shutdown or rebalance.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,7 +13,7 @@ use crate::rig::{GROUP, app, until, within};
 
 const RECORDS: usize = 2_000;
 
-/// The values that handlers have begun with, and leave to end.
+/// Values whose handlers have started, and the permission to finish.
 #[derive(Clone)]
 struct Bench {
     begun: Arc<Mutex<Vec<String>>>,
@@ -97,7 +97,7 @@ async fn a_stop_hands_back_what_was_not_handed_out() {
         let running = first.clone().start().await.unwrap();
         bench.leave.add_permits(40);
         until("some calls", || bench.begun() > 40).await;
-        // The calls that run end while it stops.
+        // Calls in progress finish during the shutdown.
         let leave = Arc::clone(&bench.leave);
         let ending = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! What each kind of delivery promises.
+//! Delivery guarantees.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,7 +43,7 @@ async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_agai
         within("a call", told.recv()).await.unwrap();
     }
     committed(&broker, GROUP, "orders", 0, 3).await;
-    // The map of what is done above goes with the commit of the lowest unfinished offset, once all is told.
+    // The offset map of finished records is part of the commit of the frontier.
     until("a commit of all", || {
         let status = running.status();
         (status.records, status.replay_if_crashed_now) == (1, 0)
@@ -170,7 +170,7 @@ async fn what_is_emitted_is_written_before_the_offset_moves() {
     running.stop().await.unwrap();
 }
 
-/// An application whose transactions are short.
+/// An application with a short transaction window.
 fn in_transactions(broker: &TestBroker) -> App {
     app(broker).instance("one").transaction_window(Duration::from_millis(5))
 }
@@ -233,7 +233,7 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
     running.stop().await.unwrap();
 }
 
-/// What a handler emits for `big` is larger than a request may be.
+/// Emits more bytes for `big` than a request may have.
 async fn grow(Value(value): Value<String>) -> Done {
     let size = if value == "big" { 5_000 } else { 10 };
     Done::from(OutRecord::new("rich").value(format!("{value} {}", "x".repeat(size))))
@@ -266,7 +266,7 @@ async fn what_can_never_be_written_becomes_a_dead_letter_and_all_else_goes_on() 
     }
 }
 
-/// A broker refuses batches: it must be found out which of their records it was.
+/// A broker refuses batches; the runtime must find the record that it refuses.
 #[tokio::test]
 async fn only_what_is_refused_alone_is_given_up() {
     let broker = TestBroker::start();
@@ -277,7 +277,7 @@ async fn only_what_is_refused_alone_is_given_up() {
         _ => number.to_string(),
     };
     broker.produce("raw", 0, (0..20).map(value));
-    // Every batch with the one record, but not the letter about it.
+    // Every batch with the one record, but not its dead letter.
     let is_refused = |request: &ProduceRequest| has(request, b"guilty") && !has(request, b"dlq.failure.reason");
     let refused = broker
         .faults()
@@ -300,7 +300,7 @@ async fn only_what_is_refused_alone_is_given_up() {
     running.stop().await.unwrap();
 }
 
-/// Whether these bytes are in a record.
+/// Returns whether a record of the request contains these bytes.
 fn has(request: &ProduceRequest, bytes: &[u8]) -> bool {
     let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
     let mut batches = partitions.filter_map(|partition| partition.records.as_ref());

@@ -13,7 +13,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::rig::{app, committed, within};
+use crate::rig::{app, committed, until, within};
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -26,14 +26,14 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (code, body.to_owned())
 }
 
-/// Each sample with its labels, after a look whether the text is what Prometheus reads: all of a name together, after one line
-/// with its type, and no series twice.
+/// Parses the text format: samples of a name follow one TYPE line, and no series occurs twice. Returns the value of
+/// each series.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let name = Regex::new(r"^[a-zA-Z_:][a-zA-Z0-9_:]*$").unwrap();
     let sample = Regex::new(r#"^([^ {]+)(\{([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*",?)*\})? (\S+)$"#).unwrap();
     let (mut found, mut types, mut current) = (BTreeMap::new(), BTreeSet::new(), String::new());
     assert!(text.ends_with('\n'));
-    for line in text.lines() {
+    for line in text.lines().filter(|line| !line.starts_with("# HELP ")) {
         if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (of, kind) = typed.split_once(' ').unwrap();
             assert!(name.is_match(of) && matches!(kind, "counter" | "gauge"), "{line}");
@@ -63,6 +63,7 @@ async fn metrics_health_and_status_are_served() {
     broker.produce("orders", 0, ["{\"id\":1}", "{\"id\":2}", "nonsense \"\n\\"]);
     let running = app(&broker)
         .serve("127.0.0.1:0")
+        .metrics_endpoint("127.0.0.1:0")
         .on("orders", handle, |policy| policy)
         .start()
         .await
@@ -82,19 +83,21 @@ async fn metrics_health_and_status_are_served() {
     })
     .await;
     let of = |series: &str| found.get(series).copied();
-    assert_eq!(of("consumer_success{handler=\"orders\"}"), Some(2.0));
-    assert_eq!(of("consumer_decode_errors{handler=\"orders\"}"), Some(1.0));
-    assert_eq!(of("events_validation_failed{handler=\"orders\"}"), Some(1.0));
-    assert_eq!(of("events_processed_success{handler=\"orders\"}"), Some(2.0));
+    assert_eq!(of("consumer_success_total{handler=\"orders\"}"), Some(2.0));
+    assert_eq!(of("consumer_decode_errors_total{handler=\"orders\"}"), Some(1.0));
+    assert_eq!(of("events_validation_failed_total{handler=\"orders\"}"), Some(1.0));
+    assert_eq!(of("events_processed_success_total{handler=\"orders\"}"), Some(2.0));
     let age = of("dlq_oldest_message_age_seconds{topic=\"orders.dlq\"}").unwrap();
     assert!((0.0..60.0).contains(&age), "{age}");
     let is_lag = |series: &&String| {
-        series.starts_with("kafka_consumer_records_lag{group=\"billing\"") && series.contains("partition=\"0\"")
+        series.starts_with("kafka_consumer_records_lag{")
+            && series.contains("group=\"billing\"")
+            && series.contains("partition=\"0\"")
     };
     assert_eq!(found.keys().filter(is_lag).count(), 1, "{found:#?}");
     for name in ["kafka_consumer_rebalance_total", "kafka_producer_record_send_total"] {
-        let labelled = format!("{name}{{group=\"billing\"");
-        assert!(found.keys().any(|series| series.starts_with(&labelled)), "{name}");
+        let labelled = |series: &String| series.starts_with(name) && series.contains("group=\"billing\"");
+        assert!(found.keys().any(labelled), "{name}");
     }
     assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
     assert_eq!(get(address, "/readyz").await.0, 200);
@@ -103,6 +106,13 @@ async fn metrics_health_and_status_are_served() {
     assert_eq!((code, &status["healthy"]), (200, &serde_json::json!(true)));
     assert_eq!(status["partitions"].as_array().unwrap().len(), 2);
     assert_eq!(get(address, "/").await.0, 404);
+    let metrics_at = running.metrics_at().unwrap();
+    let (code, text) = get(metrics_at, "/metrics").await;
+    assert_eq!(
+        (code, samples(&text).keys().collect::<Vec<_>>()),
+        (200, found.keys().collect())
+    );
+    assert_eq!(get(metrics_at, "/status").await.0, 404);
     running.stop().await.unwrap();
     assert!(TcpStream::connect(address).await.is_err(), "it is served after the end");
 }
@@ -148,4 +158,35 @@ async fn an_address_that_is_taken_is_an_error_before_anything_is_read() {
         error.starts_with(&format!("cannot serve metrics and health on {address}: ")),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn the_status_names_the_reason_of_a_missing_acknowledgement() {
+    async fn bill() -> Done {
+        Done::Emit(vec![OutRecord::new("bills").value("a bill")])
+    }
+    let broker = TestBroker::builder().set("auto.create.topics.enable", false).start();
+    broker.create_topic("orders", 1);
+    broker.produce("orders", 0, ["one"]);
+    let running = app(&broker).on("orders", bill, |policy| policy).start().await.unwrap();
+    let reason = "(topic bills is unavailable: UNKNOWN_TOPIC_OR_PARTITION";
+    until("the reason", || {
+        let status = running.status();
+        status
+            .partitions
+            .iter()
+            .any(|partition| partition.to_string().contains(reason))
+    })
+    .await;
+    broker.create_topic("bills", 1);
+    committed(&broker, "billing", "orders", 0, 1).await;
+    until("its end", || {
+        running
+            .status()
+            .partitions
+            .iter()
+            .all(|partition| partition.publish_problem.is_none())
+    })
+    .await;
+    running.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What ends an application, or sets it going again, although no handler has failed.
+//! Applications that end or recover without a failed handler.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn exactly_once_ends_if_not_even_the_dead_letter_can_be_written() {
         .exactly_once("orders", handler, |policy| policy);
     let running = app.start().await.unwrap();
     within("the end", running.ended()).await;
-    // The bill, the bill alone, the letter.
+    // The bill, the bill in isolation, the dead letter.
     assert!(refused.struck() >= 3, "{refused:?}");
     let error = running.stop().await.unwrap_err();
     let AppError::Unwritable {
@@ -43,13 +43,13 @@ async fn exactly_once_ends_if_not_even_the_dead_letter_can_be_written() {
     assert_eq!(broker.committed(GROUP, "orders", 0).unwrap_or(0), 0);
 }
 
-/// An application whose consumer has read one record and is never given the next, until it asks as if it began.
+/// An application whose consumer has read one record and gets no other, until it fetches as after a seek.
 async fn frozen(broker: &TestBroker, clock: &Clock, action: WhenStalled) -> Running {
     broker.create_topic("orders", 2);
     broker.produce("orders", 0, ["a"]);
     let reads_on = |request: &FetchRequest| {
         let mut asked = request.topics.iter().flat_map(|topic| &topic.partitions);
-        // Who seeks does not know which epoch the record before is of.
+        // After a seek the epoch of the previous record is unknown.
         !asked.any(|asked| asked.partition == 0 && (asked.fetch_offset == 0 || asked.last_fetched_epoch < 0))
     };
     let fetches = broker.faults().on::<FetchRequest>().when(reads_on);
@@ -65,7 +65,7 @@ async fn frozen(broker: &TestBroker, clock: &Clock, action: WhenStalled) -> Runn
     running
 }
 
-/// Time passes, and the consumer looks around.
+/// Advances the clock and wakes the consumer.
 fn pass(running: &Running, clock: &Clock) {
     clock.advance(Duration::from_secs(5));
     let other = TopicPartition::new("orders", 1);
@@ -75,7 +75,7 @@ fn pass(running: &Running, clock: &Clock) {
 
 #[tokio::test]
 async fn a_reader_that_is_frozen_begins_again_where_it_stands() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     let running = frozen(&broker, &clock, WhenStalled::TryAgain).await;
     let began_ms = clock.now_ms();
     until("the second order", || {
@@ -89,7 +89,7 @@ async fn a_reader_that_is_frozen_begins_again_where_it_stands() {
 
 #[tokio::test]
 async fn a_reader_that_is_frozen_ends_the_application_if_that_is_wanted() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     let running = frozen(&broker, &clock, WhenStalled::End).await;
     until("the end", || {
         pass(&running, &clock);

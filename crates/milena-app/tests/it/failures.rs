@@ -1,4 +1,4 @@
-//! What fails is tried again, then kept.
+//! Retries and dead letters.
 
 use std::{
     sync::{
@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use milena_app::{AppError, letters, prelude::*};
+use milena_app::{AppError, failure, prelude::*};
 use milena_test::{ErrorCode, TestBroker, TestRecord, messages::ProduceRequest};
 
 use crate::rig::{GROUP, app, committed, header, read, text, until, within};
 
-/// Retries that do not take long.
+/// Retries with a short backoff.
 fn soon(attempts: u32) -> Retry {
     Retry::exponential(Duration::from_millis(1), Duration::from_millis(2)).attempts(attempts)
 }
@@ -57,23 +57,26 @@ async fn what_fails_is_tried_again_and_then_becomes_a_dead_letter() {
         "retention goes by the time of the failure"
     );
     assert_eq!(header(dead, "trace").as_deref(), Some("t1"));
-    let letter = letters::read(dead.headers()).unwrap();
+    let failure_record = failure::read(dead.headers()).unwrap();
     assert_eq!(
         (
-            letter.origin.topic.as_str(),
-            letter.origin.partition,
-            letter.origin.offset
+            failure_record.origin.topic.as_str(),
+            failure_record.origin.partition,
+            failure_record.origin.offset
         ),
         ("orders", 1, 1)
     );
-    assert_eq!(letter.origin.timestamp, 1_700_000_000_000);
-    assert_eq!(letter.failure.reason, "invalid digit found in string");
-    assert!(letter.failure.exception.ends_with("ParseIntError"), "{letter:?}");
+    assert_eq!(failure_record.origin.timestamp, 1_700_000_000_000);
+    assert_eq!(failure_record.failure.reason, "invalid digit found in string");
+    assert!(
+        failure_record.failure.exception.ends_with("ParseIntError"),
+        "{failure_record:?}"
+    );
     assert_eq!(
-        (letter.group.as_deref(), letter.instance.as_deref()),
+        (failure_record.group.as_deref(), failure_record.instance.as_deref()),
         (Some(GROUP), Some("one"))
     );
-    assert_eq!(letter.attempts, 3);
+    assert_eq!(failure_record.attempts, 3);
     assert_eq!(attempts.load(Ordering::SeqCst), 3);
     committed(&broker, GROUP, "orders", 1, 3).await;
     let counts = &running.counts()[0];
@@ -81,7 +84,7 @@ async fn what_fails_is_tried_again_and_then_becomes_a_dead_letter() {
     assert!(
         running
             .to_prometheus()
-            .contains("consumer_dlq_max_retries{handler=\"orders\"} 1")
+            .contains("consumer_dlq_max_retries_total{handler=\"orders\"} 1")
     );
     running.stop().await.unwrap();
 }
@@ -110,8 +113,12 @@ async fn a_panic_a_poison_and_a_timeout_are_failures_and_nothing_else_suffers() 
     let mut found: Vec<(String, String, u32)> = dead
         .iter()
         .map(|dead| {
-            let letter = letters::read(dead.headers()).unwrap();
-            (text(dead.value()).to_owned(), letter.failure.reason, letter.attempts)
+            let failure_record = failure::read(dead.headers()).unwrap();
+            (
+                text(dead.value()).to_owned(),
+                failure_record.failure.reason,
+                failure_record.attempts,
+            )
         })
         .collect();
     found.sort();
@@ -119,7 +126,7 @@ async fn a_panic_a_poison_and_a_timeout_are_failures_and_nothing_else_suffers() 
         found[0],
         (
             "hang".to_owned(),
-            "the handler did not return within 20 ms; what it was doing may be half done".to_owned(),
+            "the handler timed out after 20 ms; its effects may be incomplete".to_owned(),
             2
         )
     );
@@ -153,6 +160,11 @@ async fn an_undecodable_record_becomes_a_dead_letter_with_its_own_bytes() {
     let dead = read(&broker, "orders.dlq", 1, 1).await;
     assert_eq!(text(dead[0].value()), "\u{1}not json");
     assert_eq!(header(&dead[0], "dlq.retry.count").as_deref(), Some("1"));
+    let class = header(&dead[0], "dlq.failure.exception").unwrap();
+    assert!(
+        class.starts_with("milena_client::") && class.ends_with("::DeserializeError"),
+        "{class}"
+    );
     committed(&broker, GROUP, "orders", 0, 3).await;
     assert_eq!(sum.load(Ordering::SeqCst), 15);
     running.stop().await.unwrap();
@@ -193,7 +205,7 @@ async fn while_dead_letters_cannot_be_written_nothing_is_lost_and_then_it_goes_o
 
 #[tokio::test]
 async fn an_application_whose_dead_letter_is_not_acknowledged_is_not_healthy() {
-    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::manual());
     ["orders", "orders.dlq"]
         .into_iter()
         .for_each(|topic| broker.create_topic(topic, 1));
@@ -256,7 +268,7 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
         }
     };
     broker.produce("mails", 0, (0..100).map(|number: i32| number.to_string()));
-    let clock = milena_app::Clock::standing();
+    let clock = milena_app::Clock::manual();
     let running = app(&broker)
         .clock(clock.clone())
         .breaker("smtp", Breaker::default())
@@ -266,7 +278,7 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
         .unwrap();
     until("ten calls", || calls.load(Ordering::SeqCst) >= 10).await;
     is_down.store(false, Ordering::SeqCst);
-    // Half a minute later it probes, finds that all is well, and lets all go on.
+    // After 30 s the breaker probes, closes, and everything continues.
     until("the end of all mails", || {
         clock.advance(Duration::from_secs(1));
         running.counts()[0].success == 100
@@ -304,7 +316,7 @@ async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
         .unwrap();
     let dead = read(&broker, "mails.dlq", 1, 100).await;
     let unhandled = dead.iter().filter(|dead| {
-        let reason = letters::read(dead.headers()).unwrap().failure.reason;
+        let reason = failure::read(dead.headers()).unwrap().failure.reason;
         reason == "a circuit breaker that its handler needs is open: smtp"
     });
     assert!(unhandled.count() >= 80);
@@ -313,7 +325,7 @@ async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
     running.stop().await.unwrap();
 }
 
-/// An application whose first call for `hangs` never returns, and whose time stands still.
+/// An application whose first call for `hangs` never returns, on a manual clock.
 async fn hanging(broker: &TestBroker, clock: &milena_app::Clock, action: WhenStalled) -> Running {
     broker.create_topic("orders", 1);
     let calls = Arc::new(AtomicUsize::new(0));
@@ -337,7 +349,7 @@ async fn hanging(broker: &TestBroker, clock: &milena_app::Clock, action: WhenSta
 
 #[tokio::test]
 async fn a_call_that_holds_its_partition_up_is_cancelled_and_made_again() {
-    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::manual());
     let running = hanging(&broker, &clock, WhenStalled::TryAgain).await;
     until("the commit", || {
         clock.advance(Duration::from_secs(5));
@@ -351,7 +363,7 @@ async fn a_call_that_holds_its_partition_up_is_cancelled_and_made_again() {
 
 #[tokio::test]
 async fn a_call_that_holds_its_partition_up_ends_the_application_if_that_is_wanted() {
-    let (broker, clock) = (TestBroker::start(), milena_app::Clock::standing());
+    let (broker, clock) = (TestBroker::start(), milena_app::Clock::manual());
     let running = hanging(&broker, &clock, WhenStalled::End).await;
     let passing = async {
         loop {

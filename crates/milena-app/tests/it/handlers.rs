@@ -1,11 +1,11 @@
-//! Handlers are called with what they ask for.
+//! Handlers and their arguments.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-use milena_app::{StartError, letters, prelude::*};
+use milena_app::{StartError, failure, prelude::*};
 use milena_test::{TestBroker, TestRecord};
 use tokio::sync::mpsc;
 
@@ -130,7 +130,7 @@ async fn order_is_kept_for_each_key_while_others_overtake() {
     broker.produce("orders", 0, [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")]);
     assert_eq!(within("b1", told.recv()).await.unwrap(), "b b1");
     assert_eq!(within("b2", told.recv()).await.unwrap(), "b b2");
-    // What is done above the lowest unfinished offset does not move it.
+    // Finished records above the frontier do not move it.
     gate.notify_one();
     assert_eq!(within("a1", told.recv()).await.unwrap(), "a a1");
     assert_eq!(within("a2", told.recv()).await.unwrap(), "a a2");
@@ -138,7 +138,7 @@ async fn order_is_kept_for_each_key_while_others_overtake() {
     running.stop().await.unwrap();
 }
 
-/// An application whose handler keeps its only permit until it is allowed to end, with four records, each of its own key.
+/// An application with four records of different keys, whose handler keeps its only permit until it may finish.
 async fn full(broker: &TestBroker, when_full: WhenFull) -> (Running, Arc<tokio::sync::Semaphore>) {
     broker.create_topic("orders", 1);
     let may_end = Arc::new(tokio::sync::Semaphore::new(0));
@@ -173,10 +173,10 @@ async fn records_that_find_a_full_bulkhead_become_dead_letters_if_the_policy_say
     // Each record has a key of its own, so their dead letters have no order.
     dead.sort_by(|one, other| one.value().cmp(&other.value()));
     for (dead, value) in dead.iter().zip(["1", "2", "3"]) {
-        let letter = letters::read(dead.headers()).unwrap();
-        assert_eq!((text(dead.value()), letter.attempts), (value, 0));
+        let failure_record = failure::read(dead.headers()).unwrap();
+        assert_eq!((text(dead.value()), failure_record.attempts), (value, 0));
         let reason = "no permit was left in the bulkhead of its handler: database";
-        assert_eq!(letter.failure.reason, reason);
+        assert_eq!(failure_record.failure.reason, reason);
     }
     may_end.add_permits(1);
     committed(&broker, GROUP, "orders", 0, 4).await;
@@ -267,7 +267,7 @@ async fn what_is_missing_is_found_at_the_start() {
         .await
         .unwrap_err();
     assert!(matches!(error, StartError::State { .. }), "{error}");
-    assert!(error.to_string().contains("add .state(…)"), "{error}");
+    assert!(error.to_string().contains("add it with .state(…)"), "{error}");
     let nothing = || async {};
     let error = app(&broker)
         .on("ordres", nothing, |policy| policy)
@@ -280,7 +280,7 @@ async fn what_is_missing_is_found_at_the_start() {
         .start()
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("no bulkhead \"db\""), "{error}");
+    assert!(error.to_string().contains("bulkhead \"db\" is not declared"), "{error}");
     let twice = app(&broker)
         .on("orders", nothing, |policy| policy)
         .on("orders", nothing, |policy| policy);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use milena_app::{
-    AppFile, letters,
+    AppFile, failure,
     outside::{self, HttpHandler, HttpHandlerError},
 };
 use milena_test::TestBroker;
@@ -25,7 +25,7 @@ use tokio_rustls::{
 
 use crate::rig::{GROUP, committed, read};
 
-/// An authority, and the file that its certificate is in.
+/// A CA, and the file with its certificate.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
@@ -34,7 +34,7 @@ struct Authority {
 impl Authority {
     fn new(directory: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new(vec![]).unwrap();
-        // Authorities are told apart by their names.
+        // CAs are distinguished by their names.
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -47,7 +47,8 @@ impl Authority {
         }
     }
 
-    /// A service with a certificate for this name, which says that all is done. Its port, and how many have connected.
+    /// A service with a certificate for this name that reports every record as done. Returns its port and the number of
+    /// connections.
     async fn serve(&self, name: &str) -> (u16, Arc<AtomicUsize>) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -69,7 +70,7 @@ impl Authority {
                 count.fetch_add(1, Ordering::SeqCst);
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
-                    // A client that does not believe us hangs up.
+                    // A client that does not trust the certificate closes the connection.
                     let Ok(mut stream) = acceptor.accept(stream).await else {
                         return;
                     };
@@ -90,7 +91,7 @@ impl Authority {
     }
 }
 
-/// An application whose service is at this address; what fails once becomes a dead letter.
+/// An application whose service is at this address; one failure makes a dead letter.
 fn file(broker: &TestBroker, address: &str, authority: &Path) -> AppFile {
     let text = format!(
         "group = \"{GROUP}\"\n[kafka]\n\"bootstrap.servers\" = \"{}\"\n[[handlers]]\ntopic = \"orders\"\norder = \"partition\"\n\
@@ -101,7 +102,7 @@ fn file(broker: &TestBroker, address: &str, authority: &Path) -> AppFile {
     AppFile::parse(&text).unwrap()
 }
 
-/// Handles three records by the service; the reason of the first that died.
+/// Handles three records with the service. Returns the reason of the first dead letter.
 async fn run(address: &str, authority: &Path) -> Option<String> {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
@@ -115,7 +116,7 @@ async fn run(address: &str, authority: &Path) -> Option<String> {
         return None;
     }
     let dead = read(&broker, "orders.dlq", 1, 1).await;
-    Some(letters::read(dead[0].headers()).unwrap().failure.reason)
+    Some(failure::read(dead[0].headers()).unwrap().failure.reason)
 }
 
 #[tokio::test]

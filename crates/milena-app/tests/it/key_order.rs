@@ -1,4 +1,4 @@
-//! The order of keys through retries.
+//! Key order through retries.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +11,15 @@ use milena_test::{TestBroker, TestRecord};
 
 use crate::rig::{GROUP, app, header, read, read_with, text, until};
 
-/// What the handlers of all lives remember.
+/// Observations of the handlers of all processes.
 #[derive(Clone, Default)]
 struct Seen {
-    /// What was handled with success, and from which topic.
+    /// Successfully handled values with their topics.
     handled: Arc<Mutex<Vec<(String, String)>>>,
     failed: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
-/// Fails a record `bad…` twice, in whatever life, and notes the others.
+/// Fails a record `bad…` twice, across restarts, and notes the others.
 fn handler(seen: &Seen) -> impl Handler<(Value<String>, Cx)> {
     let seen = seen.clone();
     move |Value(value): Value<String>, cx: Cx| {
@@ -54,7 +54,7 @@ fn keep_order(policy: Policy) -> Policy {
     policy.retry(Retry::none()).then_topics(delays).keep_key_order()
 }
 
-/// Waits for a commit of the main topic, and lets less time pass than the first retry waits for.
+/// Waits for a commit of the main topic, while less time passes than the first retry delay.
 async fn committed_soon(broker: &TestBroker, clock: &Clock, offset: i64) {
     let mut steps = 0..2000;
     until("the commit of the main topic", || {
@@ -76,7 +76,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("out", 1);
-    let (clock, seen) = (Clock::standing(), Seen::default());
+    let (clock, seen) = (Clock::manual(), Seen::default());
     let first = start(&broker, &clock, &seen).await;
     broker.produce(
         "orders",
@@ -94,7 +94,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
         Some("an earlier record of its key is being tried again")
     );
     first.kill();
-    // Who comes after it knows nothing but what is written.
+    // The next process knows only the committed and written state.
     let second = start(&broker, &clock, &seen).await;
     broker.produce("orders", 0, [record("k", "third")]);
     read(&broker, "orders.held", 1, 3).await;
@@ -106,7 +106,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
     })
     .await;
     assert_eq!(values(&seen), ["other", "bad", "second", "third"]);
-    // When the group of the held topic has committed all of it, the key is free.
+    // The key is released when the group of the held-keys topic has committed all of it.
     let mut number: i32 = 0;
     let is_free = || {
         let handled = seen.handled.lock().unwrap();
@@ -115,7 +115,7 @@ async fn what_follows_a_record_that_is_retried_waits_behind_it_across_a_crash() 
             .any(|(value, topic)| value.starts_with("free") && topic == "orders")
     };
     while !is_free() {
-        // So far all of them were held.
+        // Up to here all of them were held.
         let (group, end) = (format!("{GROUP}.held"), 3 + i64::from(number));
         until("the commit of what is held", || {
             clock.advance(Duration::from_millis(100));
@@ -141,7 +141,7 @@ async fn keys_stay_in_order_in_transactions_too() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("out", 1);
-    let (clock, seen) = (Clock::standing(), Seen::default());
+    let (clock, seen) = (Clock::manual(), Seen::default());
     let running = app(&broker)
         .instance("one")
         .clock(clock.clone())

@@ -11,8 +11,8 @@ use tracing::{
     span, subscriber,
 };
 
-/// As long as there is only one subscriber, a test on another thread that meets a line first decides for all that nobody
-/// listens to it.
+/// With a single subscriber, a test on another thread that reaches a log line first would disable the line for all
+/// threads.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
 
 /// All warnings and errors of the runtime, with their fields.
@@ -30,7 +30,7 @@ pub struct Line {
 }
 
 impl Log {
-    /// Listens on this thread until the guard is dropped.
+    /// Records lines of this thread until the guard is dropped.
     pub fn listen() -> (Self, subscriber::DefaultGuard) {
         LazyLock::force(&ANOTHER);
         let log = Self::default();
@@ -44,7 +44,7 @@ impl Log {
         lines.iter().filter(|line| line.event == event).cloned().collect()
     }
 
-    /// How often an event has happened, those that were only counted included.
+    /// Number of occurrences of an event, including those that were only counted.
     pub fn count(&self, event: &str) -> u64 {
         self.of(event).iter().map(|line| 1 + line.similar).sum()
     }

@@ -1,4 +1,4 @@
-//! Failures are told in the log, and do not flood it.
+//! Failures are logged, with a rate limit.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Applications on a real broker in the test.
+//! Applications on an in-process broker.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]

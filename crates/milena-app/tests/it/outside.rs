@@ -1,6 +1,6 @@
-//! Handlers that are not written in Rust.
+//! Handlers in other languages.
 
-use milena_app::{AppFile, letters, outside};
+use milena_app::{AppFile, failure, outside};
 use milena_test::TestBroker;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,7 +14,7 @@ async fn a_program_gets_lines_of_json_and_its_answers_count() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("bills", 1);
-    // It answers each line by what is in it.
+    // Replies to each line according to its content.
     let script = r#"while read -r line; do
         id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\),"topic".*/\1/')
         case "$line" in
@@ -32,7 +32,7 @@ async fn a_program_gets_lines_of_json_and_its_answers_count() {
     committed(&broker, GROUP, "orders", 0, 3).await;
     assert_eq!(text(read(&broker, "bills", 1, 2).await[1].value()), "a bill");
     let dead = read(&broker, "orders.dlq", 1, 1).await;
-    assert_eq!(letters::read(dead[0].headers()).unwrap().failure.reason, "not this one");
+    assert_eq!(failure::read(dead[0].headers()).unwrap().failure.reason, "not this one");
     running.stop().await.unwrap();
 }
 
@@ -73,7 +73,7 @@ async fn a_service_gets_a_request_for_each_record() {
     let running = app.start().await.unwrap();
     committed(&broker, GROUP, "orders", 0, 4).await;
     let dead = read(&broker, "orders.dlq", 1, 1).await;
-    let reason = letters::read(dead[0].headers()).unwrap().failure.reason;
-    assert!(reason.ends_with("answered 422: no good"), "{reason}");
+    let reason = failure::read(dead[0].headers()).unwrap().failure.reason;
+    assert!(reason.ends_with("responded with 422: no good"), "{reason}");
     running.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Replays, and states with snapshots.
+//! Replays and projections.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ async fn a_replay_handles_its_stretch_once_more_and_leaves_the_group_alone() {
     assert_eq!(report.counts[0].success, 4);
     assert_eq!(broker.committed(GROUP, "orders", 0), Some(9));
     assert_eq!(broker.committed("billing.repair", "orders", 0), Some(5));
-    // One that is done has nothing left.
+    // A finished replay has nothing left.
     let again = within("the replay", app.clone().replay(stretch)).await.unwrap();
     assert_eq!((take(&seen), again.partitions.len()), (vec![], 0));
     let from = BTreeMap::from([(TopicPartition::new("orders", 0), 8)]);

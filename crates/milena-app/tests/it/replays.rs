@@ -1,4 +1,4 @@
-//! Replays whose partitions end each for itself.
+//! Replays whose partitions end separately.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use milena_app::{App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedWhy, prelude::*, status::StopWhy};
+use milena_app::{
+    App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedReason, prelude::*, status::StopWhy,
+};
 use milena_client::consumer::TopicPartition;
 use milena_test::{TestBroker, TestRecord};
 use milena_wire::messages::FetchRequest;
@@ -15,7 +17,7 @@ use crate::rig::{app, committed, until, within};
 
 const RECORDS: i64 = 10;
 
-/// What handlers have seen, and what is wrong with some of it.
+/// Values that handlers have seen, and those that they fail for.
 #[derive(Default)]
 struct Desk {
     seen: Mutex<Vec<String>>,
@@ -53,7 +55,7 @@ fn desk_app(broker: &TestBroker, desk: &Arc<Desk>) -> App {
     app(broker).state(desk.clone()).on("orders", handle, in_order)
 }
 
-/// Records `p-n` of three partitions, a second apart.
+/// Records `p-n` in three partitions, with timestamps a second apart.
 fn filled() -> TestBroker {
     let broker = TestBroker::start();
     broker.create_topic("orders", 3);
@@ -100,11 +102,11 @@ async fn a_partition_that_cannot_go_on_ends_for_itself_and_goes_on_in_the_next_r
         (1, &partition(1), 4, RECORDS)
     );
     assert!(
-        matches!(&why.why, UnfinishedWhy::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
+        matches!(&why.why, UnfinishedReason::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
         "{why:?}"
     );
     assert_eq!(desk.take().len(), 24);
-    // What comes since is for the group that runs, also in partitions that had nothing left.
+    // Newer records belong to the running group, also in partitions that had nothing left.
     append(&broker, RECORDS..RECORDS + 5);
     desk.fatal.lock().unwrap().clear();
     let report = within("the replay", desk_app(&broker, &desk).replay(load.clone())).await;
@@ -155,7 +157,7 @@ async fn what_was_empty_when_a_replay_began_stays_so() {
     let report = unfinished(desk_app(&broker, &desk).replay(late.clone())).await;
     assert_eq!(report.partitions.keys().collect::<Vec<_>>(), [&partition(1)]);
     desk.fatal.lock().unwrap().clear();
-    // Of the right time, but later than the start.
+    // Within the range of timestamps, but written after the start.
     append(&broker, 30..32);
     within("the replay", desk_app(&broker, &desk).replay(late))
         .await
@@ -169,7 +171,7 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
         let broker = filled();
         let desk = Arc::new(Desk::default());
         desk.hanging.lock().unwrap().insert("2-3".to_owned());
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let app = desk_app(&broker, &desk).clock(clock.clone()).drain(Duration::ZERO);
         let running = tokio::spawn(app.when_stalled(when_stalled).replay(Replay::new("load")));
         until("the call that hangs", || desk.has_seen("2-3 hangs")).await;
@@ -180,10 +182,10 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
         let report = unfinished(async { running.await.unwrap() }).await;
         let left: Vec<_> = report.unfinished.iter().collect();
         assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(2), 3));
-        let is_stall = |why: &UnfinishedWhy| {
+        let is_stall = |why: &UnfinishedReason| {
             matches!(
                 why,
-                UnfinishedWhy::Stopped {
+                UnfinishedReason::Stopped {
                     offset: 3,
                     why: StopWhy::Stalled,
                     ..
@@ -212,7 +214,7 @@ async fn a_partition_whose_records_are_damaged_ends_for_itself() {
     let report = unfinished(desk_app(&broker, &desk).replay(load.clone())).await;
     let left: Vec<_> = report.unfinished.iter().collect();
     assert_eq!((left.len(), left[0].0, left[0].1.reached), (1, &partition(1), 0));
-    assert!(matches!(left[0].1.why, UnfinishedWhy::Unreadable(_)), "{report:?}");
+    assert!(matches!(left[0].1.why, UnfinishedReason::Unreadable(_)), "{report:?}");
     assert_eq!(desk.take().len(), 20);
     damage.remove();
     within("the replay", desk_app(&broker, &desk).replay(load))
@@ -258,7 +260,7 @@ async fn a_periodic_load_goes_on_where_the_last_one_ended() {
     expected.retain(|value| !["1-12", "1-13", "1-14"].contains(&value.as_str()));
     assert_eq!(desk.take(), expected);
 
-    // Leftovers come with new records.
+    // Unfinished records come with new ones.
     desk.fatal.lock().unwrap().clear();
     append(&broker, 15..20);
     let rest = within("the last load", load()).await.unwrap();

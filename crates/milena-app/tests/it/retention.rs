@@ -1,11 +1,11 @@
-//! Records that are older than the retention of the topics they go to when they fail.
+//! Failed records that are older than the retention of the retry and dead letter topics.
 
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use milena_app::{letters, prelude::*};
+use milena_app::{failure, prelude::*};
 use milena_client::{
     admin::{Admin, ConfigResource, OffsetSpec},
     config::ConfigMap,
@@ -16,10 +16,10 @@ use milena_test::{TestBroker, TestKit, TestRecord};
 use crate::rig::{header, text, within};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The first of January 2020.
+/// January 1, 2020.
 const IN_2020: i64 = 1_577_836_800_000;
 
-/// The attempt and the two timestamps of each call: the record's and its origin's.
+/// Attempt, timestamp and original timestamp of each call.
 type Calls = Arc<Mutex<Vec<(u32, i64, i64)>>>;
 
 async fn fails(cx: Cx, State(calls): State<Calls>) -> Result<(), Fault> {
@@ -28,7 +28,7 @@ async fn fails(cx: Cx, State(calls): State<Calls>) -> Result<(), Fault> {
     Err(Fault::retry("no money"))
 }
 
-/// A broker that looks for what it may delete all the time. Topics for failed records are there and keep them for 30 days.
+/// A broker that applies retention continuously. Retry and dead letter topics exist, with a retention of 30 days.
 fn broker() -> TestBroker {
     let broker = TestBroker::builder().set("log.retention.check.interval.ms", 20).start();
     broker.create_topic_with("orders", 1, &[("retention.ms", "-1")]);
@@ -45,8 +45,8 @@ fn admin(broker: &TestBroker) -> Admin {
     Admin::new(settings).unwrap()
 }
 
-/// Waits until retention has looked at all topics since this was called: what it deletes of one topic was written before
-/// it began, twice.
+/// Waits until retention has run over all topics since this call: it deletes two sentinel records that were written
+/// before.
 async fn retention_ran(broker: &TestBroker) {
     let (admin, canary) = (admin(broker), TopicPartition::new("canary", 0));
     for _ in 0..2 {
@@ -114,12 +114,12 @@ async fn what_is_held_for_its_key_outlives_retention_and_keeps_its_time() {
         .group("billing")
         .state(calls.clone())
         .on("orders", fails, |policy| {
-            let letters = DeadLetters::default().schemes([letters::Scheme::Connect]);
+            let dead_letters = DeadLetters::default().schemes([failure::Scheme::Connect]);
             policy
                 .retry(Retry::none())
                 .then_topics([MINUTE])
                 .keep_key_order()
-                .dead_letters(letters)
+                .dead_letters(dead_letters)
         });
     let kit = TestKit::start_on(broker(), app).await;
     kit.publish("orders", TestRecord::new("unpaid").key("anna").timestamp(IN_2020))
@@ -129,8 +129,8 @@ async fn what_is_held_for_its_key_outlives_retention_and_keeps_its_time() {
     kit.advance(MINUTE).await;
     retention_ran(kit.broker()).await;
     let dead = kit.assert_dlq("orders", 1).await;
-    let letter = letters::read(dead[0].headers()).unwrap();
-    assert_eq!((letter.origin.timestamp, letter.attempts), (IN_2020, 2));
+    let failure_record = failure::read(dead[0].headers()).unwrap();
+    assert_eq!((failure_record.origin.timestamp, failure_record.attempts), (IN_2020, 2));
     assert_eq!(*calls.lock().unwrap(), [(1, IN_2020, IN_2020), (2, IN_2020, IN_2020)]);
 }
 

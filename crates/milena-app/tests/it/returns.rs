@@ -1,4 +1,4 @@
-//! What goes back from retry topics to its own topic.
+//! Records returned from retry topics to their own topic.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use crate::rig::{header, text, until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Group, value, attempt and name of the event, for each call.
+/// Group, value, attempt and event id of each call.
 type Calls = Arc<Mutex<Vec<(String, String, u32, String)>>>;
 
 async fn handle(Value(value): Value<String>, cx: Cx, State(calls): State<Calls>) -> Result<(), Fault> {
@@ -74,7 +74,7 @@ async fn what_fails_comes_back_to_its_topic_where_all_groups_see_it_again() {
     let name = || "orders-0-0".to_owned();
     assert_eq!(calls_of(&calls, "billing"), [(1, name()), (2, name()), (3, name())]);
     until("the other group", || calls_of(&calls, "audit").len() == 3).await;
-    // To them each is new, but they can tell that it is the same event.
+    // To other groups each return is a new record, with the same event id.
     assert_eq!(calls_of(&calls, "audit"), [(1, name()), (1, name()), (1, name())]);
     assert_eq!(kit.running().counts()[0].returned, 2);
     other.stop().await.unwrap();
@@ -103,7 +103,7 @@ async fn two_groups_that_both_fail_do_not_send_a_record_back_for_ever() {
     let other = other.start().await.unwrap();
     kit.publish("orders", ("anna", "unpaid")).await;
     until("the other group", || !calls_of(&calls, "audit").is_empty()).await;
-    // The first, one from each group, and then one from each group for each of those.
+    // The original, one return from each group, and one more from each group for each of those.
     for (at_least, minutes) in [(3, 1), (7, 5)] {
         kit.advance(minutes * MINUTE).await;
         until("what both have sent back", || {
@@ -131,7 +131,7 @@ async fn headers_that_cannot_be_true_are_not_believed() {
             .header("dlq.original.offset", offset)
             .header("dlq.consumer.group", group)
     };
-    // One that is yet to come, itself, and one of another group's.
+    // A later record, the record itself, and one with the headers of another group.
     for record in [
         claimed("billing", "100"),
         claimed("billing", "1"),
@@ -144,7 +144,7 @@ async fn headers_that_cannot_be_true_are_not_believed() {
     kit.settled().await;
     let names = ["orders-0-0", "orders-0-1", "orders-0-2", "orders-0-3"];
     assert_eq!(calls_of(&calls, "billing"), names.map(|name| (1, name.to_owned())));
-    // That all delays are over is believed: it harms nobody but who says so.
+    // The claim that all delays are over is trusted: it harms only the writer.
     kit.assert_dlq("orders", 1).await;
     kit.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What tests of applications need.
+//! Helpers of the application tests.
 
 use std::{future::Future, time::Duration};
 
@@ -9,12 +9,12 @@ use milena_client::{
 };
 use milena_test::TestBroker;
 
-/// Longer than anything takes, and shorter than anybody wants to wait for a test that hangs.
+/// Timeout of a wait: far longer than any step takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const GROUP: &str = "billing";
 
-/// An application of the group [`GROUP`] whose members hear of each other soon.
+/// An application of the group [`GROUP`] with short heartbeats.
 pub fn app(broker: &TestBroker) -> App {
     App::new(broker.bootstrap_servers())
         .group(GROUP)
@@ -23,13 +23,13 @@ pub fn app(broker: &TestBroker) -> App {
         .producer("linger.ms", 0)
 }
 
-/// Waits for something that must happen.
+/// Waits for a future, up to the timeout.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.unwrap_or_else(|_| panic!("{what} did not happen within {PATIENCE:?}"))
 }
 
-/// Waits until a question is answered with yes.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     within(what, async {
         while !is_so() {
@@ -45,7 +45,7 @@ pub async fn committed(broker: &TestBroker, group: &str, topic: &str, partition:
     until(&what, || broker.committed(group, topic, partition) == Some(offset)).await;
 }
 
-/// The first `count` records of a topic of so many partitions, in the order of their partitions.
+/// The first `count` records of a topic, ordered by partition.
 pub async fn read(broker: &TestBroker, topic: &str, partitions: i32, count: usize) -> Vec<ConsumerRecord> {
     read_with(broker, topic, partitions, count, "read_uncommitted").await
 }
@@ -79,7 +79,7 @@ pub fn text(bytes: Option<&[u8]>) -> &str {
     std::str::from_utf8(bytes.unwrap_or_default()).unwrap()
 }
 
-/// The value of a header, as text.
+/// Value of a header as text.
 pub fn header(record: &ConsumerRecord, name: &str) -> Option<String> {
     let mut headers = record.headers();
     let found = headers.find(|header| header.key == name.as_bytes())?;

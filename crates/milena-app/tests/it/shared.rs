@@ -1,4 +1,4 @@
-//! What handlers share whose records are delivered in different ways.
+//! Breakers shared by handlers of different delivery guarantees.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use milena_app::{prelude::*, status::BreakerState};
 use milena_test::TestKit;
 
-/// A service that is down or not, and counts its calls.
+/// A service that can be down, and counts its calls.
 #[derive(Clone, Default)]
 struct Payments {
     is_down: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ fn breaker(kit: &TestKit) -> (BreakerState, u64) {
     (breakers[0].state, breakers[0].opened)
 }
 
-/// The handler of `opens` opens the breaker, and that of `follows` must leave the service alone as well.
+/// The handler of `opens` opens the breaker; that of `follows` must not call the service either.
 async fn one_breaker(opens: &str, follows: &str) {
     let payments = Payments::default();
     payments.is_down.store(true, Ordering::SeqCst);
@@ -44,7 +44,7 @@ async fn one_breaker(opens: &str, follows: &str) {
     for key in ["a", "b", "c", "d", "e", "f"] {
         kit.publish(opens, (key, "now")).await;
     }
-    // Those that failed before it opened are tried again soon, and those of the others are not.
+    // Records that failed before the breaker opened are retried soon; records of the other handler are not tried.
     kit.advance(Duration::from_secs(1)).await;
     assert_eq!(breaker(&kit), (BreakerState::Open, 1));
     let before = payments.calls.load(Ordering::SeqCst);
@@ -57,7 +57,7 @@ async fn one_breaker(opens: &str, follows: &str) {
         before,
         "it was called while it was open"
     );
-    // It probes, and both together no more than it may.
+    // The breaker probes, within its limit for both handlers together.
     kit.advance(Duration::from_secs(30)).await;
     assert_eq!(breaker(&kit), (BreakerState::Open, 2));
     let probes = payments.calls.load(Ordering::SeqCst) - before;

@@ -1,4 +1,4 @@
-//! Where the time of a consumer goes.
+//! Time budget of consumers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use milena_test::{
 
 use crate::rig::{GROUP, app, committed, until};
 
-/// An argument that takes three milliseconds to be read.
+/// An argument whose extraction takes three milliseconds.
 struct Slowly;
 
 impl Extract for Slowly {
@@ -21,7 +21,7 @@ impl Extract for Slowly {
     }
 }
 
-/// A handler that takes two seconds for a record.
+/// A handler that takes two seconds per record.
 async fn work(_argument: Slowly, State(clock): State<Clock>) {
     clock.advance(Duration::from_secs(2));
 }
@@ -34,7 +34,7 @@ fn times(running: &Running) -> ConsumerTimes {
 
 #[tokio::test]
 async fn what_handlers_read_and_what_they_do_is_told_apart() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a", "b", "c", "d", "e"]);
     let app = app(&broker).clock(clock.clone()).state(clock);
@@ -45,7 +45,7 @@ async fn what_handlers_read_and_what_they_do_is_told_apart() {
     assert_eq!(times.decode, Duration::from_millis(15));
     assert_eq!(times.handler, Duration::from_secs(10));
     assert_eq!(running.counts()[0].handler_time, Duration::from_millis(10_015));
-    let metric = r#"consumer_time_seconds{consumer="0",group="billing",topics="orders",part="decode"} 0.015"#;
+    let metric = r#"consumer_time_seconds_total{consumer="0",group="billing",topics="orders",part="decode"} 0.015"#;
     assert!(running.to_prometheus().contains(metric), "{}", running.to_prometheus());
     running.kill();
 }
@@ -56,7 +56,7 @@ async fn what_a_batch_handler_reads_is_told_apart_too() {
         assert_eq!(batch.len(), 5);
         clock.advance(Duration::from_secs(2));
     }
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a", "b", "c", "d", "e"]);
     let app = app(&broker).clock(clock.clone()).state(clock);
@@ -71,7 +71,7 @@ async fn what_a_batch_handler_reads_is_told_apart_too() {
 
 #[tokio::test]
 async fn a_slow_commit_is_told() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
@@ -89,7 +89,7 @@ async fn a_slow_commit_is_told() {
 
 #[tokio::test]
 async fn a_transaction_is_told_as_a_commit() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
@@ -99,7 +99,7 @@ async fn a_transaction_is_told_as_a_commit() {
     let app = app.exactly_once("orders", || async {}, |policy| policy);
     let running = app.start().await.unwrap();
     until("the end of the transaction", || {
-        // Its window passes, but no time while it is being ended.
+        // The window passes, but no time while the transaction ends.
         if running.counts()[0].success == 1 && !running.status().is_ending_transaction {
             clock.advance(Duration::from_millis(100));
         }
@@ -112,13 +112,13 @@ async fn a_transaction_is_told_as_a_commit() {
 
 #[tokio::test]
 async fn a_consumer_with_nothing_to_read_is_idle() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     let app = app(&broker).clock(clock.clone());
     let running = app.on("orders", || async {}, |policy| policy).start().await.unwrap();
     until("the order", || running.counts()[0].success == 1).await;
-    // The consumer waits for the next one until the offset is to be committed.
+    // The consumer waits for the next record until the commit is due.
     clock.advance(Duration::from_secs(60));
     until("an idle time", || !times(&running).idle.is_zero()).await;
     let times = times(&running);
@@ -128,11 +128,11 @@ async fn a_consumer_with_nothing_to_read_is_idle() {
 
 #[tokio::test]
 async fn a_consumer_with_something_to_read_that_does_not_come_is_not_idle() {
-    let (broker, clock) = (TestBroker::start(), Clock::standing());
+    let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
     broker.produce("orders", 0, ["b"]);
-    // The first fetch brings the first batch, and tells that there is more. The others bring nothing.
+    // The first fetch returns the first batch, with more available. The others return nothing.
     let app = app(&broker)
         .clock(clock.clone())
         .consumer("max.partition.fetch.bytes", 1);

@@ -1,4 +1,4 @@
-//! Patterns, retry topics, letters of other groups.
+//! Patterns, retry topics, and failure records of other groups.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use milena_app::{Clock, Unknown, letters, prelude::*};
+use milena_app::{Clock, UnknownTopic, failure, prelude::*};
 use milena_client::{admin::Admin, config::ConfigMap};
 use milena_test::{TestBroker, TestRecord};
 use tokio::sync::mpsc;
@@ -37,7 +37,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
     let running = app(&broker)
         .on("events-{tenant}", of_tenant, |policy| policy)
         .on("events-special", special, |policy| policy)
-        .otherwise("{any}", Unknown::Skip)
+        .otherwise("{any}", UnknownTopic::Skip)
         .start()
         .await
         .unwrap();
@@ -52,7 +52,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
     running.stop().await.unwrap();
 }
 
-/// A handler that says the topic of each record, its attempt, and what the group `tenant` is.
+/// A handler that reports the topic and attempt of each record, and the capture `tenant`.
 fn tells_tenant(
     seen: mpsc::UnboundedSender<(String, u32, Option<String>)>,
 ) -> impl Fn(Value<String>, Cx) -> std::future::Ready<Result<(), Fault>> + Clone {
@@ -110,7 +110,7 @@ async fn an_expression_for_all_topics_reads_each_failure_from_its_own_retry_topi
     let broker = TestBroker::start();
     broker.create_topic("orders.v1", 1);
     broker.produce("orders.v1", 0, ["bad"]);
-    let clock = Clock::standing();
+    let clock = Clock::manual();
     let (seen, mut told) = mpsc::unbounded_channel();
     let running = app(&broker)
         .consumer("metadata.max.age.ms", 100)
@@ -132,8 +132,11 @@ async fn an_expression_for_all_topics_reads_each_failure_from_its_own_retry_topi
     .await;
     assert_eq!(second, Some(("orders.v1.retry-1m".to_owned(), 2, None)));
     let dead = read(&broker, "orders.v1.dlq", 1, 1).await;
-    let letter = letters::read(dead[0].headers()).unwrap();
-    assert_eq!((letter.attempts, letter.origin.topic.as_str()), (2, "orders.v1"));
+    let failure_record = failure::read(dead[0].headers()).unwrap();
+    assert_eq!(
+        (failure_record.attempts, failure_record.origin.topic.as_str()),
+        (2, "orders.v1")
+    );
     running.stop().await.unwrap();
     assert_eq!(broker.committed("billing.retry-1m", "orders.v1.retry-1m", 0), Some(1));
     assert!(
@@ -199,10 +202,10 @@ async fn a_bad_expression_is_an_error_that_says_why() {
     assert!(error.to_string().contains("unclosed group"), "{error}");
 }
 
-/// Which attempt, after how many seconds, of which event, from which topic.
+/// Attempt, elapsed seconds, event id and topic of a call.
 type Try = (u32, i64, String, String);
 
-/// Lets time pass until the handler is called.
+/// Advances the clock until the handler is called.
 async fn next_try(clock: &Clock, step: Duration, told: &mut mpsc::UnboundedReceiver<Try>) -> Try {
     let mut found = None;
     until("the next try", || {
@@ -218,7 +221,7 @@ async fn next_try(clock: &Clock, step: Duration, told: &mut mpsc::UnboundedRecei
 async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 2);
-    let clock = Clock::standing();
+    let clock = Clock::manual();
     let start_ms = clock.now_ms();
     let (seen, mut told) = mpsc::unbounded_channel();
     let handler = {
@@ -269,13 +272,17 @@ async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
 
     next_try(&clock, Duration::from_secs(10), &mut told).await;
     let dead = read(&broker, "orders.dlq", 2, 1).await;
-    let letter = letters::read(dead[0].headers()).unwrap();
+    let failure_record = failure::read(dead[0].headers()).unwrap();
     assert_eq!(
-        (letter.attempts, letter.origin.topic.as_str(), letter.origin.offset),
+        (
+            failure_record.attempts,
+            failure_record.origin.topic.as_str(),
+            failure_record.origin.offset
+        ),
         (3, "orders", 0)
     );
     assert_eq!(
-        (letter.due_at_ms, header(&dead[0], "trace").as_deref()),
+        (failure_record.due_at_ms, header(&dead[0], "trace").as_deref()),
         (None, Some("t1"))
     );
     running.stop().await.unwrap();
@@ -296,7 +303,7 @@ async fn what_another_group_has_put_into_a_retry_topic_is_left_to_it() {
             async {}
         }
     };
-    let letter = |group: &str| {
+    let sent = |group: &str| {
         TestRecord::new("x")
             .header("dlq.original.topic", "orders")
             .header("dlq.original.partition", "0")
@@ -304,11 +311,7 @@ async fn what_another_group_has_put_into_a_retry_topic_is_left_to_it() {
             .header("dlq.consumer.group", group)
             .header("milena.due_at", "0")
     };
-    broker.produce(
-        "orders.retry-1s",
-        0,
-        [letter("shipping"), letter(GROUP), letter("shipping")],
-    );
+    broker.produce("orders.retry-1s", 0, [sent("shipping"), sent(GROUP), sent("shipping")]);
     let running = app(&broker)
         .on("orders", handler, |policy| policy.then_topics([Duration::from_secs(1)]))
         .start()

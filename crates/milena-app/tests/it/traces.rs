@@ -1,4 +1,4 @@
-//! Traces go through applications, and what handlers log names the record.
+//! Trace context through applications, and spans around handlers.
 
 use std::{
     fmt::{Debug, Write},
@@ -27,7 +27,7 @@ fn traced(value: &str) -> TestRecord {
         .header("tracestate", "congo=t61rcWkgMzE")
 }
 
-/// The values of a header, however often it is there.
+/// All values of a header.
 fn all(record: &ConsumerRecord, name: &str) -> Vec<String> {
     let headers = record.headers().filter(|header| header.key == name.as_bytes());
     headers.map(|header| text(header.value).to_owned()).collect()
@@ -66,7 +66,7 @@ async fn what_is_emitted_is_part_of_the_trace_that_it_follows_from() {
         header(&bills[0], "seen").as_deref(),
         Some("4bf92f3577b34da6a3ce929d0e0e4736")
     );
-    // A trace of its own comes without the state of another.
+    // A new trace does not inherit the state of another.
     assert_eq!(
         (all(&bills[1], "traceparent"), all(&bills[1], "tracestate").len()),
         (vec![OTHER.to_owned()], 0)
@@ -131,7 +131,7 @@ async fn what_follows_from_many_records_is_part_of_no_trace() {
     running.kill();
 }
 
-/// What is told inside of which span, a line for each.
+/// Log lines with their spans.
 #[derive(Clone, Default)]
 struct Log {
     spans: Arc<Mutex<Vec<String>>>,
@@ -190,7 +190,7 @@ impl Subscriber for Log {
 #[tokio::test]
 async fn what_handlers_log_is_inside_a_span_that_names_the_record() {
     async fn tell(Value(value): Value<String>, cx: Cx) -> Result<(), Fault> {
-        // Whatever happens elsewhere meanwhile, it is still about this record.
+        // The span stays the same after a yield to other tasks.
         tokio::task::yield_now().await;
         tracing::info!(target: "test", value);
         if cx.attempt() == 1 {
@@ -213,7 +213,7 @@ async fn what_handlers_log_is_inside_a_span_that_names_the_record() {
     );
     broker.produce("bills", 0, [traced("c"), traced("d")]);
     let log = Log::default();
-    // If there is only one, other tests that call handlers at the same time find that nobody listens, for all.
+    // With a single subscriber, concurrent tests that call handlers would disable the spans for all threads.
     let _another = tracing::Dispatch::new(Log::default());
     let listening = tracing::subscriber::set_default(log.clone());
     let soon = Retry::exponential(Duration::from_millis(1), Duration::from_millis(1));

@@ -8,18 +8,17 @@ use std::sync::{
 use bytestring::ByteString;
 use milena_log::AppendError;
 use milena_machines::{
-    GroupCoordinator, Ticket,
+    GroupCoordinator, Ticket, TopicPartition,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
-    transaction::TopicPartition,
 };
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
 use super::{
-    answer::{Answer, Desk, take_own},
     internal_topics::GROUPS,
     load::{self, Entry},
     own_batch::{self, StoreError},
-    shards::{HoldsMachine, Shard, Shards},
+    reply::{PendingReply, ReplyWaiters, take_own},
+    shards::{MachineState, Shard, Shards},
 };
 use crate::{
     config::BrokerConfig,
@@ -45,34 +44,34 @@ impl Default for Groups {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` until the partition was read, and after a record could not be written: then the machine is ahead of it.
+    /// `None` before the partition is loaded, and after a record could not be written: the machine is then ahead of its log.
     machine: Option<GroupCoordinator>,
-    /// Which picture of the topics the machine has.
+    /// The version of the topics that the machine knows.
     topics_version: u64,
-    /// Which configuration it has.
+    /// The configuration that the machine knows.
     config: Option<Arc<BrokerConfig>>,
-    desk: Desk<GroupReply>,
+    waiters: ReplyWaiters<GroupReply>,
 }
 
-impl HoldsMachine for State {
+impl MachineState for State {
     fn drop_machine(&mut self) {
         self.machine = None;
     }
 }
 
 impl Groups {
-    /// Asks the coordinator of a group. An error means that it cannot be asked now.
-    pub(crate) fn ask(
+    /// Sends a request to the coordinator of a group; an error means that the coordinator is not available.
+    pub(crate) fn request(
         &self,
         node: &Node,
-        peer: &Asking<'_>,
+        peer: &RequestSource<'_>,
         group_id: &str,
         request: GroupRequest,
-    ) -> Result<Answer<GroupReply>, ErrorCode> {
-        self.ask_shard(node, peer, self.shards.of(node, group_id)?, request)
+    ) -> Result<PendingReply<GroupReply>, ErrorCode> {
+        self.request_shard(node, peer, self.shards.of(node, group_id)?, request)
     }
 
-    /// The partition that keeps a group.
+    /// The partition that stores a group.
     pub(crate) fn partition_of(&self, node: &Node, group_id: &str) -> Result<TopicPartition, ErrorCode> {
         let shard = self.shards.of(node, group_id)?;
         Ok(TopicPartition {
@@ -81,34 +80,34 @@ impl Groups {
         })
     }
 
-    /// Asks all coordinators the same.
-    pub(crate) fn ask_all(
+    /// Sends one request to all coordinators.
+    pub(crate) fn request_all(
         &self,
         node: &Node,
-        peer: &Asking<'_>,
+        peer: &RequestSource<'_>,
         request: &GroupRequest,
-    ) -> Result<Vec<Answer<GroupReply>>, ErrorCode> {
-        // Before the first group there is no topic, and asking makes none.
+    ) -> Result<Vec<PendingReply<GroupReply>>, ErrorCode> {
+        // Before the first group there is no topic, and this creates none.
         let shards = self.shards.existing(node)?.iter();
         shards
-            .map(|shard| self.ask_shard(node, peer, shard, request.clone()))
+            .map(|shard| self.request_shard(node, peer, shard, request.clone()))
             .collect()
     }
 
-    fn ask_shard(
+    fn request_shard(
         &self,
         node: &Node,
-        asking: &Asking<'_>,
+        source: &RequestSource<'_>,
         shard: &Shard<State>,
         request: GroupRequest,
-    ) -> Result<Answer<GroupReply>, ErrorCode> {
+    ) -> Result<PendingReply<GroupReply>, ErrorCode> {
         let ticket = Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed));
         let context = GroupContext {
             now_ms: node.now_ms(),
             ticket,
-            version: asking.version,
-            client_id: asking.client_id.clone().unwrap_or_default(),
-            client_host: asking.peer.host.clone(),
+            version: source.version,
+            client_id: source.client_id.clone().unwrap_or_default(),
+            client_host: source.peer.host.clone(),
         };
         let mut state = shard.ready(node)?;
         if let GroupRequest::TxnOffsetCommit(request) = &request {
@@ -118,47 +117,47 @@ impl Groups {
                 .map_err(|_| ErrorCode::InvalidProducerEpoch)?;
         }
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut effects = machine.handle(&context, request);
+        let mut effects = machine.handle_request(&context, request);
         let mut own = take_own(&mut effects.replies, ticket);
         let mut end_offset = shard.apply(node, &mut state, effects)?;
-        // A group that waits for nobody goes on at once.
+        // A deadline that has passed already is handled at once.
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
         if machine
-            .next_deadline()
+            .poll_timeout()
             .is_some_and(|deadline| deadline <= context.now_ms)
         {
             let mut effects = machine.handle_timeout(context.now_ms);
             own = own.or_else(|| take_own(&mut effects.replies, ticket));
             end_offset = shard.apply(node, &mut state, effects)?;
         }
-        Ok(state.desk.take_or_wait(ticket, own, &shard.partition, end_offset))
+        Ok(state.waiters.take_or_wait(ticket, own, &shard.partition, end_offset))
     }
 
-    /// Starts all coordinators that have something to look after.
+    /// Loads all coordinators whose partitions have records.
     pub(super) fn load_all(&self, node: &Node) {
         for shard in self.shards.with_records(node) {
-            // What failed is logged, and tried again when somebody asks.
+            // A failure is logged; the next request tries again.
             drop(shard.ready(node));
         }
     }
 
-    /// Lets every machine whose time has come act; gives the next deadline of all.
+    /// Handles the deadlines that have passed and returns the next one of all machines.
     pub(super) fn handle_timeouts(&self, node: &Node) -> Option<i64> {
         let now_ms = node.now_ms();
         let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
-            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+            if machine.poll_timeout().is_some_and(|deadline| deadline <= now_ms) {
                 let effects = machine.handle_timeout(now_ms);
-                // What failed is logged; the machine starts anew when somebody asks.
+                // A failure is logged; the next request loads the machine anew.
                 shard.apply(node, &mut state, effects).ok()?;
             }
-            state.machine.as_ref()?.next_deadline()
+            state.machine.as_ref()?.poll_timeout()
         });
         deadlines.min()
     }
 
-    /// Ends a transaction in a partition of the topic: what it committed counts from now on, or never will.
+    /// Ends a transaction in a partition of the topic: its offsets take effect, or are dropped.
     pub(crate) fn append_marker(&self, node: &Node, index: i32, end: EndMarker) -> Result<i64, AppendError> {
         let shards = self.shards.all(node).unwrap_or_default();
         let Some(shard) = usize::try_from(index).ok().and_then(|index| shards.get(index)) else {
@@ -174,21 +173,21 @@ impl Groups {
     }
 }
 
-/// Who asks.
+/// The origin of a request: API version, client id and peer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestSource<'a> {
     pub(crate) version: i16,
     pub(crate) client_id: &'a Option<ByteString>,
     pub(crate) peer: &'a Peer,
 }
 
 impl Shard<State> {
-    /// The state with a machine that knows everything the log and the node know.
+    /// Locks the state, with a machine that is loaded and knows the current topics and configuration.
     fn ready(&self, node: &Node) -> Result<MutexGuard<'_, State>, ErrorCode> {
         let mut state = self.lock();
         if state.machine.is_none() {
-            // Whoever waited for the machine that was there must ask again.
-            state.desk.close();
+            // Requests that wait for the previous machine must be retried.
+            state.waiters.close();
             self.load(node, &mut state)?;
         }
         if state.topics_version != node.topics_version() {
@@ -221,7 +220,13 @@ impl Shard<State> {
             Ok(())
         });
         if let Err(error) = read {
-            tracing::error!(topic = %self.partition.topic, partition = self.partition.index, %error, "groups cannot be read");
+            tracing::error!(
+                event = "groups_not_loaded",
+                topic = %self.partition.topic,
+                partition = self.partition.index,
+                %error,
+                "groups cannot be loaded; their coordinator is not available"
+            );
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let effects = machine.start(node.now_ms());
@@ -231,22 +236,28 @@ impl Shard<State> {
         Ok(())
     }
 
-    /// Stores the records and sends the answers on their way; gives the offset that all of it is below.
+    /// Stores the records and sends the replies; returns the offset that must be durable before they leave.
     fn apply(&self, node: &Node, state: &mut State, effects: GroupEffects) -> Result<i64, ErrorCode> {
         if !effects.records.is_empty()
             && let Err(error) = self.store(node, &effects)
         {
-            tracing::error!(topic = %self.partition.topic, partition = self.partition.index, %error, "a change to a group cannot be stored");
-            // The machine is ahead of its log. Those who wait learn that they must ask again.
+            tracing::error!(
+                event = "group_not_stored",
+                topic = %self.partition.topic,
+                partition = self.partition.index,
+                %error,
+                "a change to a group cannot be stored; its coordinator is loaded anew"
+            );
+            // The machine is ahead of its log, so it is dropped, and clients must retry.
             state.machine = None;
-            state.desk.close();
+            state.waiters.close();
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         if let Some(machine) = &state.machine {
-            node.wake.no_later_than(machine.next_deadline());
+            node.deadline_timer.no_later_than(machine.poll_timeout());
         }
         let end_offset = self.partition.log.view().log_end_offset;
-        state.desk.answer(effects.replies, end_offset);
+        state.waiters.send(effects.replies, end_offset);
         Ok(end_offset)
     }
 

@@ -1,4 +1,4 @@
-//! The topics that coordinators keep their records in.
+//! The internal topics of the coordinators.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,7 @@ pub(super) const TRANSACTIONS: InternalTopic = InternalTopic {
     segment_bytes: "transaction.state.log.segment.bytes",
 };
 
-/// A topic of the coordinators, and the broker's settings that say how it is made.
+/// An internal topic, and the settings of the broker that decide about its partitions and segments.
 #[derive(Debug)]
 pub(super) struct InternalTopic {
     pub(super) name: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct InternalTopic {
 }
 
 impl InternalTopic {
-    /// The topic, created if it is not there yet.
+    /// Returns the topic, and creates it if it does not exist.
     pub(super) fn ensure(&self, node: &Node) -> Result<Arc<Topic>, Refusal> {
         let existing = || node.topics().by_name(self.name).cloned();
         if let Some(topic) = existing() {
@@ -55,19 +55,19 @@ impl InternalTopic {
         };
         match node.create_topics(&[new]).pop() {
             Some(Ok(topic)) => Ok(topic),
-            // Perhaps somebody else was faster.
+            // Another request may have created it meanwhile.
             Some(Err(refusal)) => existing().ok_or(refusal),
             None => existing().ok_or_else(|| Refusal::no_topic(self.name)),
         }
     }
 }
 
-/// Which of `count` partitions looks after a group or a transactional id: Java's hash of the text, as in Kafka.
+/// The partition, of `count`, of a group or a transactional id: by Java's hash of the text, as in Kafka.
 pub(crate) fn partition_of(id: &str, count: usize) -> usize {
     let hash = id
         .encode_utf16()
         .fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
-    // The absolute value of the smallest number counts as 0.
+    // Kafka takes 0 for the absolute value of the smallest number.
     let positive = usize::try_from(hash.checked_abs().unwrap_or(0)).unwrap_or(0);
     positive.checked_rem(count).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Reading an internal topic back into a machine.
+//! Loading: the replay of a partition of an internal topic into a machine.
 
 use bytes::Bytes;
 use milena_log::{Isolation, ReadError, StorageError};
@@ -11,15 +11,15 @@ use milena_wire::{
 
 use crate::partition::Partition;
 
-/// How much is read at once.
+/// The bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// What a batch of ours may decompress to; ours are not compressed, but a batch that Kafka wrote may be.
+/// The decompressed size limit of a batch. Batches of this broker are not compressed, but those that Kafka wrote may be.
 const DECOMPRESSED_MAX: usize = 64 << 20;
 
-/// What an internal topic holds, in its order.
+/// One entry of an internal topic.
 pub(super) enum Entry<'a> {
     Record {
-        /// Set if it belongs to a transaction.
+        /// Set if the record is part of a transaction.
         producer: Option<ProducerEpoch>,
         key: &'a Bytes,
         value: Option<&'a Bytes>,
@@ -44,13 +44,13 @@ pub(super) enum LoadError {
     Record(#[from] DecodeError),
 }
 
-/// Hands every entry of the log to `take`, from its start to its end.
+/// Passes every entry of the log to `take`, in order.
 pub(super) fn replay(
     partition: &Partition,
     mut take: impl FnMut(Entry<'_>) -> Result<(), DecodeError>,
 ) -> Result<(), LoadError> {
     if partition.log.is_dirty() {
-        // Only what is synced can be read, and all of it must be.
+        // Only synced records can be read, and all of them are needed.
         partition.log.sync()?;
     }
     let view = partition.log.view();
@@ -60,7 +60,7 @@ pub(super) fn replay(
     while let Some(slice) = view.read(offset, READ_BYTES, Isolation::ReadUncommitted)? {
         for batch in Batches::new(slice.read()?) {
             let Batch::V2(batch) = batch? else {
-                // Internal topics were never written in the old formats by us, nor by a Kafka that still runs.
+                // Neither this broker nor a supported Kafka has written internal topics in the old formats.
                 continue;
             };
             let header = *batch.header();

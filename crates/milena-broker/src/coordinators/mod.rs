@@ -1,20 +1,20 @@
-//! The drivers of the coordinators: they keep the machines' records in internal topics, answer when those are durable,
-//! and wake the machines when a deadline comes.
+//! The drivers of the coordinators: they store the machines' records in internal topics, send replies when those are
+//! durable, and wake the machines at their deadlines.
 
-mod answer;
+mod deadline_timer;
 mod groups;
 mod internal_topics;
 mod load;
 mod own_batch;
+mod reply;
 mod shards;
 mod transactions;
-mod wake;
 
-pub(crate) use answer::Answer;
-pub(crate) use groups::{Asking, Groups};
+pub(crate) use deadline_timer::DeadlineTimer;
+pub(crate) use groups::{Groups, RequestSource};
 pub(crate) use internal_topics::CONSUMER_OFFSETS;
+pub(crate) use reply::PendingReply;
 pub(crate) use transactions::{Transactions, append_marker};
-pub(crate) use wake::Wake;
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::node::Node;
 
 /// Waits for deadlines and handles them, until it is aborted.
 pub(crate) async fn run(node: Arc<Node>) {
-    // What was open when the last broker ended must go on, whether or not somebody asks.
+    // Transactions that were open when the last broker ended must go on without a request.
     let loading = Arc::clone(&node);
     let load = move || {
         loading.groups.load_all(&loading);
@@ -35,6 +35,6 @@ pub(crate) async fn run(node: Arc<Node>) {
             node.transactions.handle_timeouts(&node),
         ];
         let next = deadlines.into_iter().flatten().min();
-        node.wake.sleep_until(next, || node.now_ms()).await;
+        node.deadline_timer.sleep_until(next, || node.now_ms()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The batches in which coordinators keep their records.
+//! The batches in which coordinators store their records.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use milena_wire::{
 
 use crate::{node::Node, partition::Partition};
 
-/// Why a change could not be stored.
+/// The reason why records could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoreError {
     #[error(transparent)]
@@ -25,7 +25,7 @@ pub(super) enum StoreError {
     Append(#[from] AppendError),
 }
 
-/// Appends the records, all or none; with `producer` as part of its transaction.
+/// Appends the records, all or none; with `producer` they are part of its transaction.
 pub(super) fn append(
     partition: &Arc<Partition>,
     records: &[StoredRecord],
@@ -40,7 +40,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// One batch with all the records, so that all of them are stored or none; `None` if they do not fit into one.
+/// Encodes all records as one batch, so that all of them are stored or none; `None` if they do not fit into one.
 fn encode(records: &[StoredRecord], producer: Option<ProducerEpoch>, now_ms: i64) -> Option<Bytes> {
     let mut options = BatchOptions::default();
     if let Some(producer) = producer {

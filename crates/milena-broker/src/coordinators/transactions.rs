@@ -1,7 +1,7 @@
 //! The driver of the transaction coordinators: one machine for each partition of `__transaction_state`.
 //!
-//! A transaction ends in steps, and each waits until the one before is durable: the verdict, the markers, that they are
-//! written. What has begun is carried to its end whether or not the client still waits.
+//! A transaction ends in steps, and each waits until the one before is durable: the decision, the markers, the completion.
+//! An end that has begun is completed even if the client no longer waits.
 
 use std::{
     future::Future,
@@ -17,21 +17,21 @@ use std::{
 use bytestring::ByteString;
 use milena_log::{AppendError, ProducerError, StorageError};
 use milena_machines::{
-    Ticket, TransactionCoordinator,
+    Ticket, TopicPartition, TransactionCoordinator,
     transaction::{
-        Markers, ProducerEpoch, TopicPartition, TransactionContext, TransactionEffects, TransactionRecord,
-        TransactionReply, TransactionRequest,
+        Markers, ProducerEpoch, TransactionContext, TransactionEffects, TransactionRecord, TransactionReply,
+        TransactionRequest,
     },
 };
 use milena_wire::{errors::ErrorCode, records::ControlRecord};
 
 use super::{
     CONSUMER_OFFSETS,
-    answer::{Answer, Desk, take_own, wait_durable},
     internal_topics::TRANSACTIONS,
     load::{self, Entry},
     own_batch::{self, StoreError},
-    shards::{HoldsMachine, Shard, Shards},
+    reply::{PendingReply, ReplyWaiters, take_own, wait_durable},
+    shards::{MachineState, Shard, Shards},
 };
 use crate::{
     config::BrokerConfig,
@@ -39,7 +39,7 @@ use crate::{
     partition::{EndMarker, Partition},
 };
 
-/// How long to wait before a marker that could not be written is tried again.
+/// The backoff after a marker could not be written.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -59,65 +59,65 @@ impl Default for Transactions {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` until the partition was read, and after a record could not be written: then the machine is ahead of it.
+    /// `None` before the partition is loaded, and after a record could not be written: the machine is then ahead of its log.
     machine: Option<TransactionCoordinator>,
-    /// How many machines there were: what an earlier one asked for is asked for again by the present one.
+    /// The number of machines so far. Markers that an earlier machine requested are requested again by the current one.
     loads: u64,
-    /// Which configuration it has.
+    /// The configuration that the machine knows.
     config: Option<Arc<BrokerConfig>>,
-    desk: Desk<TransactionReply>,
+    waiters: ReplyWaiters<TransactionReply>,
 }
 
-impl HoldsMachine for State {
+impl MachineState for State {
     fn drop_machine(&mut self) {
         self.machine = None;
     }
 }
 
-/// What is left to do after the records of an event were appended.
+/// The effects of an event that are left after its records were appended.
 #[derive(Debug, Default)]
-struct Applied {
-    /// Everything is below this offset.
+struct AppliedEffects {
+    /// All records are below this offset.
     end_offset: i64,
     markers: Vec<Markers>,
-    /// Which machine has asked for it.
+    /// The machine that requested them, see [`State::loads`].
     loads: u64,
 }
 
 impl Transactions {
-    /// Asks the coordinator of a transactional id. An error means that it cannot be asked now.
-    pub(crate) fn ask(
+    /// Sends a request to the coordinator of a transactional id; an error means that the coordinator is not available.
+    pub(crate) fn request(
         &self,
         node: &Arc<Node>,
         version: i16,
         transactional_id: &str,
         request: TransactionRequest,
-    ) -> Result<Answer<TransactionReply>, ErrorCode> {
+    ) -> Result<PendingReply<TransactionReply>, ErrorCode> {
         let shard = self.shards.of(node, transactional_id)?;
-        self.ask_shard(node, version, shard, request)
+        self.request_shard(node, version, shard, request)
     }
 
-    /// Asks all coordinators the same.
-    pub(crate) fn ask_all(
+    /// Sends one request to all coordinators.
+    pub(crate) fn request_all(
         &self,
         node: &Arc<Node>,
         version: i16,
         request: &TransactionRequest,
-    ) -> Result<Vec<Answer<TransactionReply>>, ErrorCode> {
-        // Before the first transaction there is no topic, and asking makes none.
+    ) -> Result<Vec<PendingReply<TransactionReply>>, ErrorCode> {
+        // Before the first transaction there is no topic, and this creates none.
         let shards = self.shards.existing(node)?.iter();
         shards
-            .map(|shard| self.ask_shard(node, version, shard, request.clone()))
+            .map(|shard| self.request_shard(node, version, shard, request.clone()))
             .collect()
     }
 
-    fn ask_shard(
+    fn request_shard(
         &self,
         node: &Arc<Node>,
         version: i16,
         shard: &Arc<Shard<State>>,
         request: TransactionRequest,
-    ) -> Result<Answer<TransactionReply>, ErrorCode> {
+    ) -> Result<PendingReply<TransactionReply>, ErrorCode> {
         let context = TransactionContext {
             now_ms: node.now_ms(),
             ticket: Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed)),
@@ -125,18 +125,19 @@ impl Transactions {
         };
         let mut state = shard.ready(node)?;
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut effects = machine.handle(&context, request, &mut || node.new_producer_id().ok());
+        let mut effects = machine.handle_request(&context, request, &mut || node.new_producer_id().ok());
         let own = take_own(&mut effects.replies, context.ticket);
         let applied = shard.apply(node, &mut state, effects)?;
-        let answer = state
-            .desk
+        let reply = state
+            .waiters
             .take_or_wait(context.ticket, own, &shard.partition, applied.end_offset);
         drop(state);
-        carry_out(node, shard, applied);
-        Ok(answer.settled())
+        end_transactions(node, shard, applied);
+        Ok(reply.settled())
     }
 
-    /// Does something while a transaction is known to be open and to have this partition: nobody can end it meanwhile.
+    /// Runs `act` under the lock of the coordinator if the transaction is open and has the partition, so that it cannot end
+    /// meanwhile.
     pub(crate) fn while_open<T>(
         &self,
         node: &Arc<Node>,
@@ -154,44 +155,44 @@ impl Transactions {
         }
     }
 
-    /// Starts all coordinators that have something to look after.
+    /// Loads all coordinators whose partitions have records.
     pub(super) fn load_all(&self, node: &Arc<Node>) {
         for shard in self.shards.with_records(node) {
-            // What failed is logged, and tried again when somebody asks.
+            // A failure is logged; the next request tries again.
             drop(shard.ready(node));
         }
     }
 
-    /// Lets every machine whose time has come act; gives the next deadline of all.
+    /// Handles the deadlines that have passed and returns the next one of all machines.
     pub(super) fn handle_timeouts(&self, node: &Arc<Node>) -> Option<i64> {
         let now_ms = node.now_ms();
         let deadlines = self.shards.started().iter().filter_map(|shard| {
             let mut state = shard.lock();
             let machine = state.machine.as_mut()?;
-            if machine.next_deadline().is_some_and(|deadline| deadline <= now_ms) {
+            if machine.poll_timeout().is_some_and(|deadline| deadline <= now_ms) {
                 let effects = machine.handle_timeout(now_ms, &mut || node.new_producer_id().ok());
-                // What failed is logged; the machine starts anew when somebody asks.
+                // A failure is logged; the next request loads the machine anew.
                 let applied = shard.apply(node, &mut state, effects).ok()?;
                 drop(state);
-                carry_out(node, shard, applied);
+                end_transactions(node, shard, applied);
                 state = shard.lock();
             }
-            state.machine.as_ref()?.next_deadline()
+            state.machine.as_ref()?.poll_timeout()
         });
         deadlines.min()
     }
 }
 
 impl Shard<State> {
-    /// The state with a machine that knows everything the log and the node know.
+    /// Locks the state, with a machine that is loaded and knows the current configuration.
     fn ready<'a>(self: &'a Arc<Self>, node: &Arc<Node>) -> Result<MutexGuard<'a, State>, ErrorCode> {
         let mut state = self.lock();
         if state.machine.is_none() {
-            // Whoever waited for the machine that was there must ask again.
-            state.desk.close();
+            // Requests that wait for the previous machine must be retried.
+            state.waiters.close();
             let applied = self.load(node, &mut state)?;
             drop(state);
-            carry_out(node, self, applied);
+            end_transactions(node, self, applied);
             state = self.lock();
         }
         let config = node.config();
@@ -204,7 +205,7 @@ impl Shard<State> {
         Ok(state)
     }
 
-    fn load(&self, node: &Node, state: &mut State) -> Result<Applied, ErrorCode> {
+    fn load(&self, node: &Node, state: &mut State) -> Result<AppliedEffects, ErrorCode> {
         let config = node.config();
         let mut machine = TransactionCoordinator::new(config.transactions.clone(), node.leader_epoch);
         state.config = Some(config);
@@ -213,7 +214,12 @@ impl Shard<State> {
             Entry::Marker { .. } => Ok(()),
         });
         if let Err(error) = read {
-            tracing::error!(partition = self.partition.index, %error, "transactions cannot be read");
+            tracing::error!(
+                event = "transactions_not_loaded",
+                partition = self.partition.index,
+                %error,
+                "transactions cannot be loaded; their coordinator is not available"
+            );
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let effects = machine.start(node.now_ms());
@@ -222,23 +228,28 @@ impl Shard<State> {
         self.apply(node, state, effects)
     }
 
-    /// Stores the records and sends the answers on their way.
-    fn apply(&self, node: &Node, state: &mut State, effects: TransactionEffects) -> Result<Applied, ErrorCode> {
+    /// Stores the records and sends the replies.
+    fn apply(&self, node: &Node, state: &mut State, effects: TransactionEffects) -> Result<AppliedEffects, ErrorCode> {
         if !effects.records.is_empty()
             && let Err(error) = self.store(node, &effects)
         {
-            tracing::error!(partition = self.partition.index, %error, "a change to a transaction cannot be stored");
-            // The machine is ahead of its log. Those who wait learn that they must ask again.
+            tracing::error!(
+                event = "transaction_not_stored",
+                partition = self.partition.index,
+                %error,
+                "a change to a transaction cannot be stored; its coordinator is loaded anew"
+            );
+            // The machine is ahead of its log, so it is dropped, and clients must retry.
             state.machine = None;
-            state.desk.close();
+            state.waiters.close();
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         if let Some(machine) = &state.machine {
-            node.wake.no_later_than(machine.next_deadline());
+            node.deadline_timer.no_later_than(machine.poll_timeout());
         }
         let end_offset = self.partition.log.view().log_end_offset;
-        state.desk.answer(effects.replies, end_offset);
-        Ok(Applied {
+        state.waiters.send(effects.replies, end_offset);
+        Ok(AppliedEffects {
             end_offset,
             markers: effects.markers,
             loads: state.loads,
@@ -251,15 +262,15 @@ impl Shard<State> {
     }
 }
 
-/// Ends transactions whose verdicts were stored: here and now if nothing has to wait, else in a task.
-fn carry_out(node: &Arc<Node>, shard: &Arc<Shard<State>>, applied: Applied) {
-    let Applied {
+/// Ends transactions whose decisions were stored: here if nothing has to wait, else in a task.
+fn end_transactions(node: &Arc<Node>, shard: &Arc<Shard<State>>, applied: AppliedEffects) {
+    let AppliedEffects {
         end_offset,
         markers,
         loads,
     } = applied;
     for markers in markers {
-        let end = Ending {
+        let end = TransactionEnd {
             node: Arc::clone(node),
             shard: Arc::clone(shard),
             markers,
@@ -273,25 +284,25 @@ fn carry_out(node: &Arc<Node>, shard: &Arc<Shard<State>>, applied: Applied) {
     }
 }
 
-/// The end of one transaction, as it is carried out.
-struct Ending {
+/// The end of one transaction: its markers, then its completion.
+struct TransactionEnd {
     node: Arc<Node>,
     shard: Arc<Shard<State>>,
     markers: Markers,
     loads: u64,
 }
 
-impl Ending {
-    /// Nothing is left to do if the disk fails to sync: the next start finds the verdict, if it survived, and carries it
-    /// out. Nor if there is another machine by now, which asks for the same markers.
-    async fn run(self, verdict_end_offset: i64) {
-        if wait_durable(&self.shard.partition, verdict_end_offset).await.is_err() {
+impl TransactionEnd {
+    /// Gives up if the disk fails to sync: the next start finds the decision, if it survived, and completes it. Gives up too
+    /// if another machine was loaded meanwhile, which requests the same markers.
+    async fn run(self, decision_end_offset: i64) {
+        if wait_durable(&self.shard.partition, decision_end_offset).await.is_err() {
             return;
         }
         let mut written = vec![];
         for TopicPartition { topic, partition } in &self.markers.partitions {
             let found = self.node.topics().by_name(topic).cloned();
-            // A topic that was deleted needs no marker.
+            // A deleted topic needs no marker.
             let Some(partition) = found.and_then(|topic| topic.partition(*partition).cloned()) else {
                 continue;
             };
@@ -305,12 +316,12 @@ impl Ending {
                 return;
             }
         }
-        if let Some(applied) = self.tell() {
-            carry_out(&self.node, &self.shard, applied);
+        if let Some(applied) = self.complete() {
+            end_transactions(&self.node, &self.shard, applied);
         }
     }
 
-    /// Writes the marker of one partition, until the disk takes it; gives the offset that it is below.
+    /// Writes the marker of one partition, with retries; returns the offset that it is below.
     async fn write(&self, partition: &Arc<Partition>) -> Option<i64> {
         let coordinator_epoch = self.markers.coordinator_epoch;
         let end = EndMarker {
@@ -323,7 +334,7 @@ impl Ending {
         };
         loop {
             let written = {
-                // Held meanwhile, so that a marker never comes after the end that another machine has carried out.
+                // The lock is held meanwhile, so that a marker never follows a completion by another machine.
                 let state = self.shard.lock();
                 if state.loads != self.loads {
                     return None;
@@ -334,28 +345,34 @@ impl Ending {
                 Ok(end_offset) => return Some(end_offset),
                 Err(error) => {
                     let (topic, partition) = (&partition.topic, partition.index);
-                    tracing::error!(%topic, partition, %error, "a transaction cannot be ended yet");
+                    tracing::error!(
+                        event = "marker_not_written",
+                        %topic,
+                        partition,
+                        %error,
+                        "transaction marker cannot be written; retrying"
+                    );
                     tokio::time::sleep(RETRY).await;
                 }
             }
         }
     }
 
-    /// Tells the machine that all markers are written.
-    fn tell(&self) -> Option<Applied> {
+    /// Reports to the machine that all markers are written.
+    fn complete(&self) -> Option<AppliedEffects> {
         let mut state = self.shard.lock();
         if state.loads != self.loads {
             return None;
         }
         let machine = state.machine.as_mut()?;
         let (id, producer) = (&self.markers.transactional_id, self.markers.producer);
-        let effects = machine.markers_written(self.node.now_ms(), id, producer);
+        let effects = machine.handle_markers_written(self.node.now_ms(), id, producer);
         self.shard.apply(&self.node, &mut state, effects).ok()
     }
 }
 
-/// As [`append_marker`]; gives the offset that the marker is below. Where a newer producer or coordinator has ended the
-/// transaction already, or the topic was just deleted, there is nothing to write.
+/// Like [`append_marker`], but returns the offset that the marker is below. Writes nothing if a newer producer or
+/// coordinator has ended the transaction already, or the topic was deleted.
 fn write_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
     match append_marker(node, partition, end) {
         Ok(last_offset) => Ok(last_offset + 1),
@@ -365,7 +382,7 @@ fn write_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Resu
     }
 }
 
-/// Appends the marker that ends a transaction in one partition; gives its offset.
+/// Appends the marker that ends a transaction in one partition; returns its offset.
 pub(crate) fn append_marker(node: &Node, partition: &Arc<Partition>, end: EndMarker) -> Result<i64, AppendError> {
     if partition.topic == CONSUMER_OFFSETS {
         return node.groups.append_marker(node, partition.index, end);

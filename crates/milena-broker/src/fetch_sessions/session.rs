@@ -1,13 +1,13 @@
-//! One session: its partitions in the order they are read, and what the client was last told of each.
+//! One session: its partitions in the order they are read, with the state that the client has of each.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use milena_wire::{errors::ErrorCode, messages::FetchRequest, messages::fetch_response::PartitionData};
 
-use super::{TopicKey, Wanted, wanted_of};
+use super::{PartitionFetch, TopicKey, partition_fetch_of};
 
-/// What a client that was told nothing, or of an error, knows.
+/// The offset that a client has after an error, or before the first row.
 const UNKNOWN: i64 = -1;
 
 #[derive(Debug)]
@@ -17,37 +17,42 @@ pub(super) struct Session {
     pub(super) epoch: i32,
     created_ms: i64,
     pub(super) last_used_ms: i64,
-    /// By place; whoever had records goes to the end, so that all have their turn.
-    partitions: BTreeMap<u64, Cached>,
-    places: HashMap<(TopicKey, i32), u64>,
-    next_place: u64,
-    /// The topic of the last partition that was added; the next is most likely of the same, and shares its name.
+    /// By rank. A partition that had records moves to the end, so that none starves.
+    partitions: BTreeMap<u64, CachedPartition>,
+    ranks: HashMap<(TopicKey, i32), u64>,
+    next_rank: u64,
+    /// The topic of the last partition that was added; the next one is most likely of the same topic and shares its name.
     topic: TopicKey,
 }
 
 #[derive(Debug)]
-struct Cached {
-    wanted: Wanted,
+struct CachedPartition {
+    requested: PartitionFetch,
     high_watermark: i64,
     log_start_offset: i64,
 }
 
 impl Session {
-    /// A session that begins with this answer.
-    pub(super) fn new(uses_topic_ids: bool, wanted: &[Wanted], rows: &[Option<PartitionData>], now_ms: i64) -> Self {
+    /// Creates a session that begins with this response.
+    pub(super) fn new(
+        uses_topic_ids: bool,
+        requested: &[PartitionFetch],
+        rows: &[Option<PartitionData>],
+        now_ms: i64,
+    ) -> Self {
         let mut session = Self {
             uses_topic_ids,
             epoch: 1,
             created_ms: now_ms,
             last_used_ms: now_ms,
             partitions: BTreeMap::new(),
-            places: HashMap::with_capacity(wanted.len()),
-            next_place: 0,
+            ranks: HashMap::with_capacity(requested.len()),
+            next_rank: 0,
             topic: TopicKey::default(),
         };
-        for (wanted, row) in wanted.iter().zip(rows) {
-            if let (Some(cached), Some(row)) = (session.put(wanted.clone()), row) {
-                cached.tells_news(row);
+        for (requested, row) in requested.iter().zip(rows) {
+            if let (Some(cached), Some(row)) = (session.put(requested.clone()), row) {
+                cached.update(row);
             }
         }
         session
@@ -57,12 +62,12 @@ impl Session {
         self.partitions.len()
     }
 
-    /// How old it was when it was last used.
+    /// The age of the session when it was last used.
     pub(super) fn age_ms(&self) -> i64 {
         self.last_used_ms - self.created_ms
     }
 
-    /// Whether a request may go on with this session.
+    /// Checks that a request may use this session.
     pub(super) fn check(&self, epoch: i32, uses_topic_ids: bool) -> Result<(), ErrorCode> {
         if epoch != self.epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
@@ -73,98 +78,105 @@ impl Session {
         Ok(())
     }
 
-    /// Adds, changes and forgets partitions as a request says.
+    /// Adds, changes and forgets the partitions that a request names.
     pub(super) fn update(&mut self, request: &FetchRequest, version: i16) {
-        for wanted in request.topics.iter().flat_map(|topic| wanted_of(topic, version)) {
-            self.put(wanted);
+        for requested in request
+            .topics
+            .iter()
+            .flat_map(|topic| partition_fetch_of(topic, version))
+        {
+            self.put(requested);
         }
         for topic in &request.forgotten_topics_data {
             let key = TopicKey::new(&topic.topic, topic.topic_id, version);
             for partition in &topic.partitions {
-                if let Some(place) = self.places.remove(&(key.clone(), *partition)) {
-                    self.partitions.remove(&place);
+                if let Some(rank) = self.ranks.remove(&(key.clone(), *partition)) {
+                    self.partitions.remove(&rank);
                 }
             }
         }
     }
 
-    /// A request was accepted: the next one must have the next epoch, which is never 0 again.
+    /// Advances the epoch after a request was accepted; it is never 0 again.
     pub(super) fn accept(&mut self, now_ms: i64) {
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
         self.last_used_ms = now_ms;
     }
 
-    /// All partitions, in the order they are read.
-    pub(super) fn wanted(&self) -> Vec<Wanted> {
-        self.partitions.values().map(|cached| cached.wanted.clone()).collect()
+    /// Returns all partitions, in the order they are read.
+    pub(super) fn requested(&self) -> Vec<PartitionFetch> {
+        self.partitions
+            .values()
+            .map(|cached| cached.requested.clone())
+            .collect()
     }
 
-    /// Takes out of an answer what the client knows already, and notes what it is told.
-    pub(super) fn leave_out_unchanged(&mut self, wanted: &[Wanted], rows: &mut [Option<PartitionData>]) {
-        for (wanted, row) in wanted.iter().zip(rows) {
-            let (Some(data), Some(cached)) = (&row, self.partitions.get_mut(&wanted.place)) else {
+    /// Removes rows that did not change from a response, and stores the state that the client gets.
+    pub(super) fn leave_out_unchanged(&mut self, requested: &[PartitionFetch], rows: &mut [Option<PartitionData>]) {
+        for (requested, row) in requested.iter().zip(rows) {
+            let (Some(data), Some(cached)) = (&row, self.partitions.get_mut(&requested.rank)) else {
                 continue;
             };
             let has_records = data.records.as_ref().is_some_and(|records: &Bytes| !records.is_empty());
-            let tells = cached.tells_news(data);
+            let is_changed = cached.update(data);
             if has_records {
-                self.move_to_end(wanted.place);
-            } else if !tells {
+                self.move_to_end(requested.rank);
+            } else if !is_changed {
                 *row = None;
             }
         }
     }
 
-    /// Adds a partition at the end, or changes what is asked of it.
-    fn put(&mut self, mut wanted: Wanted) -> Option<&mut Cached> {
-        let mut key = (wanted.topic, wanted.partition);
-        if let Some(place) = self.places.get(&key) {
-            let cached = self.partitions.get_mut(place)?;
-            (wanted.topic, wanted.place) = (cached.wanted.topic.clone(), *place);
-            cached.wanted = wanted;
+    /// Adds a partition at the end, or changes its fetch.
+    fn put(&mut self, mut requested: PartitionFetch) -> Option<&mut CachedPartition> {
+        let mut key = (requested.topic, requested.partition);
+        if let Some(rank) = self.ranks.get(&key) {
+            let cached = self.partitions.get_mut(rank)?;
+            (requested.topic, requested.rank) = (cached.requested.topic.clone(), *rank);
+            cached.requested = requested;
             return Some(cached);
         }
         if self.topic != key.0 {
-            // What it was read from is the frame of a request, which must not stay in memory with it.
+            // The name is a slice of the request's frame, which must not stay in memory with it.
             self.topic = key.0.detached();
         }
         key.0 = self.topic.clone();
-        wanted.topic = self.topic.clone();
-        wanted.place = self.next_place;
-        self.next_place += 1;
-        self.places.insert(key, wanted.place);
-        let cached = Cached {
+        requested.topic = self.topic.clone();
+        requested.rank = self.next_rank;
+        self.next_rank += 1;
+        self.ranks.insert(key, requested.rank);
+        let cached = CachedPartition {
             high_watermark: UNKNOWN,
             log_start_offset: UNKNOWN,
-            wanted,
+            requested,
         };
-        Some(self.partitions.entry(cached.wanted.place).or_insert(cached))
+        Some(self.partitions.entry(cached.requested.rank).or_insert(cached))
     }
 
-    fn move_to_end(&mut self, place: u64) {
-        let Some(mut cached) = self.partitions.remove(&place) else {
+    fn move_to_end(&mut self, rank: u64) {
+        let Some(mut cached) = self.partitions.remove(&rank) else {
             return;
         };
-        cached.wanted.place = self.next_place;
-        let key = (cached.wanted.topic.clone(), cached.wanted.partition);
-        self.places.insert(key, self.next_place);
-        self.partitions.insert(self.next_place, cached);
-        self.next_place += 1;
+        cached.requested.rank = self.next_rank;
+        let key = (cached.requested.topic.clone(), cached.requested.partition);
+        self.ranks.insert(key, self.next_rank);
+        self.partitions.insert(self.next_rank, cached);
+        self.next_rank += 1;
     }
 }
 
-impl Cached {
-    /// Whether an answer tells the client something new; it is noted as told.
-    fn tells_news(&mut self, data: &PartitionData) -> bool {
-        let told = (self.high_watermark, self.log_start_offset);
+impl CachedPartition {
+    /// Whether a row changes the state of the client, which is stored.
+    fn update(&mut self, data: &PartitionData) -> bool {
+        let known = (self.high_watermark, self.log_start_offset);
         self.log_start_offset = data.log_start_offset;
         if data.error_code != ErrorCode::None.code() {
-            // When the error goes away, that is news too.
+            // The end of the error is a change too.
             self.high_watermark = UNKNOWN;
             return true;
         }
         self.high_watermark = data.high_watermark;
         let diverges = data.diverging_epoch.epoch >= 0;
-        diverges || told != (data.high_watermark, data.log_start_offset)
+        diverges || known != (data.high_watermark, data.log_start_offset)
     }
 }

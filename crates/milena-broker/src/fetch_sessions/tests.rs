@@ -9,7 +9,7 @@ const NAMES: i16 = 12;
 const IDS: i16 = 13;
 const NOW: i64 = 1_000_000;
 
-/// A request of topic `t` for these partitions and offsets.
+/// A request for these partitions of topic `t`, each with an offset.
 fn request(session_id: i32, session_epoch: i32, partitions: &[(i32, i64)]) -> FetchRequest {
     let partitions = partitions.iter().map(|(partition, fetch_offset)| FetchPartition {
         partition: *partition,
@@ -38,7 +38,7 @@ fn forgetting(mut request: FetchRequest, partitions: &[i32]) -> FetchRequest {
     request
 }
 
-/// What was read of a partition: its high watermark, and some records or none.
+/// A row of a partition: its high watermark, and some records or none.
 fn row(high_watermark: i64, records: &'static [u8]) -> PartitionData {
     PartitionData {
         high_watermark,
@@ -48,32 +48,39 @@ fn row(high_watermark: i64, records: &'static [u8]) -> PartitionData {
     }
 }
 
-fn partitions(wanted: &[Wanted]) -> Vec<(i32, i64)> {
-    wanted.iter().map(|wanted| (wanted.partition, wanted.offset)).collect()
+fn partitions(requested: &[PartitionFetch]) -> Vec<(i32, i64)> {
+    requested
+        .iter()
+        .map(|requested| (requested.partition, requested.offset))
+        .collect()
 }
 
-fn begin(sessions: &mut FetchSessions, request: &FetchRequest) -> Begun {
+fn begin(sessions: &mut FetchSessions, request: &FetchRequest) -> SessionFetch {
     sessions.begin(request, NAMES, NOW).unwrap()
 }
 
-/// Answers with what `read` gives for each partition; the partitions that are sent, and the session.
+/// Completes the response with a row from `read` for each partition; returns the partitions that are sent, and the session.
 fn finish(
     sessions: &mut FetchSessions,
-    begun: &Begun,
+    accepted: &SessionFetch,
     read: impl Fn(i32) -> PartitionData,
     now_ms: i64,
-) -> (Vec<i32>, Finished) {
-    let mut rows: Vec<_> = begun.wanted.iter().map(|wanted| Some(read(wanted.partition))).collect();
-    let finished = sessions.finish(begun.context, &begun.wanted, &mut rows, now_ms);
-    let sent = begun.wanted.iter().zip(&rows).filter(|(_, row)| row.is_some());
-    (sent.map(|(wanted, _)| wanted.partition).collect(), finished)
+) -> (Vec<i32>, SessionResult) {
+    let mut rows: Vec<_> = accepted
+        .requested
+        .iter()
+        .map(|requested| Some(read(requested.partition)))
+        .collect();
+    let finished = sessions.finish(accepted.context, &accepted.requested, &mut rows, now_ms);
+    let sent = accepted.requested.iter().zip(&rows).filter(|(_, row)| row.is_some());
+    (sent.map(|(requested, _)| requested.partition).collect(), finished)
 }
 
-/// A session of these partitions, all empty and told of as such.
+/// A session of these partitions, all of them empty and sent once.
 fn open(sessions: &mut FetchSessions, of: &[i32], now_ms: i64) -> i32 {
     let of: Vec<_> = of.iter().map(|partition| (*partition, 0)).collect();
-    let begun = begin(sessions, &request(0, 0, &of));
-    finish(sessions, &begun, |_| row(0, b""), now_ms).1.session_id
+    let accepted = begin(sessions, &request(0, 0, &of));
+    finish(sessions, &accepted, |_| row(0, b""), now_ms).1.session_id
 }
 
 fn error(sessions: &mut FetchSessions, request: &FetchRequest, version: i16) -> ErrorCode {
@@ -83,9 +90,9 @@ fn error(sessions: &mut FetchSessions, request: &FetchRequest, version: i16) -> 
 #[test]
 fn without_id_and_epoch_there_is_no_session() {
     let mut sessions = FetchSessions::new(10, 1);
-    let begun = begin(&mut sessions, &request(0, -1, &[(0, 5), (1, 6)]));
-    assert_eq!(partitions(&begun.wanted), [(0, 5), (1, 6)]);
-    let (sent, finished) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    let accepted = begin(&mut sessions, &request(0, -1, &[(0, 5), (1, 6)]));
+    assert_eq!(partitions(&accepted.requested), [(0, 5), (1, 6)]);
+    let (sent, finished) = finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
     assert_eq!(sent, [0, 1], "all partitions, changed or not");
     assert_eq!((finished.error, finished.session_id), (ErrorCode::None, 0));
     assert!(sessions.sessions.is_empty());
@@ -96,16 +103,16 @@ fn epoch_0_begins_a_session_that_starts_with_epoch_1() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0, 1], NOW);
     assert!(id > 0);
-    let begun = begin(&mut sessions, &request(id, 1, &[]));
-    assert_eq!(partitions(&begun.wanted), [(0, 0), (1, 0)], "it remembers them");
+    let accepted = begin(&mut sessions, &request(id, 1, &[]));
+    assert_eq!(partitions(&accepted.requested), [(0, 0), (1, 0)], "it remembers them");
 }
 
 #[test]
 fn epoch_0_drops_the_session_it_names() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0], NOW);
-    let begun = begin(&mut sessions, &request(id, 0, &[(0, 0)]));
-    let (_, finished) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
+    let accepted = begin(&mut sessions, &request(id, 0, &[(0, 0)]));
+    let (_, finished) = finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
     assert_ne!(finished.session_id, id);
     assert_eq!(
         error(&mut sessions, &request(id, 1, &[]), NAMES),
@@ -118,10 +125,10 @@ fn epoch_0_drops_the_session_it_names() {
 fn epoch_minus_1_closes_the_session_it_names() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0], NOW);
-    let begun = begin(&mut sessions, &request(id, -1, &[(3, 0)]));
+    let accepted = begin(&mut sessions, &request(id, -1, &[(3, 0)]));
     assert_eq!(
-        (begun.context, partitions(&begun.wanted)),
-        (Context::Sessionless, vec![(3, 0)])
+        (accepted.context, partitions(&accepted.requested)),
+        (SessionContext::Sessionless, vec![(3, 0)])
     );
     assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
 }
@@ -134,7 +141,10 @@ fn another_epoch_than_the_next_is_refused_and_changes_nothing() {
         let refused = error(&mut sessions, &request(id, epoch, &[(9, 9)]), NAMES);
         assert_eq!(refused, ErrorCode::InvalidFetchSessionEpoch, "{epoch}");
     }
-    assert_eq!(partitions(&begin(&mut sessions, &request(id, 1, &[])).wanted), [(0, 0)]);
+    assert_eq!(
+        partitions(&begin(&mut sessions, &request(id, 1, &[])).requested),
+        [(0, 0)]
+    );
     let again = error(&mut sessions, &request(id, 1, &[]), NAMES);
     assert_eq!(
         again,
@@ -158,8 +168,8 @@ fn a_session_stays_with_names_or_with_ids() {
     let by_name = open(&mut sessions, &[0], NOW);
     let refused = error(&mut sessions, &request(by_name, 1, &[]), IDS);
     assert_eq!(refused, ErrorCode::FetchSessionTopicIdError);
-    let begun = sessions.begin(&request(0, 0, &[(0, 0)]), IDS, NOW).unwrap();
-    let by_id = finish(&mut sessions, &begun, |_| row(0, b""), NOW).1.session_id;
+    let accepted = sessions.begin(&request(0, 0, &[(0, 0)]), IDS, NOW).unwrap();
+    let by_id = finish(&mut sessions, &accepted, |_| row(0, b""), NOW).1.session_id;
     let refused = error(&mut sessions, &request(by_id, 1, &[]), NAMES);
     assert_eq!(refused, ErrorCode::FetchSessionTopicIdError);
     assert!(sessions.begin(&request(by_id, 1, &[]), IDS, NOW).is_ok());
@@ -170,10 +180,10 @@ fn the_epoch_goes_from_the_largest_to_1() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0], NOW);
     sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
-    let begun = begin(&mut sessions, &request(id, i32::MAX, &[]));
-    assert_eq!(begun.context, Context::Incremental { id, next_epoch: 1 });
+    let accepted = begin(&mut sessions, &request(id, i32::MAX, &[]));
+    assert_eq!(accepted.context, SessionContext::Incremental { id, next_epoch: 1 });
     assert_eq!(
-        finish(&mut sessions, &begun, |_| row(0, b""), NOW).1.error,
+        finish(&mut sessions, &accepted, |_| row(0, b""), NOW).1.error,
         ErrorCode::None
     );
 }
@@ -183,19 +193,19 @@ fn partitions_are_added_changed_and_forgotten() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0, 1, 2], NOW);
     let change = forgetting(request(id, 1, &[(1, 50), (3, 70)]), &[0, 9]);
-    let begun = begin(&mut sessions, &change);
-    assert_eq!(partitions(&begun.wanted), [(1, 50), (2, 0), (3, 70)]);
+    let accepted = begin(&mut sessions, &change);
+    assert_eq!(partitions(&accepted.requested), [(1, 50), (2, 0), (3, 70)]);
     assert_eq!(sessions.partitions, 3);
-    let (sent, _) = finish(&mut sessions, &begun, |_| row(0, b""), NOW);
-    assert_eq!(sent, [3], "of a new partition the client knows nothing");
+    let (sent, _) = finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
+    assert_eq!(sent, [3], "a new partition is always sent");
 }
 
 #[test]
 fn a_session_without_partitions_ends() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0], NOW);
-    let begun = begin(&mut sessions, &forgetting(request(id, 1, &[]), &[0]));
-    assert_eq!(begun.context, Context::Sessionless);
+    let accepted = begin(&mut sessions, &forgetting(request(id, 1, &[]), &[0]));
+    assert_eq!(accepted.context, SessionContext::Sessionless);
     assert_eq!((sessions.sessions.len(), sessions.partitions), (0, 0));
 }
 
@@ -212,12 +222,12 @@ fn what_the_client_knows_is_left_out() {
         },
         _ => row(0, b""),
     };
-    let begun = begin(&mut sessions, &request(id, 1, &[]));
-    let (sent, finished) = finish(&mut sessions, &begun, read, NOW);
+    let accepted = begin(&mut sessions, &request(id, 1, &[]));
+    let (sent, finished) = finish(&mut sessions, &accepted, read, NOW);
     assert_eq!((sent, finished.session_id), (vec![0, 1, 2], id));
-    let begun = begin(&mut sessions, &request(id, 2, &[]));
-    let (sent, _) = finish(&mut sessions, &begun, read, NOW);
-    assert_eq!(sent, [0], "the others were told; records are always sent");
+    let accepted = begin(&mut sessions, &request(id, 2, &[]));
+    let (sent, _) = finish(&mut sessions, &accepted, read, NOW);
+    assert_eq!(sent, [0], "the others did not change; records are always sent");
 }
 
 #[test]
@@ -229,12 +239,12 @@ fn an_error_is_always_told_and_so_is_its_end() {
         ..row(-1, b"")
     };
     for epoch in [1, 2] {
-        let begun = begin(&mut sessions, &request(id, epoch, &[]));
-        assert_eq!(finish(&mut sessions, &begun, failed, NOW).0, [0]);
+        let accepted = begin(&mut sessions, &request(id, epoch, &[]));
+        assert_eq!(finish(&mut sessions, &accepted, failed, NOW).0, [0]);
     }
     for (epoch, expected) in [(3, vec![0]), (4, vec![])] {
-        let begun = begin(&mut sessions, &request(id, epoch, &[]));
-        assert_eq!(finish(&mut sessions, &begun, |_| row(0, b""), NOW).0, expected);
+        let accepted = begin(&mut sessions, &request(id, epoch, &[]));
+        assert_eq!(finish(&mut sessions, &accepted, |_| row(0, b""), NOW).0, expected);
     }
 }
 
@@ -243,26 +253,26 @@ fn where_a_log_diverges_is_told_each_time_it_is_asked_for() {
     let mut sessions = FetchSessions::new(10, 1);
     let mut first = request(0, 0, &[(0, 5)]);
     first.topics[0].partitions[0].last_fetched_epoch = 3;
-    let begun = begin(&mut sessions, &first);
+    let accepted = begin(&mut sessions, &first);
     let diverges = |_| {
         let mut row = row(5, b"");
         (row.diverging_epoch.epoch, row.diverging_epoch.end_offset) = (2, 4);
         row
     };
-    let (_, finished) = finish(&mut sessions, &begun, diverges, NOW);
-    let begun = begin(&mut sessions, &request(finished.session_id, 1, &[]));
-    assert_eq!(begun.wanted[0].last_fetched_epoch, 3);
-    assert_eq!(finish(&mut sessions, &begun, diverges, NOW).0, [0]);
-    let begun = begin(&mut sessions, &request(finished.session_id, 2, &[]));
-    assert!(finish(&mut sessions, &begun, |_| row(5, b""), NOW).0.is_empty());
+    let (_, finished) = finish(&mut sessions, &accepted, diverges, NOW);
+    let accepted = begin(&mut sessions, &request(finished.session_id, 1, &[]));
+    assert_eq!(accepted.requested[0].last_fetched_epoch, 3);
+    assert_eq!(finish(&mut sessions, &accepted, diverges, NOW).0, [0]);
+    let accepted = begin(&mut sessions, &request(finished.session_id, 2, &[]));
+    assert!(finish(&mut sessions, &accepted, |_| row(5, b""), NOW).0.is_empty());
 }
 
 #[test]
 fn a_partition_that_had_records_goes_to_the_end() {
     let mut sessions = FetchSessions::new(10, 1);
     let id = open(&mut sessions, &[0, 1, 2], NOW);
-    let begun = begin(&mut sessions, &request(id, 1, &[]));
-    // A partition that merely changed keeps its place.
+    let accepted = begin(&mut sessions, &request(id, 1, &[]));
+    // A partition that only changed keeps its rank.
     let read = |partition| {
         if partition == 0 {
             row(1, b"records")
@@ -270,10 +280,10 @@ fn a_partition_that_had_records_goes_to_the_end() {
             row(2, b"")
         }
     };
-    finish(&mut sessions, &begun, read, NOW);
-    let begun = begin(&mut sessions, &request(id, 2, &[(0, 1)]));
-    assert_eq!(partitions(&begun.wanted), [(1, 0), (2, 0), (0, 1)]);
-    let (sent, _) = finish(&mut sessions, &begun, |_| row(2, b""), NOW);
+    finish(&mut sessions, &accepted, read, NOW);
+    let accepted = begin(&mut sessions, &request(id, 2, &[(0, 1)]));
+    assert_eq!(partitions(&accepted.requested), [(1, 0), (2, 0), (0, 1)]);
+    let (sent, _) = finish(&mut sessions, &accepted, |_| row(2, b""), NOW);
     assert_eq!(sent, [0]);
 }
 
@@ -290,7 +300,7 @@ fn an_answer_that_another_request_has_overtaken_is_an_error() {
         (ErrorCode::InvalidFetchSessionEpoch, id)
     );
     let (sent, _) = finish(&mut sessions, &quick, |_| row(9, b""), NOW);
-    assert_eq!(sent, [0], "what was not sent does not count as told");
+    assert_eq!(sent, [0], "a row that was not sent is not part of the client's state");
     let waiting = begin(&mut sessions, &request(id, 3, &[]));
     begin(&mut sessions, &request(id, -1, &[]));
     let (_, finished) = finish(&mut sessions, &waiting, |_| row(9, b""), NOW);
@@ -347,10 +357,10 @@ fn partitions_of_all_sessions_together_are_bounded() {
 fn a_session_does_not_keep_the_request_in_memory() {
     let mut sessions = FetchSessions::new(10, 1);
     let frame = Bytes::from(vec![b't'; 1000]);
-    let mut asked = request(0, 0, &[(0, 0)]);
-    asked.topics[0].topic = ByteString::try_from(frame.slice(..1)).unwrap();
-    let begun = begin(&mut sessions, &asked);
-    finish(&mut sessions, &begun, |_| row(0, b""), NOW);
-    drop((begun, asked));
+    let mut fetch = request(0, 0, &[(0, 0)]);
+    fetch.topics[0].topic = ByteString::try_from(frame.slice(..1)).unwrap();
+    let accepted = begin(&mut sessions, &fetch);
+    finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
+    drop((accepted, fetch));
     assert!(frame.is_unique());
 }

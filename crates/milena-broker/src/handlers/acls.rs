@@ -9,38 +9,40 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
+
 const CODE: i16 = ErrorCode::SecurityDisabled.code();
 /// Kafka's text.
 const NO_AUTHORIZER: ByteString = ByteString::from_static("No Authorizer is configured on the broker");
 
-pub(super) fn describe(_: DescribeAclsRequest) -> DescribeAclsResponse {
-    DescribeAclsResponse {
+pub(super) fn describe(_: &RequestContext<'_>, _: DescribeAclsRequest) -> Outcome<DescribeAclsResponse> {
+    Outcome::Ready(DescribeAclsResponse {
         error_code: CODE,
         error_message: Some(NO_AUTHORIZER),
         ..Default::default()
-    }
+    })
 }
 
-pub(super) fn create(request: CreateAclsRequest) -> CreateAclsResponse {
+pub(super) fn create(_: &RequestContext<'_>, request: CreateAclsRequest) -> Outcome<CreateAclsResponse> {
     let results = request.creations.iter().map(|_| AclCreationResult {
         error_code: CODE,
         error_message: Some(NO_AUTHORIZER),
         ..Default::default()
     });
-    CreateAclsResponse {
+    Outcome::Ready(CreateAclsResponse {
         results: results.collect(),
         ..Default::default()
-    }
+    })
 }
 
-pub(super) fn delete(request: DeleteAclsRequest) -> DeleteAclsResponse {
+pub(super) fn delete(_: &RequestContext<'_>, request: DeleteAclsRequest) -> Outcome<DeleteAclsResponse> {
     let results = request.filters.iter().map(|_| DeleteAclsFilterResult {
         error_code: CODE,
         error_message: Some(NO_AUTHORIZER),
         ..Default::default()
     });
-    DeleteAclsResponse {
+    Outcome::Ready(DeleteAclsResponse {
         filter_results: results.collect(),
         ..Default::default()
-    }
+    })
 }

@@ -3,21 +3,17 @@
 use milena_machines::transaction::{ProducerEpoch, TransactionReply, TransactionRequest};
 use milena_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
-use super::{Caller, Handled, reply, transactions::TransactionOutcome, waiting::error_of};
+use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: AddOffsetsToTxnRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let partition = match caller.node.groups.partition_of(caller.node, &body.group_id) {
+pub(super) fn handle(cx: &RequestContext<'_>, body: AddOffsetsToTxnRequest) -> Outcome<AddOffsetsToTxnResponse> {
+    let partition = match cx.node.groups.partition_of(cx.node, &body.group_id) {
         Ok(partition) => partition,
         Err(error) => {
             let response = AddOffsetsToTxnResponse {
                 error_code: error.code(),
                 ..Default::default()
             };
-            return reply(caller.request, response, vec![]);
+            return Outcome::Ready(response);
         }
     };
     let request = TransactionRequest::AddOffsets {
@@ -28,10 +24,10 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         },
         partition,
     };
-    caller.ask_transaction(&body.transactional_id, request, response)
+    cx.request_transaction(&body.transactional_id, request, response)
 }
 
-fn response(outcome: TransactionOutcome) -> AddOffsetsToTxnResponse {
+fn response(outcome: TransactionResult) -> AddOffsetsToTxnResponse {
     let error = match outcome {
         Ok(TransactionReply::AddOffsets(error)) => error,
         other => error_of(&other),

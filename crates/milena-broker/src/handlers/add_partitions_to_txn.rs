@@ -1,7 +1,10 @@
-//! AddPartitionsToTxn 0–5. Up to version 3 it is what a producer asks; later versions are for brokers among themselves,
-//! about several producers at once.
+//! AddPartitionsToTxn 0–5. Versions up to 3 are for producers; later ones are for brokers among themselves, with several
+//! producers at once.
 
-use milena_machines::transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest};
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
+};
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -13,18 +16,14 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
-use crate::{coordinators::Answer, node::Node};
+use super::common::{Outcome, RequestContext, TransactionResult, error_of};
+use crate::{coordinators::PendingReply, node::Node};
 
 /// The first version for brokers.
 const MANY_PRODUCERS: i16 = 4;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: AddPartitionsToTxnRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -> Outcome<AddPartitionsToTxnResponse> {
+    let version = cx.request.version;
     let transactions = if version >= MANY_PRODUCERS {
         body.transactions
     } else {
@@ -36,12 +35,12 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             ..Default::default()
         }]
     };
-    let answers = transactions
+    let replies = transactions
         .iter()
-        .map(|transaction| ask(caller, transaction))
+        .map(|transaction| request(cx, transaction))
         .collect();
-    let node = caller.node.clone();
-    caller.wait_for_all(answers, move |outcomes| {
+    let node = cx.node.clone();
+    cx.respond_to_all(replies, move |outcomes| {
         let results = transactions.into_iter().zip(outcomes);
         let mut results = results.map(|(transaction, outcome)| AddPartitionsToTxnResult {
             topic_results: topic_results(&node, &transaction.topics, &outcome),
@@ -61,12 +60,12 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-/// All partitions are added or none: one that there is not keeps the others out.
-fn ask(
-    caller: &Caller<'_>,
+/// All partitions are added, or none if one of them does not exist.
+fn request(
+    cx: &RequestContext<'_>,
     transaction: &AddPartitionsToTxnTransaction,
-) -> Result<Answer<TransactionReply>, ErrorCode> {
-    let node = caller.node;
+) -> Result<PendingReply<TransactionReply>, ErrorCode> {
+    let node = cx.node;
     let partitions = transaction.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| TopicPartition {
             topic: topic.name.clone(),
@@ -86,9 +85,9 @@ fn ask(
         partitions,
         verify_only: transaction.verify_only,
     };
-    let version = caller.request.version;
+    let version = cx.request.version;
     node.transactions
-        .ask(node, version, &transaction.transactional_id, request)
+        .request(node, version, &transaction.transactional_id, request)
 }
 
 fn exists(node: &Node, partition: &TopicPartition) -> bool {
@@ -100,7 +99,7 @@ fn exists(node: &Node, partition: &TopicPartition) -> bool {
 fn topic_results(
     node: &Node,
     topics: &[AddPartitionsToTxnTopic],
-    outcome: &TransactionOutcome,
+    outcome: &TransactionResult,
 ) -> Vec<AddPartitionsToTxnTopicResult> {
     let error = match outcome {
         Ok(TransactionReply::AddPartitions(error)) => *error,

@@ -1,16 +1,17 @@
-//! AlterConfigs 0–2, of topics, of groups and of this broker: what is not named goes back to its default.
+//! AlterConfigs 0–2, of topics, of groups and of this broker: a key that is not named goes back to its default.
 
 use milena_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, alter_configs_response::AlterConfigsResourceResponse,
 };
 
-use super::config_resources::{Alteration, alter_each};
-use crate::{
-    config::{AlterOp, AlterOpKind},
-    node::Node,
+use super::common::{
+    Outcome, RequestContext,
+    config_resources::{Alteration, alter_each},
 };
+use crate::config::{AlterOp, AlterOpKind};
 
-pub(super) fn handle(node: &Node, request: AlterConfigsRequest) -> AlterConfigsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: AlterConfigsRequest) -> Outcome<AlterConfigsResponse> {
+    let node = cx.node;
     let alterations = request.resources.into_iter().map(|resource| {
         let ops = resource.configs.into_iter().map(|config| AlterOp {
             name: config.name.to_string(),
@@ -32,8 +33,8 @@ pub(super) fn handle(node: &Node, request: AlterConfigsRequest) -> AlterConfigsR
         resource_name: altered.resource_name,
         ..Default::default()
     });
-    AlterConfigsResponse {
+    Outcome::Ready(AlterConfigsResponse {
         responses: responses.collect(),
         ..Default::default()
-    }
+    })
 }

@@ -9,15 +9,20 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse {
-    let responses = request.topics.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let partitions = wanted.partitions.iter().map(|partition| {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: AlterPartitionReassignmentsRequest,
+) -> Outcome<AlterPartitionReassignmentsResponse> {
+    let node = cx.node;
+    let responses = request.topics.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let partitions = requested.partitions.iter().map(|partition| {
             let (error, error_message) = match reassign(node, topic.as_deref(), partition) {
                 Ok(()) => (ErrorCode::None, None),
                 Err(refusal) => (refusal.code, Some(refusal.reason.into())),
@@ -31,25 +36,25 @@ pub(super) fn handle(node: &Node, request: AlterPartitionReassignmentsRequest) -
         });
         ReassignableTopicResponse {
             partitions: partitions.collect(),
-            name: wanted.name,
+            name: requested.name,
             ..Default::default()
         }
     });
-    AlterPartitionReassignmentsResponse {
+    Outcome::Ready(AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
         responses: responses.collect(),
         error_message: None,
         ..Default::default()
-    }
+    })
 }
 
-fn reassign(node: &Node, topic: Option<&Topic>, wanted: &ReassignablePartition) -> Result<(), Refusal> {
-    let index = wanted.partition_index;
+fn reassign(node: &Node, topic: Option<&Topic>, requested: &ReassignablePartition) -> Result<(), Refusal> {
+    let index = requested.partition_index;
     if topic.and_then(|topic| topic.partition(index)).is_none() {
         let reason = format!("there is no such partition {index}");
         return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, reason));
     }
-    match &wanted.replicas {
+    match &requested.replicas {
         None => Err(Refusal::new(
             ErrorCode::NoReassignmentInProgress,
             "there is no reassignment to cancel",

@@ -10,17 +10,21 @@ use milena_wire::{
     },
 };
 
-use crate::node::Node;
+use super::common::{Outcome, RequestContext};
 
-pub(super) fn handle(node: &Node, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: AlterReplicaLogDirsRequest,
+) -> Outcome<AlterReplicaLogDirsResponse> {
+    let node = cx.node;
     let own = node.data_dir.path();
     let own = std::path::absolute(own).unwrap_or_else(|_| own.to_owned());
     let mut results = vec![];
     for dir in request.dirs {
         let is_own = Path::new(&*dir.path) == own;
-        for wanted in dir.topics {
-            let topic = node.topics().by_name(&wanted.name).cloned();
-            let partitions = wanted.partitions.iter().map(|index| {
+        for requested in dir.topics {
+            let topic = node.topics().by_name(&requested.name).cloned();
+            let partitions = requested.partitions.iter().map(|index| {
                 let known = topic.as_ref().is_some_and(|topic| topic.partition(*index).is_some());
                 let error = match (is_own, known) {
                     (false, _) => ErrorCode::LogDirNotFound,
@@ -35,13 +39,13 @@ pub(super) fn handle(node: &Node, request: AlterReplicaLogDirsRequest) -> AlterR
             });
             results.push(AlterReplicaLogDirTopicResult {
                 partitions: partitions.collect(),
-                topic_name: wanted.name,
+                topic_name: requested.name,
                 ..Default::default()
             });
         }
     }
-    AlterReplicaLogDirsResponse {
+    Outcome::Ready(AlterReplicaLogDirsResponse {
         results,
         ..Default::default()
-    }
+    })
 }

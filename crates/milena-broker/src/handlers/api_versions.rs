@@ -1,76 +1,74 @@
-//! ApiVersions 0–4. An unknown version is answered in version 0, with an error and the versions that would do.
+//! ApiVersions 0–4. A request of an unknown version gets a response in version 0, with an error and the known versions.
 
 use bytestring::ByteString;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
-    message::VersionRange,
     messages::{
         ApiVersionsRequest, ApiVersionsResponse,
         api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey},
     },
 };
 
-use super::{Caller, Handled, SERVED, SERVED_WITH_TELEMETRY, answer, reply};
+use super::{
+    APIS,
+    common::{Outcome, RequestContext},
+};
 use crate::{
     config::{FEATURES, FinalizedFeatures},
-    net::Software,
+    net::{OutboundResponse, Software},
 };
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let Caller { node, peer, request } = *caller;
-    let served = |key: &ApiKey| Some((*key, key.broker_versions()?));
-    let known = ApiKey::ApiVersions
-        .broker_versions()
-        .is_some_and(|versions| versions.contains(request.version));
-    if !known {
-        let range = served(&ApiKey::ApiVersions).map(api_version);
-        let response = ApiVersionsResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            api_keys: range.into_iter().collect(),
+pub(super) fn handle(cx: &RequestContext<'_>, request: ApiVersionsRequest) -> Outcome<ApiVersionsResponse> {
+    let (node, version) = (cx.node, cx.request.version);
+    let has_software = version < 3
+        || (is_software_text(&request.client_software_name) && is_software_text(&request.client_software_version));
+    if !has_software {
+        return Outcome::Ready(ApiVersionsResponse {
+            error_code: ErrorCode::InvalidRequest.code(),
             ..ApiVersionsResponse::default()
-        };
-        let mut oldest = request.clone();
-        oldest.frame.version = 0;
-        return reply(&oldest, response, vec![]);
-    }
-    answer(request, |body: ApiVersionsRequest| {
-        let named = request.version < 3
-            || (is_software_text(&body.client_software_name) && is_software_text(&body.client_software_version));
-        if !named {
-            return ApiVersionsResponse {
-                error_code: ErrorCode::InvalidRequest.code(),
-                ..ApiVersionsResponse::default()
-            };
-        }
-        peer.set_software(Software {
-            name: body.client_software_name,
-            version: body.client_software_version,
         });
-        let config = node.config();
-        let features = &config.overrides.features;
-        // Clients log that they were asked, so they are asked only if there is something to ask for.
-        let is_asked = node.telemetry_receiver.is_some() && !config.client_metrics.is_empty();
-        let with_telemetry = SERVED_WITH_TELEMETRY.iter().filter(|_| is_asked);
-        ApiVersionsResponse {
-            api_keys: SERVED
-                .iter()
-                .chain(with_telemetry)
-                .filter_map(served)
-                .map(api_version)
-                .collect(),
-            supported_features: supported_features(request.version),
-            finalized_features_epoch: features.epoch,
-            finalized_features: finalized_features(features),
-            ..ApiVersionsResponse::default()
-        }
+    }
+    cx.peer.set_software(Software {
+        name: request.client_software_name,
+        version: request.client_software_version,
+    });
+    let config = node.config();
+    let features = &config.overrides.features;
+    let advertised = APIS.iter().filter(|api| api.is_advertised(node, &config));
+    Outcome::Ready(ApiVersionsResponse {
+        api_keys: advertised.filter_map(|api| api_version(api.key)).collect(),
+        supported_features: supported_features(version),
+        finalized_features_epoch: features.epoch,
+        finalized_features: finalized_features(features),
+        ..ApiVersionsResponse::default()
     })
+}
+
+pub(super) fn is_supported(version: i16) -> bool {
+    let versions = ApiKey::ApiVersions.broker_versions();
+    versions.is_some_and(|versions| versions.contains(version))
+}
+
+/// The response to an unsupported version, whose request cannot be decoded.
+pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundResponse> {
+    let response = ApiVersionsResponse {
+        error_code: ErrorCode::UnsupportedVersion.code(),
+        api_keys: api_version(ApiKey::ApiVersions).into_iter().collect(),
+        ..ApiVersionsResponse::default()
+    };
+    let mut oldest = cx.request.clone();
+    oldest.frame.version = 0;
+    match oldest.response(response, vec![]) {
+        Ok(outgoing) => Outcome::Ready(outgoing),
+        Err(error) => Outcome::Close(error.to_string()),
+    }
 }
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     // Clients before version 4 cannot read a feature that may be off (KAFKA-17492).
-    let told = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
-    let supported = told.map(|feature| SupportedFeatureKey {
+    let visible = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
+    let supported = visible.map(|feature| SupportedFeatureKey {
         name: ByteString::from_static(feature.name),
         min_version: feature.min,
         max_version: feature.max,
@@ -92,13 +90,14 @@ fn finalized_features(features: &FinalizedFeatures) -> Vec<FinalizedFeatureKey> 
     finalized.collect()
 }
 
-fn api_version((key, versions): (ApiKey, VersionRange)) -> ApiVersion {
-    ApiVersion {
+fn api_version(key: ApiKey) -> Option<ApiVersion> {
+    let versions = key.broker_versions()?;
+    Some(ApiVersion {
         api_key: key.id(),
         min_version: versions.min,
         max_version: versions.max,
         ..ApiVersion::default()
-    }
+    })
 }
 
 /// Letters, digits, dots and dashes; not a dot or a dash at either end.

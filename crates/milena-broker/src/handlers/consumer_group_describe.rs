@@ -6,27 +6,21 @@ use milena_wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, consumer_group_describe_response::DescribedGroup,
 };
 
-use super::{
-    Caller, Handled,
-    groups::GroupOutcome,
-    operations::{OF_GROUP, if_asked},
-    waiting::error_of,
-};
+use super::common::{GroupResult, OF_GROUP, Outcome, RequestContext, error_of, if_requested};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ConsumerGroupDescribeRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    body: ConsumerGroupDescribeRequest,
+) -> Outcome<ConsumerGroupDescribeResponse> {
     let requests = body.group_ids.iter().map(|group_id| {
         let request = GroupRequest::ConsumerDescribe {
             group_id: group_id.clone(),
         };
         (&**group_id, request)
     });
-    let authorized_operations = if_asked(body.include_authorized_operations, OF_GROUP);
+    let authorized_operations = if_requested(body.include_authorized_operations, OF_GROUP);
     let group_ids = body.group_ids.clone();
-    caller.ask_each(requests.collect(), move |outcomes| {
+    cx.request_groups(requests.collect(), move |outcomes| {
         let groups = group_ids.into_iter().zip(outcomes);
         let groups = groups.map(|(group_id, outcome)| DescribedGroup {
             authorized_operations,
@@ -39,7 +33,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-fn described(group_id: ByteString, outcome: GroupOutcome) -> DescribedGroup {
+fn described(group_id: ByteString, outcome: GroupResult) -> DescribedGroup {
     match outcome {
         Ok(GroupReply::ConsumerDescribe(group)) => group,
         other => DescribedGroup {

@@ -3,17 +3,16 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ConsumerGroupHeartbeatRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::ConsumerHeartbeat(body), response)
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    body: ConsumerGroupHeartbeatRequest,
+) -> Outcome<ConsumerGroupHeartbeatResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::ConsumerHeartbeat(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> ConsumerGroupHeartbeatResponse {
+fn response(outcome: GroupResult) -> ConsumerGroupHeartbeatResponse {
     match outcome {
         Ok(GroupReply::ConsumerHeartbeat(response)) => response,
         other => ConsumerGroupHeartbeatResponse {

@@ -8,11 +8,12 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::{Named, code_and_message};
+use super::common::{NameCounts, Outcome, RequestContext, code_and_message};
 use crate::node::{Node, Refusal};
 
-pub(super) fn handle(node: &Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
-    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
+pub(super) fn handle(cx: &RequestContext<'_>, request: CreatePartitionsRequest) -> Outcome<CreatePartitionsResponse> {
+    let node = cx.node;
+    let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let results = request.topics.into_iter().map(|topic| {
         let once = named.check_once(&topic.name, "topic");
         let outcome = once.and_then(|()| create(node, &topic, request.validate_only));
@@ -24,17 +25,17 @@ pub(super) fn handle(node: &Node, request: CreatePartitionsRequest) -> CreatePar
             ..Default::default()
         }
     });
-    CreatePartitionsResponse {
+    Outcome::Ready(CreatePartitionsResponse {
         results: results.collect(),
         ..Default::default()
-    }
+    })
 }
 
-fn create(node: &Node, wanted: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
-    let topic = node.check_growth(&wanted.name, wanted.count)?;
-    if let Some(assignments) = &wanted.assignments {
+fn create(node: &Node, requested: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
+    let topic = node.check_growth(&requested.name, requested.count)?;
+    if let Some(assignments) = &requested.assignments {
         let refuse = |reason: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, reason));
-        let added = wanted.count as usize - topic.partitions.len();
+        let added = requested.count as usize - topic.partitions.len();
         if assignments.len() != added {
             let given = assignments.len();
             return refuse(format!("{added} partitions would be new, but {given} are assigned"));
@@ -47,5 +48,5 @@ fn create(node: &Node, wanted: &CreatePartitionsTopic, validate_only: bool) -> R
     if validate_only {
         return Ok(());
     }
-    node.create_partitions(&wanted.name, wanted.count)
+    node.create_partitions(&requested.name, requested.count)
 }

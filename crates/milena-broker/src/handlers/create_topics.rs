@@ -10,28 +10,29 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::Named;
+use super::common::{NameCounts, Outcome, RequestContext};
 use crate::{
     config::{TopicOverrides, describe_topic},
     node::{NewTopic, Node, Refusal},
 };
 
-pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -> CreateTopicsResponse {
-    let named = Named::count(request.topics.iter().map(|topic| topic.name.clone()));
+pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+    let node = cx.node;
+    let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
-    let wanted = request.topics.into_iter().map(|topic| {
+    let requested = request.topics.into_iter().map(|topic| {
         named.check_once(&topic.name, "topic")?;
-        wanted(node, topic)
+        requested(node, topic)
     });
-    let wanted: Vec<Result<NewTopic, Refusal>> = wanted.collect();
-    let good: Vec<NewTopic> = wanted.iter().flatten().cloned().collect();
+    let requested: Vec<Result<NewTopic, Refusal>> = requested.collect();
+    let good: Vec<NewTopic> = requested.iter().flatten().cloned().collect();
     let mut outcomes = match request.validate_only {
         true => good.iter().map(|new| validated(node, new)).collect(),
         false => created(node, &good),
     }
     .into_iter();
-    let topics = names.into_iter().zip(wanted).map(|(name, wanted)| {
-        let outcome = wanted.and_then(|new| outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&new.name))));
+    let topics = names.into_iter().zip(requested).map(|(name, requested)| {
+        let outcome = requested.and_then(|new| outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&new.name))));
         outcome.unwrap_or_else(|refusal| CreatableTopicResult {
             name,
             error_code: refusal.code.code(),
@@ -39,13 +40,13 @@ pub(super) fn handle(node: &Node, _version: i16, request: CreateTopicsRequest) -
             ..Default::default()
         })
     });
-    CreateTopicsResponse {
+    Outcome::Ready(CreateTopicsResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
-fn wanted(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
+fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     let (partitions, replication_factor) = shape(node, &topic)?;
     let configs = topic.configs.into_iter().map(|config| match config.value {
         Some(value) => Ok((config.name.to_string(), value.to_string())),

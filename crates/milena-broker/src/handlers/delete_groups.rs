@@ -6,13 +6,9 @@ use milena_wire::{
     messages::{DeleteGroupsRequest, DeleteGroupsResponse, delete_groups_response::DeletableGroupResult},
 };
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: DeleteGroupsRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(cx: &RequestContext<'_>, body: DeleteGroupsRequest) -> Outcome<DeleteGroupsResponse> {
     let requests = body.groups_names.iter().map(|group_id| {
         let request = GroupRequest::Delete {
             group_id: group_id.clone(),
@@ -20,7 +16,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         (&**group_id, request)
     });
     let group_ids = body.groups_names.clone();
-    caller.ask_each(requests.collect(), move |outcomes| {
+    cx.request_groups(requests.collect(), move |outcomes| {
         let results = group_ids.into_iter().zip(outcomes);
         let results = results.map(|(group_id, outcome)| DeletableGroupResult {
             group_id,
@@ -34,7 +30,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-fn error_code(outcome: &GroupOutcome) -> i16 {
+fn error_code(outcome: &GroupResult) -> i16 {
     match outcome {
         Ok(GroupReply::Delete(error)) => ErrorCode::code(*error),
         other => error_of(other).code(),

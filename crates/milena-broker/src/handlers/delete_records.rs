@@ -1,4 +1,4 @@
-//! DeleteRecords 0–2. The answer comes when the new start of the log survives a power cut.
+//! DeleteRecords 0–2. The response is sent when the new log start offset survives a power cut.
 
 use milena_log::{DeleteRecordsError, Durability};
 use milena_wire::{
@@ -10,47 +10,52 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::storage_error;
-use crate::{node::Node, topics::Topic};
+use super::common::{Outcome, RequestContext, storage_error};
+use crate::topics::Topic;
 
-pub(super) fn handle(node: &Node, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> Outcome<DeleteRecordsResponse> {
+    let node = cx.node;
     let mut moved_on_disk = false;
     let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
-    for wanted in request.topics {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let partitions = wanted.partitions.iter().map(|partition| {
+    for requested in request.topics {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let partitions = requested.partitions.iter().map(|partition| {
             let outcome = delete(topic.as_deref(), partition, &mut moved_on_disk);
             result(partition.partition_index, outcome)
         });
         topics.push(DeleteRecordsTopicResult {
             partitions: partitions.collect(),
-            name: wanted.name,
+            name: requested.name,
             ..Default::default()
         });
     }
     if moved_on_disk && let Err(error) = node.write_checkpoints() {
-        tracing::error!(%error, "cannot write the checkpoints");
+        tracing::error!(event = "checkpoints_not_written", %error, "cannot write the checkpoints");
         let results = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
         for done in results.filter(|done| done.error_code == ErrorCode::None.code()) {
             *done = result(done.partition_index, Err(ErrorCode::KafkaStorageError));
         }
     }
-    DeleteRecordsResponse {
+    Outcome::Ready(DeleteRecordsResponse {
         topics,
         ..Default::default()
-    }
+    })
 }
 
-/// Moves the start of the log; gives where it is then.
-fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk: &mut bool) -> Result<i64, ErrorCode> {
+/// Moves the log start offset and returns it.
+fn delete(
+    topic: Option<&Topic>,
+    requested: &DeleteRecordsPartition,
+    moved_on_disk: &mut bool,
+) -> Result<i64, ErrorCode> {
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    let partition = topic.partition(wanted.partition_index);
+    let partition = topic.partition(requested.partition_index);
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if topic.is_internal() {
         return Err(ErrorCode::InvalidTopicException);
     }
     if !partition.log.config().delete {
-        // The response has no place for a reason.
+        // The response has no field for a reason.
         tracing::info!(
             event = "delete_records_refused",
             topic = %topic.name,
@@ -61,13 +66,13 @@ fn delete(topic: Option<&Topic>, wanted: &DeleteRecordsPartition, moved_on_disk:
     }
     let low_watermark = partition
         .log
-        .delete_records(wanted.offset)
+        .delete_records(requested.offset)
         .map_err(|error| match error {
             DeleteRecordsError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             DeleteRecordsError::Storage(error) => storage_error(&error, "records cannot be deleted"),
         })?;
     *moved_on_disk |= partition.durability() != Durability::Memory;
-    // Fetches that wait before the new start wait for nothing.
+    // Fetches that wait below the new start must fail now.
     partition.waiters.wake_all();
     Ok(low_watermark)
 }

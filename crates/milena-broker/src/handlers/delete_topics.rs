@@ -9,24 +9,29 @@ use milena_wire::{
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
-use super::outcomes::code_and_message;
+use super::common::{Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Outcome<DeleteTopicsResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
     let by_either = request.topics.into_iter().map(|topic| (topic.name, topic.topic_id));
-    let wanted: Vec<(Option<ByteString>, Uuid)> = if version >= 6 {
+    let requested: Vec<(Option<ByteString>, Uuid)> = if version >= 6 {
         by_either.collect()
     } else {
         by_name.collect()
     };
-    let found: Vec<Option<Arc<Topic>>> = wanted.iter().map(|(name, id)| find(node, name.as_ref(), *id)).collect();
+    let found: Vec<Option<Arc<Topic>>> = requested
+        .iter()
+        .map(|(name, id)| find(node, name.as_ref(), *id))
+        .collect();
     let names: Vec<ByteString> = found.iter().flatten().map(|topic| topic.name.clone()).collect();
     let mut outcomes = node.delete_topics(&names).into_iter();
-    let responses = wanted.into_iter().zip(found).map(|((name, id), found)| {
+    let responses = requested.into_iter().zip(found).map(|((name, id), found)| {
         let outcome = match (&found, &name) {
             (Some(topic), _) => outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name))),
             (None, Some(name)) => Err(Refusal::no_topic(name)),
@@ -44,10 +49,10 @@ pub(super) fn handle(node: &Node, version: i16, request: DeleteTopicsRequest) ->
             ..Default::default()
         }
     });
-    DeleteTopicsResponse {
+    Outcome::Ready(DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn find(node: &Node, name: Option<&ByteString>, id: Uuid) -> Option<Arc<Topic>> {

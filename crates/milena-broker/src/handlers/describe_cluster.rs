@@ -6,22 +6,22 @@ use milena_wire::{
     messages::{DescribeClusterRequest, DescribeClusterResponse, describe_cluster_response::DescribeClusterBroker},
 };
 
-use super::operations::{OF_CLUSTER, if_asked};
-use crate::node::Node;
+use super::common::{OF_CLUSTER, Outcome, RequestContext, if_requested};
 
 const BROKERS: i8 = 1;
 
-pub(super) fn handle(node: &Node, request: DescribeClusterRequest) -> DescribeClusterResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeClusterRequest) -> Outcome<DescribeClusterResponse> {
+    let node = cx.node;
     if request.endpoint_type != BROKERS {
-        return DescribeClusterResponse {
+        return Outcome::Ready(DescribeClusterResponse {
             error_code: ErrorCode::MismatchedEndpointType.code(),
             error_message: Some("this is a broker, not a controller".into()),
             endpoint_type: BROKERS,
             ..Default::default()
-        };
+        });
     }
     let config = node.config();
-    DescribeClusterResponse {
+    Outcome::Ready(DescribeClusterResponse {
         endpoint_type: BROKERS,
         cluster_id: node.cluster_id.clone().into(),
         controller_id: config.node_id,
@@ -32,7 +32,7 @@ pub(super) fn handle(node: &Node, request: DescribeClusterRequest) -> DescribeCl
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],
-        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
         ..Default::default()
-    }
+    })
 }

@@ -12,9 +12,12 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{
-    BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
-    without_settings,
+use super::common::{
+    Outcome, RequestContext,
+    config_resources::{
+        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
+        without_settings,
+    },
 };
 use crate::{
     config::{
@@ -25,7 +28,8 @@ use crate::{
     node::{Node, Refusal, logger_of, no_loggers},
 };
 
-pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -> Outcome<DescribeConfigsResponse> {
+    let node = cx.node;
     let results = request.resources.into_iter().map(|resource| {
         let (described, loggers) = match resource.resource_type {
             BROKER_LOGGER => match describe_loggers(node, &resource.resource_name) {
@@ -38,14 +42,14 @@ pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest
             Ok(described) => (Refusal::new(ErrorCode::None, ""), described),
             Err(refusal) => (refusal, vec![]),
         };
-        let is_wanted = |name: &str| match &resource.configuration_keys {
+        let is_requested = |name: &str| match &resource.configuration_keys {
             Some(keys) => keys.iter().any(|key| *key == name),
             None => true,
         };
-        let wanted = |config: &DescribedConfig| is_wanted(config.name);
-        let configs = described.into_iter().filter(wanted);
+        let requested = |config: &DescribedConfig| is_requested(config.name);
+        let configs = described.into_iter().filter(requested);
         let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
-        let loggers = loggers.into_iter().filter(|(name, _)| is_wanted(name)).map(logger);
+        let loggers = loggers.into_iter().filter(|(name, _)| is_requested(name)).map(logger);
         DescribeConfigsResult {
             error_code: error.code.code(),
             error_message: Some(error.reason)
@@ -57,10 +61,10 @@ pub(super) fn handle(node: &Node, _version: i16, request: DescribeConfigsRequest
             ..Default::default()
         }
     });
-    DescribeConfigsResponse {
+    Outcome::Ready(DescribeConfigsResponse {
         results: results.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn describe(node: &Node, resource: &DescribeConfigsResource) -> Result<Vec<DescribedConfig>, Refusal> {

@@ -4,27 +4,18 @@ use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, describe_groups_response::DescribedGroup};
 
-use super::{
-    Caller, Handled,
-    groups::GroupOutcome,
-    operations::{OF_GROUP, if_asked},
-    waiting::error_of,
-};
+use super::common::{GroupResult, OF_GROUP, Outcome, RequestContext, error_of, if_requested};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: DescribeGroupsRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(cx: &RequestContext<'_>, body: DescribeGroupsRequest) -> Outcome<DescribeGroupsResponse> {
     let requests = body.groups.iter().map(|group_id| {
         let request = GroupRequest::Describe {
             group_id: group_id.clone(),
         };
         (&**group_id, request)
     });
-    let authorized_operations = if_asked(body.include_authorized_operations, OF_GROUP);
+    let authorized_operations = if_requested(body.include_authorized_operations, OF_GROUP);
     let group_ids = body.groups.clone();
-    caller.ask_each(requests.collect(), move |outcomes| {
+    cx.request_groups(requests.collect(), move |outcomes| {
         let groups = group_ids.into_iter().zip(outcomes);
         let groups = groups.map(|(group_id, outcome)| DescribedGroup {
             authorized_operations,
@@ -37,7 +28,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-fn described(group_id: ByteString, outcome: GroupOutcome) -> DescribedGroup {
+fn described(group_id: ByteString, outcome: GroupResult) -> DescribedGroup {
     match outcome {
         Ok(GroupReply::Describe(group)) => group,
         other => DescribedGroup {

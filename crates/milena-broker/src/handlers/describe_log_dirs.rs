@@ -8,22 +8,24 @@ use milena_wire::messages::{
     describe_log_dirs_response::{DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic},
 };
 
-use crate::{node::Node, topics::Topic};
+use super::common::{Outcome, RequestContext};
+use crate::topics::Topic;
 
 /// Partitions by topic.
-type Wanted = BTreeMap<ByteString, BTreeSet<i32>>;
+type RequestedPartitions = BTreeMap<ByteString, BTreeSet<i32>>;
 
-pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
-    let wanted: Option<Wanted> = request.topics.map(|topics| {
-        let mut wanted = Wanted::new();
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeLogDirsRequest) -> Outcome<DescribeLogDirsResponse> {
+    let node = cx.node;
+    let requested: Option<RequestedPartitions> = request.topics.map(|topics| {
+        let mut requested = RequestedPartitions::new();
         for topic in topics {
-            wanted.entry(topic.topic).or_default().extend(topic.partitions);
+            requested.entry(topic.topic).or_default().extend(topic.partitions);
         }
-        wanted
+        requested
     });
-    let topics = match &wanted {
+    let topics = match &requested {
         None => node.topics().iter().map(|topic| describe(topic, None)).collect(),
-        Some(wanted) => wanted
+        Some(requested) => requested
             .iter()
             .filter_map(|(name, indexes)| Some(describe(node.topics().by_name(name)?, Some(indexes))))
             .collect(),
@@ -31,7 +33,7 @@ pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLo
     let path = node.data_dir.path();
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (total_bytes, usable_bytes) = node.data_dir.space().unwrap_or((-1, -1));
-    DescribeLogDirsResponse {
+    Outcome::Ready(DescribeLogDirsResponse {
         results: vec![DescribeLogDirsResult {
             log_dir: path.to_string_lossy().into_owned().into(),
             topics,
@@ -40,12 +42,15 @@ pub(super) fn handle(node: &Node, request: DescribeLogDirsRequest) -> DescribeLo
             ..Default::default()
         }],
         ..Default::default()
-    }
+    })
 }
 
 fn describe(topic: &Topic, indexes: Option<&BTreeSet<i32>>) -> DescribeLogDirsTopic {
-    let is_wanted = |index| indexes.is_none_or(|indexes| indexes.contains(&index));
-    let partitions = topic.partitions.iter().filter(|partition| is_wanted(partition.index));
+    let is_requested = |index| indexes.is_none_or(|indexes| indexes.contains(&index));
+    let partitions = topic
+        .partitions
+        .iter()
+        .filter(|partition| is_requested(partition.index));
     let partitions = partitions.map(|partition| DescribeLogDirsPartition {
         partition_index: partition.index,
         partition_size: i64::try_from(partition.log.view().size()).unwrap_or(i64::MAX),

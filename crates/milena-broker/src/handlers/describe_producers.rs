@@ -8,33 +8,35 @@ use milena_wire::{
     },
 };
 
-use crate::{node::Node, partition::Partition};
+use super::common::{Outcome, RequestContext};
+use crate::partition::Partition;
 
-pub(super) fn handle(node: &Node, request: DescribeProducersRequest) -> DescribeProducersResponse {
-    let topics = request.topics.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let partitions = wanted.partition_indexes.iter().map(|index| {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeProducersRequest) -> Outcome<DescribeProducersResponse> {
+    let node = cx.node;
+    let topics = request.topics.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let partitions = requested.partition_indexes.iter().map(|index| {
             let partition = topic.as_ref().and_then(|topic| topic.partition(*index));
             match partition {
                 Some(partition) => describe(partition),
                 None => PartitionResponse {
                     partition_index: *index,
                     error_code: ErrorCode::UnknownTopicOrPartition.code(),
-                    error_message: Some(format!("there is no partition {index} of {}", wanted.name).into()),
+                    error_message: Some(format!("there is no partition {index} of {}", requested.name).into()),
                     ..Default::default()
                 },
             }
         });
         TopicResponse {
             partitions: partitions.collect(),
-            name: wanted.name.clone(),
+            name: requested.name.clone(),
             ..Default::default()
         }
     });
-    DescribeProducersResponse {
+    Outcome::Ready(DescribeProducersResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn describe(partition: &Partition) -> PartitionResponse {

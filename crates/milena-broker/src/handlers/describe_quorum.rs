@@ -9,13 +9,16 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::node::Node;
 
 const METADATA_TOPIC: &str = "__cluster_metadata";
 /// The name that Kafka's nodes give to the listener of the quorum.
 const LISTENER: ByteString = ByteString::from_static("CONTROLLER");
 
-pub(super) fn handle(node: &Node, version: i16, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeQuorumRequest) -> Outcome<DescribeQuorumResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     let id = node.config().node_id;
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
@@ -30,7 +33,7 @@ pub(super) fn handle(node: &Node, version: i16, request: DescribeQuorumRequest) 
             ..Default::default()
         }
     });
-    DescribeQuorumResponse {
+    Outcome::Ready(DescribeQuorumResponse {
         error_message: None,
         topics: topics.collect(),
         nodes: if version >= 2 {
@@ -39,7 +42,7 @@ pub(super) fn handle(node: &Node, version: i16, request: DescribeQuorumRequest) 
             vec![]
         },
         ..Default::default()
-    }
+    })
 }
 
 fn this_node(node: &Node, node_id: i32) -> QuorumNode {

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions 0: topics in the order of their names, as many partitions as the limit allows.
+//! DescribeTopicPartitions 0: topics in the order of their names, up to the limit of partitions.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -11,10 +11,14 @@ use milena_wire::{
     },
 };
 
-use super::operations::{NOT_ASKED, OF_TOPIC};
+use super::common::{NOT_REQUESTED, OF_TOPIC, Outcome, RequestContext};
 use crate::{node::Node, topics::Topic};
 
-pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: DescribeTopicPartitionsRequest,
+) -> Outcome<DescribeTopicPartitionsResponse> {
+    let node = cx.node;
     let mut names: Vec<ByteString> = request.topics.into_iter().map(|topic| topic.name).collect();
     if names.is_empty() {
         names = node.topics().iter().map(|topic| topic.name.clone()).collect();
@@ -47,7 +51,7 @@ pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> De
             response.topics.push(DescribeTopicPartitionsResponseTopic {
                 error_code: ErrorCode::UnknownTopicOrPartition.code(),
                 name: Some(name),
-                topic_authorized_operations: NOT_ASKED,
+                topic_authorized_operations: NOT_REQUESTED,
                 ..Default::default()
             });
             continue;
@@ -65,7 +69,7 @@ pub(super) fn handle(node: &Node, request: DescribeTopicPartitionsRequest) -> De
             break;
         }
     }
-    response
+    Outcome::Ready(response)
 }
 
 fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTopicPartitionsResponseTopic {

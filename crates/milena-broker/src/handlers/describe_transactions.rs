@@ -5,24 +5,20 @@ use milena_wire::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, describe_transactions_response::TransactionState,
 };
 
-use super::{Caller, Handled, waiting::error_of};
+use super::common::{Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: DescribeTransactionsRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    body: DescribeTransactionsRequest,
+) -> Outcome<DescribeTransactionsResponse> {
     let ids = body.transactional_ids;
-    let answers = ids.iter().map(|id| {
+    let replies = ids.iter().map(|id| {
         let request = TransactionRequest::Describe {
             transactional_id: id.clone(),
         };
-        caller
-            .node
-            .transactions
-            .ask(caller.node, caller.request.version, id, request)
+        cx.node.transactions.request(cx.node, cx.request.version, id, request)
     });
-    caller.wait_for_all(answers.collect(), move |outcomes| {
+    cx.respond_to_all(replies.collect(), move |outcomes| {
         let states = ids
             .into_iter()
             .zip(outcomes)

@@ -8,29 +8,30 @@ use milena_wire::{
     },
 };
 
-use crate::node::Node;
+use super::common::{Outcome, RequestContext};
 
-/// Of the preferred replica, and of one that may lack records.
+/// Election of the preferred replica, and unclean election.
 const ELECTION_TYPES: [i8; 2] = [0, 1];
 
-pub(super) fn handle(node: &Node, request: ElectLeadersRequest) -> ElectLeadersResponse {
-    // Version 0 has no type, and so none that is wrong.
+pub(super) fn handle(cx: &RequestContext<'_>, request: ElectLeadersRequest) -> Outcome<ElectLeadersResponse> {
+    let node = cx.node;
+    // Version 0 has no type; its default is valid.
     if !ELECTION_TYPES.contains(&request.election_type) {
-        return ElectLeadersResponse {
+        return Outcome::Ready(ElectLeadersResponse {
             error_code: ErrorCode::InvalidRequest.code(),
             ..Default::default()
-        };
+        });
     }
-    // Null stands for all that need an election, which none does.
-    let wanted = request.topic_partitions.unwrap_or_default();
-    let results = wanted.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.topic).cloned();
-        let partitions = wanted.partitions.iter().map(|index| {
+    // Null stands for all partitions that need an election; none does.
+    let requested = request.topic_partitions.unwrap_or_default();
+    let results = requested.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.topic).cloned();
+        let partitions = requested.partitions.iter().map(|index| {
             let known = topic.as_ref().is_some_and(|topic| topic.partition(*index).is_some());
             let (error, reason) = if known {
                 (ErrorCode::ElectionNotNeeded, "this broker leads it already".to_owned())
             } else {
-                let reason = format!("there is no partition {index} of {}", wanted.topic);
+                let reason = format!("there is no partition {index} of {}", requested.topic);
                 (ErrorCode::UnknownTopicOrPartition, reason)
             };
             PartitionResult {
@@ -42,12 +43,12 @@ pub(super) fn handle(node: &Node, request: ElectLeadersRequest) -> ElectLeadersR
         });
         ReplicaElectionResult {
             partition_result: partitions.collect(),
-            topic: wanted.topic.clone(),
+            topic: requested.topic.clone(),
             ..Default::default()
         }
     });
-    ElectLeadersResponse {
+    Outcome::Ready(ElectLeadersResponse {
         replica_election_results: results.collect(),
         ..Default::default()
-    }
+    })
 }

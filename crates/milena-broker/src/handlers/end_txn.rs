@@ -1,19 +1,15 @@
-//! EndTxn 0–5. The answer comes when the markers are written, so the next transaction never meets the end of this one.
+//! EndTxn 0–5. The response is sent when all markers are written, so the next transaction never meets an unfinished end.
 
 use milena_machines::transaction::{TransactionReply, TransactionRequest};
 use milena_wire::messages::{EndTxnRequest, EndTxnResponse};
 
-use super::{Caller, Handled, transactions::TransactionOutcome, waiting::error_of};
+use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: EndTxnRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask_transaction(&body.transactional_id.clone(), TransactionRequest::End(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: EndTxnRequest) -> Outcome<EndTxnResponse> {
+    cx.request_transaction(&body.transactional_id.clone(), TransactionRequest::End(body), response)
 }
 
-fn response(outcome: TransactionOutcome) -> EndTxnResponse {
+fn response(outcome: TransactionResult) -> EndTxnResponse {
     match outcome {
         Ok(TransactionReply::End(response)) => response,
         other => EndTxnResponse {

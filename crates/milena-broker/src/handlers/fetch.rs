@@ -13,52 +13,48 @@ use milena_wire::{
     },
 };
 
-use super::{Handled, outcomes::storage_error, outgoing, reply};
+use super::common::{FileResponse, Outcome, RequestContext, storage_error};
 use crate::{
-    fetch_sessions::{Begun, Context, Finished, TOPIC_IDS_SINCE, TopicKey, Wanted},
-    net::{Incoming, Outgoing, PLACEHOLDER_LEN_MAX, placeholder},
+    fetch_sessions::{PartitionFetch, SessionContext, SessionFetch, SessionResult, TOPIC_IDS_SINCE, TopicKey},
+    net::{PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
     topics::Topic,
     waiters::Waiter,
 };
 
-/// Smaller record data is copied into the frame, so it cannot be a placeholder.
+/// The smallest slice that is sent from its file; smaller ones are copied into the frame.
 const FILE_FROM: usize = 1024;
 
-/// Up to this size the first batch of an answer is checked whenever it is sent.
+/// Up to this size the first batch of a response is verified whenever it is sent.
 const CHECKED_ALWAYS_MAX: usize = 64 << 10;
 
-/// From this version on an answer tells who leads, if the client has it wrong.
+/// The first version whose response names the leader to a client with an older leader epoch.
 const LEADERS_SINCE: i16 = 16;
 
-pub(super) fn handle(node: &Arc<Node>, request: &Incoming) -> Handled {
-    let body: FetchRequest = match request.body() {
-        Ok(body) => body,
-        Err(error) => return Handled::Close(error.to_string()),
-    };
-    let begun = node.fetch_sessions().begin(&body, request.version, node.now_ms());
-    let Begun { context, wanted } = match begun {
-        Ok(begun) => begun,
-        Err(error) => return reply(request, refused(error), vec![]),
+pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<FileResponse<FetchResponse>> {
+    let (node, version) = (cx.node, cx.request.version);
+    let accepted = node.fetch_sessions().begin(&request, version, node.now_ms());
+    let SessionFetch { context, requested } = match accepted {
+        Ok(accepted) => accepted,
+        Err(error) => return Outcome::Ready(session_error(error).into()),
     };
     let fetch = Fetch {
         node: Arc::clone(node),
-        request: request.clone(),
-        body,
+        version,
+        request,
         context,
-        wanted,
+        requested,
     };
-    let mut read = fetch.read();
+    let read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
-        let response = fetch.answer(&mut read);
-        return reply(request, response, read.files);
+        return Outcome::Ready(fetch.response(read));
     }
-    Handled::Later(Box::pin(fetch.wait(read.unknown)))
+    Outcome::later(fetch.wait(read.unknown))
 }
 
-/// The answer to a fetch whose session is not what the client believes: which partitions it meant, nobody knows.
-fn refused(error: ErrorCode) -> FetchResponse {
+/// The response where the client and the broker disagree about the session, so that its partitions are unknown.
+fn session_error(error: ErrorCode) -> FetchResponse {
     FetchResponse {
         error_code: error.code(),
         ..Default::default()
@@ -67,103 +63,102 @@ fn refused(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
-    request: Incoming,
-    body: FetchRequest,
-    context: Context,
-    wanted: Vec<Wanted>,
+    version: i16,
+    request: FetchRequest,
+    context: SessionContext,
+    requested: Vec<PartitionFetch>,
 }
 
-/// What there is to answer with.
+/// The records and errors of all partitions of one fetch.
 #[derive(Default)]
-struct Read {
-    /// One for each wanted partition.
+struct ReadResult {
+    /// One row for each requested partition.
     rows: Vec<Option<PartitionData>>,
     files: Vec<FileSlice>,
     bytes: usize,
-    /// Something the client must hear of at once: an error, or where its log diverges from ours.
-    has_news: bool,
-    /// Partitions that do not exist, or not any more.
+    /// Whether there is an error or a diverging epoch, which the client must learn of at once.
+    is_urgent: bool,
+    /// The number of partitions that do not exist.
     unknown: usize,
 }
 
 impl Fetch {
-    /// Whether to answer now. That a partition did not exist before either is no reason to hurry, if there are others:
-    /// the client would ask again and again.
-    fn is_enough(&self, read: &Read, unknown_before: usize) -> bool {
-        let min_bytes = usize::try_from(self.body.min_bytes).unwrap_or(0);
-        let asks_nothing = read.unknown == self.wanted.len();
-        let hurries = self.body.max_wait_ms <= 0 || asks_nothing || read.has_news || read.unknown > unknown_before;
-        hurries || read.bytes >= min_bytes
+    /// Whether to respond now. A partition that was unknown before the wait too is no reason, if there are others: the client
+    /// would fetch in a busy loop.
+    fn is_enough(&self, read: &ReadResult, unknown_before: usize) -> bool {
+        let min_bytes = usize::try_from(self.request.min_bytes).unwrap_or(0);
+        let is_empty = read.unknown == self.requested.len();
+        let is_urgent = self.request.max_wait_ms <= 0 || is_empty || read.is_urgent || read.unknown > unknown_before;
+        is_urgent || read.bytes >= min_bytes
     }
 
-    /// Waits until there is enough or the time is over, then reads again.
-    async fn wait(self, unknown_before: usize) -> Option<Outgoing> {
-        let waiting = Waiting::new(self.partitions());
+    /// Waits until enough bytes have arrived or `max_wait_ms` is over, then reads again.
+    async fn wait(self, unknown_before: usize) -> FileResponse<FetchResponse> {
+        let waiting = FetchWait::new(self.partitions());
         let waiter = &waiting.waiter;
-        let wait = Duration::from_millis(u64::try_from(self.body.max_wait_ms).unwrap_or(0));
+        let wait = Duration::from_millis(u64::try_from(self.request.max_wait_ms).unwrap_or(0));
         let deadline = tokio::time::Instant::now() + wait;
-        let mut read = loop {
+        let read = loop {
             let arrived = waiter.arrived_so_far();
             let read = self.read();
             if self.is_enough(&read, unknown_before) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
-            let missing = i64::from(self.body.min_bytes) - read.bytes as i64;
-            // Whether woken or out of time, it looks again: what there is now is the answer.
+            let missing = i64::from(self.request.min_bytes) - read.bytes as i64;
+            // Woken or timed out, it reads again and responds with the result.
             let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
         drop(waiting);
-        let response = self.answer(&mut read);
-        outgoing(&self.request, response, read.files)
+        self.response(read)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
-        let found = self.wanted.iter().filter_map(|wanted| {
-            let topic = topics.called(&wanted.topic.name, wanted.topic.id)?;
-            topic.partition(wanted.partition).cloned()
+        let found = self.requested.iter().filter_map(|requested| {
+            let topic = topics.called(&requested.topic.name, requested.topic.id)?;
+            topic.partition(requested.partition).cloned()
         });
         found.collect()
     }
 
-    fn partition<'a>(&self, topic: Option<&'a Topic>, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
-        let unknown_topic = match self.request.version {
+    fn partition<'a>(&self, topic: Option<&'a Topic>, requested: &PartitionFetch) -> Result<&'a Partition, ErrorCode> {
+        let unknown_topic = match self.version {
             TOPIC_IDS_SINCE.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
-        let partition = topic.ok_or(unknown_topic)?.partition(wanted.partition);
+        let partition = topic.ok_or(unknown_topic)?.partition(requested.partition);
         Ok(partition.ok_or(ErrorCode::UnknownTopicOrPartition)?)
     }
 
-    /// Reads from every partition, in the order of the request, as far as the limits allow.
-    fn read(&self) -> Read {
-        let mut read = Read {
-            rows: Vec::with_capacity(self.wanted.len()),
-            ..Read::default()
+    /// Reads from every partition, in the order of the request, up to the limits.
+    fn read(&self) -> ReadResult {
+        let mut read = ReadResult {
+            rows: Vec::with_capacity(self.requested.len()),
+            ..ReadResult::default()
         };
         let config = self.node.config();
-        let mut room = usize::try_from(self.body.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
-        // Neighbours are most often of the same topic.
+        let mut room = usize::try_from(self.request.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
+        // Consecutive partitions are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
-        for wanted in &self.wanted {
+        for requested in &self.requested {
             let topic = match &last {
-                Some((key, topic)) if **key == wanted.topic => topic,
+                Some((key, topic)) if **key == requested.topic => topic,
                 _ => {
-                    let (name, id) = (&wanted.topic.name, wanted.topic.id);
+                    let (name, id) = (&requested.topic.name, requested.topic.id);
                     let topic = self.node.topics().called(name, id).cloned();
-                    &last.insert((&wanted.topic, topic)).1
+                    &last.insert((&requested.topic, topic)).1
                 }
             };
-            let row = match self.partition(topic.as_deref(), wanted) {
-                Ok(partition) => self.read_partition(partition, wanted, room, &mut read),
+            let row = match self.partition(topic.as_deref(), requested) {
+                Ok(partition) => self.read_partition(partition, requested, room, &mut read),
                 Err(error) => {
                     read.unknown += 1;
-                    Ok(failed(wanted.partition, error))
+                    Ok(failed(requested.partition, error))
                 }
             };
             let row = row.unwrap_or_else(|error| {
-                read.has_news = true;
-                failed(wanted.partition, error)
+                read.is_urgent = true;
+                failed(requested.partition, error)
             });
             room = room.saturating_sub(row.records.as_ref().map_or(0, Bytes::len));
             read.rows.push(Some(row));
@@ -171,27 +166,26 @@ impl Fetch {
         read
     }
 
-    /// The answer, without what the session's client knows already.
-    fn answer(&self, read: &mut Read) -> FetchResponse {
+    /// The response. In a session it lacks the rows that did not change.
+    fn response(&self, mut read: ReadResult) -> FileResponse<FetchResponse> {
         let now_ms = self.node.now_ms();
-        let Finished { error, session_id } = match self.context {
-            Context::Sessionless => Finished::SESSIONLESS,
+        let SessionResult { error, session_id } = match self.context {
+            SessionContext::Sessionless => SessionResult::SESSIONLESS,
             context => {
                 let mut sessions = self.node.fetch_sessions();
-                sessions.finish(context, &self.wanted, &mut read.rows, now_ms)
+                sessions.finish(context, &self.requested, &mut read.rows, now_ms)
             }
         };
         let mut responses: Vec<FetchableTopicResponse> = vec![];
-        let rows = std::mem::take(&mut read.rows);
-        for (wanted, row) in self.wanted.iter().zip(rows) {
+        for (requested, row) in self.requested.iter().zip(read.rows) {
             let Some(row) = row else { continue };
             match responses.last_mut() {
-                Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
+                Some(last) if last.topic == requested.topic.name && last.topic_id == requested.topic.id => {
                     last.partitions.push(row);
                 }
                 _ => responses.push(FetchableTopicResponse {
-                    topic: wanted.topic.name.clone(),
-                    topic_id: wanted.topic.id,
+                    topic: requested.topic.name.clone(),
+                    topic_id: requested.topic.id,
                     partitions: vec![row],
                     ..Default::default()
                 }),
@@ -200,19 +194,22 @@ impl Fetch {
         if error != ErrorCode::None {
             read.files.clear();
         }
-        let mut response = FetchResponse {
+        let mut message = FetchResponse {
             error_code: error.code(),
             session_id,
             responses,
             ..Default::default()
         };
-        self.tell_leader(&mut response);
-        response
+        self.set_leader(&mut message);
+        FileResponse {
+            message,
+            files: read.files,
+        }
     }
 
-    /// Tells a client that believes in an older leader who leads now, so that it need not ask for metadata.
-    fn tell_leader(&self, response: &mut FetchResponse) {
-        if self.request.version < LEADERS_SINCE {
+    /// Names the leader to a client with an older leader epoch, which then needs no Metadata request.
+    fn set_leader(&self, response: &mut FetchResponse) {
+        if self.version < LEADERS_SINCE {
             return;
         }
         let node = &self.node;
@@ -239,73 +236,75 @@ impl Fetch {
     fn read_partition(
         &self,
         partition: &Partition,
-        wanted: &Wanted,
+        requested: &PartitionFetch,
         room: usize,
-        read: &mut Read,
+        read: &mut ReadResult,
     ) -> Result<PartitionData, ErrorCode> {
-        self.node.check_leader_epoch(wanted.leader_epoch)?;
+        self.node.check_leader_epoch(requested.leader_epoch)?;
         let view = partition.log.view();
         view.check_online().map_err(|error| error.error_code())?;
         let mut data = PartitionData {
-            partition_index: wanted.partition,
+            partition_index: requested.partition,
             high_watermark: view.high_watermark,
             last_stable_offset: view.last_stable_offset,
             log_start_offset: view.log_start_offset,
-            // Null would be read as a damaged set of messages by librdkafka.
+            // librdkafka takes null for a damaged set of messages.
             records: Some(Bytes::new()),
             ..Default::default()
         };
-        if let Some(diverging) = self.diverging(&view, wanted)? {
-            read.has_news = true;
+        if let Some(diverging) = self.diverging(&view, requested)? {
+            read.is_urgent = true;
             data.diverging_epoch = diverging;
             return Ok(data);
         }
-        // The first records of an answer may be larger than all limits: else a large batch could never be read.
+        // The first records of a response may exceed all limits: else a large batch could never be read.
         let first = read.bytes == 0;
-        let limit = usize::try_from(wanted.bytes_max)
+        let limit = usize::try_from(requested.bytes_max)
             .unwrap_or(0)
             .min(room)
             .min(PLACEHOLDER_LEN_MAX);
-        let slice = match view.read(wanted.offset, limit, self.isolation()) {
+        let slice = match view.read(requested.offset, limit, self.isolation()) {
             Ok(slice) => slice.filter(|slice| first || slice.len <= limit),
             Err(ReadError::OutOfRange { .. }) => return Err(ErrorCode::OffsetOutOfRange),
             Err(ReadError::Storage(error)) => {
                 let problem = error.to_string();
-                self.node.damage_log.tell(partition, &problem, wanted.offset, &problem);
+                self.node
+                    .damage_log
+                    .log(partition, &problem, requested.offset, &problem);
                 return Err(error.error_code());
             }
         };
         if let Some(slice) = slice {
-            self.check_first_batch(partition, wanted.offset, &slice);
-            data.aborted_transactions = self.aborted(&view, wanted.offset)?;
+            self.check_first_batch(partition, requested.offset, &slice);
+            data.aborted_transactions = self.aborted(&view, requested.offset)?;
             data.records = Some(self.records(slice, read)?);
         }
         Ok(data)
     }
 
-    /// Tells of a damaged batch at the start of an answer. The client gets it nevertheless: it can say what is behind it. A
-    /// large batch is looked at when it is asked for again.
+    /// Logs a damaged batch at the start of a response. The client gets it nevertheless, because it can skip it. A large
+    /// batch is verified only when it is fetched again.
     fn check_first_batch(&self, partition: &Partition, offset: i64, slice: &FileSlice) {
-        let is_asked_again = partition.is_asked_again(offset);
-        if (slice.first_batch <= CHECKED_ALWAYS_MAX || is_asked_again)
+        let is_refetch = partition.is_refetch(offset);
+        if (slice.first_batch <= CHECKED_ALWAYS_MAX || is_refetch)
             && let Some(problem) = slice.problem()
         {
             let place = format!("byte {} of {}", slice.position, slice.path.display());
-            self.node.damage_log.tell(partition, &place, offset, &problem);
+            self.node.damage_log.log(partition, &place, offset, &problem);
         }
     }
 
-    /// Where the records of the epoch that the client fetched last end here, if it has others than we do.
-    fn diverging(&self, view: &LogView, wanted: &Wanted) -> Result<Option<EpochEndOffset>, ErrorCode> {
-        if wanted.last_fetched_epoch < 0 {
+    /// The end of the epoch that the client fetched last, if the client's log diverges from this one.
+    fn diverging(&self, view: &LogView, requested: &PartitionFetch) -> Result<Option<EpochEndOffset>, ErrorCode> {
+        if requested.last_fetched_epoch < 0 {
             return Ok(None);
         }
-        let end = view.end_of_epoch(wanted.last_fetched_epoch, self.node.leader_epoch);
+        let end = view.end_of_epoch(requested.last_fetched_epoch, self.node.leader_epoch);
         let (epoch, end_offset) = end.ok_or(ErrorCode::OffsetOutOfRange)?;
-        if wanted.offset < view.log_start_offset {
+        if requested.offset < view.log_start_offset {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        let diverges = epoch < wanted.last_fetched_epoch || end_offset < wanted.offset;
+        let diverges = epoch < requested.last_fetched_epoch || end_offset < requested.offset;
         Ok(diverges.then(|| EpochEndOffset {
             epoch,
             end_offset,
@@ -313,11 +312,11 @@ impl Fetch {
         }))
     }
 
-    fn records(&self, slice: FileSlice, read: &mut Read) -> Result<Bytes, ErrorCode> {
+    fn records(&self, slice: FileSlice, read: &mut ReadResult) -> Result<Bytes, ErrorCode> {
         read.bytes += slice.len;
         if slice.len < FILE_FROM || slice.len > PLACEHOLDER_LEN_MAX {
             return slice.read().map_err(|error| {
-                tracing::error!(%error, "records cannot be read");
+                tracing::error!(event = "records_not_read", %error, "records cannot be read");
                 ErrorCode::KafkaStorageError
             });
         }
@@ -342,20 +341,20 @@ impl Fetch {
     }
 
     fn isolation(&self) -> Isolation {
-        match self.body.isolation_level {
+        match self.request.isolation_level {
             1 => Isolation::ReadCommitted,
             _ => Isolation::ReadUncommitted,
         }
     }
 }
 
-/// A fetch that waits in its partitions. Dropping it ends that, also when its connection ends first.
-struct Waiting {
+/// A fetch that is registered as a waiter of its partitions. Dropping it removes the waiter, also when the connection ends.
+struct FetchWait {
     waiter: Arc<Waiter>,
     partitions: Vec<Arc<Partition>>,
 }
 
-impl Waiting {
+impl FetchWait {
     fn new(partitions: Vec<Arc<Partition>>) -> Self {
         let waiter = Waiter::new();
         for partition in &partitions {
@@ -365,7 +364,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for FetchWait {
     fn drop(&mut self) {
         for partition in &self.partitions {
             partition.waiters.remove(&self.waiter);
@@ -373,7 +372,7 @@ impl Drop for Waiting {
     }
 }
 
-pub(super) fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
+fn failed(partition_index: i32, error: ErrorCode) -> PartitionData {
     PartitionData {
         partition_index,
         error_code: error.code(),
@@ -395,7 +394,7 @@ mod tests {
         let disk = Arc::new(MemoryDisk::new());
         let log = Log::open(disk, "/letters-0".as_ref(), LogConfig::default(), opening).unwrap();
         let partition = Arc::new(Partition::new("letters".into(), 0, log));
-        let waiting = Waiting::new(vec![Arc::clone(&partition)]);
+        let waiting = FetchWait::new(vec![Arc::clone(&partition)]);
         let waiter = Arc::downgrade(&waiting.waiter);
         drop(waiting);
         assert!(waiter.upgrade().is_none());

@@ -1,4 +1,4 @@
-//! FindCoordinator 0–6. It is always this broker, and the internal topic is there at once.
+//! FindCoordinator 0–6. The coordinator is always this broker.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -6,6 +6,7 @@ use milena_wire::{
     messages::{FindCoordinatorRequest, FindCoordinatorResponse, find_coordinator_response::Coordinator},
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::node::Node;
 
 const GROUP: i8 = 0;
@@ -13,17 +14,19 @@ const TRANSACTION: i8 = 1;
 /// The message of a success before version 4, where Kafka writes the name of the error code.
 const SUCCESS: &str = "NONE";
 
-pub(super) fn handle(node: &Node, version: i16, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -> Outcome<FindCoordinatorResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     if version >= 4 {
         let keys = request.coordinator_keys.into_iter();
-        return FindCoordinatorResponse {
+        return Outcome::Ready(FindCoordinatorResponse {
             coordinators: keys.map(|key| find(node, request.key_type, key)).collect(),
             ..Default::default()
-        };
+        });
     }
     let found = find(node, request.key_type, request.key);
     let succeeded = found.error_code == ErrorCode::None.code();
-    FindCoordinatorResponse {
+    Outcome::Ready(FindCoordinatorResponse {
         error_code: found.error_code,
         error_message: if succeeded {
             Some(SUCCESS.into())
@@ -34,7 +37,7 @@ pub(super) fn handle(node: &Node, version: i16, request: FindCoordinatorRequest)
         host: found.host,
         port: found.port,
         ..Default::default()
-    }
+    })
 }
 
 fn find(node: &Node, key_type: i8, key: ByteString) -> Coordinator {

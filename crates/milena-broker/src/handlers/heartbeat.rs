@@ -3,17 +3,13 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: HeartbeatRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::Heartbeat(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: HeartbeatRequest) -> Outcome<HeartbeatResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::Heartbeat(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> HeartbeatResponse {
+fn response(outcome: GroupResult) -> HeartbeatResponse {
     match outcome {
         Ok(GroupReply::Heartbeat(response)) => response,
         other => HeartbeatResponse {

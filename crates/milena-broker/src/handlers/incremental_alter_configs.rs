@@ -9,13 +9,20 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{Alteration, alter_each};
+use super::common::{
+    Outcome, RequestContext,
+    config_resources::{Alteration, alter_each},
+};
 use crate::{
     config::{AlterOp, AlterOpKind},
-    node::{Node, Refusal},
+    node::Refusal,
 };
 
-pub(super) fn handle(node: &Node, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: IncrementalAlterConfigsRequest,
+) -> Outcome<IncrementalAlterConfigsResponse> {
+    let node = cx.node;
     let alterations = request.resources.into_iter().map(|resource| Alteration {
         resource_type: resource.resource_type,
         resource_name: resource.resource_name,
@@ -30,10 +37,10 @@ pub(super) fn handle(node: &Node, request: IncrementalAlterConfigsRequest) -> In
         resource_name: altered.resource_name,
         ..Default::default()
     });
-    IncrementalAlterConfigsResponse {
+    Outcome::Ready(IncrementalAlterConfigsResponse {
         responses: responses.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn op(config: AlterableConfig) -> Result<AlterOp, Refusal> {

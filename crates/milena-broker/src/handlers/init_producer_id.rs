@@ -1,4 +1,4 @@
-//! InitProducerId 0–5. Without a transactional id it is for idempotent producers, and any coordinator would do.
+//! InitProducerId 0–5. Without a transactional id it is for idempotent producers and needs no coordinator.
 
 use milena_machines::transaction::{TransactionReply, TransactionRequest};
 use milena_wire::{
@@ -6,15 +6,11 @@ use milena_wire::{
     messages::{InitProducerIdRequest, InitProducerIdResponse},
 };
 
-use super::{Caller, Handled, reply, transactions::TransactionOutcome, waiting::error_of};
+use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: InitProducerIdRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(cx: &RequestContext<'_>, body: InitProducerIdRequest) -> Outcome<InitProducerIdResponse> {
     let Some(transactional_id) = body.transactional_id.clone() else {
-        let response = match caller.node.new_producer_id() {
+        let response = match cx.node.new_producer_id() {
             Ok(producer_id) => InitProducerIdResponse {
                 producer_id,
                 producer_epoch: 0,
@@ -22,12 +18,12 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             },
             Err(refusal) => failed(refusal.code),
         };
-        return reply(caller.request, response, vec![]);
+        return Outcome::Ready(response);
     };
-    caller.ask_transaction(&transactional_id, TransactionRequest::InitProducerId(body), response)
+    cx.request_transaction(&transactional_id, TransactionRequest::InitProducerId(body), response)
 }
 
-fn response(outcome: TransactionOutcome) -> InitProducerIdResponse {
+fn response(outcome: TransactionResult) -> InitProducerIdResponse {
     match outcome {
         Ok(TransactionReply::InitProducerId(response)) => response,
         other => failed(error_of(&other)),

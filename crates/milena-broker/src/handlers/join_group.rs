@@ -1,19 +1,15 @@
-//! JoinGroup 0–9. The answer comes when all members have joined.
+//! JoinGroup 0–9. The response is sent when all members have joined.
 
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: JoinGroupRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::Join(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: JoinGroupRequest) -> Outcome<JoinGroupResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::Join(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> JoinGroupResponse {
+fn response(outcome: GroupResult) -> JoinGroupResponse {
     match outcome {
         Ok(GroupReply::Join(response)) => response,
         other => JoinGroupResponse {

@@ -3,17 +3,13 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: LeaveGroupRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::Leave(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: LeaveGroupRequest) -> Outcome<LeaveGroupResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::Leave(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> LeaveGroupResponse {
+fn response(outcome: GroupResult) -> LeaveGroupResponse {
     match outcome {
         Ok(GroupReply::Leave(response)) => response,
         other => LeaveGroupResponse {

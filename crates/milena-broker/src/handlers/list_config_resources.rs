@@ -7,10 +7,17 @@ use milena_wire::{
     },
 };
 
-use super::config_resources::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
-use crate::node::Node;
+use super::common::{
+    Outcome, RequestContext,
+    config_resources::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC},
+};
 
-pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: ListConfigResourcesRequest,
+) -> Outcome<ListConfigResourcesResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     // Version 0 was about client metrics only.
     let types = match version {
         0 => vec![CLIENT_METRICS],
@@ -19,10 +26,10 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
     };
     let is_known = |kind: &i8| [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP].contains(kind);
     if !types.iter().all(is_known) {
-        return ListConfigResourcesResponse {
+        return Outcome::Ready(ListConfigResourcesResponse {
             error_code: ErrorCode::UnsupportedVersion.code(),
             ..Default::default()
-        };
+        });
     }
     let mut config_resources = vec![];
     let mut list = |resource_type, resource_name| {
@@ -51,8 +58,8 @@ pub(super) fn handle(node: &Node, version: i16, request: ListConfigResourcesRequ
         let topics = node.topics();
         topics.iter().for_each(|topic| list(TOPIC, topic.name.clone()));
     }
-    ListConfigResourcesResponse {
+    Outcome::Ready(ListConfigResourcesResponse {
         config_resources,
         ..Default::default()
-    }
+    })
 }

@@ -3,30 +3,26 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, reply};
+use super::common::{GroupResult, Outcome, RequestContext};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ListGroupsRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(cx: &RequestContext<'_>, body: ListGroupsRequest) -> Outcome<ListGroupsResponse> {
     let request = GroupRequest::List {
         states: body.states_filter,
         types: body.types_filter,
     };
-    match caller.node.groups.ask_all(caller.node, &caller.asking(), &request) {
-        Ok(answers) => caller.wait_for_all(answers.into_iter().map(Ok).collect(), response),
+    match cx.node.groups.request_all(cx.node, &cx.source(), &request) {
+        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), response),
         Err(error) => {
             let response = ListGroupsResponse {
                 error_code: error.code(),
                 ..Default::default()
             };
-            reply(caller.request, response, vec![])
+            Outcome::Ready(response)
         }
     }
 }
 
-fn response(outcomes: Vec<GroupOutcome>) -> ListGroupsResponse {
+fn response(outcomes: Vec<GroupResult>) -> ListGroupsResponse {
     let mut response = ListGroupsResponse::default();
     for outcome in outcomes {
         match outcome {

@@ -12,10 +12,10 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::{Named, storage_error};
+use super::common::{NameCounts, Outcome, RequestContext, storage_error};
 use crate::{node::Node, topics::Topic};
 
-/// What a timestamp can stand for, and the first version in which it does.
+// Timestamps with a meaning of their own, in the order of the versions that have them.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -28,32 +28,34 @@ const UNKNOWN: OffsetAndTime = OffsetAndTime {
     timestamp: -1,
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: ListOffsetsRequest) -> ListOffsetsResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Outcome<ListOffsetsResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
     let isolation = match request.isolation_level {
         1 => Isolation::ReadCommitted,
         _ => Isolation::ReadUncommitted,
     };
-    let topics = request.topics.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.name).cloned();
-        let named = Named::count(wanted.partitions.iter().map(|partition| partition.partition_index));
-        let partitions = wanted.partitions.iter().map(|partition| {
+    let topics = request.topics.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.name).cloned();
+        let named = NameCounts::count(requested.partitions.iter().map(|partition| partition.partition_index));
+        let partitions = requested.partitions.iter().map(|partition| {
             let once = named.check_once(&partition.partition_index, "partition");
             let found = match once {
                 Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
                 Err(refusal) => Err(refusal.code),
             };
-            answer(partition.partition_index, found)
+            row(partition.partition_index, found)
         });
         ListOffsetsTopicResponse {
             partitions: partitions.collect(),
-            name: wanted.name,
+            name: requested.name,
             ..Default::default()
         }
     });
-    ListOffsetsResponse {
+    Outcome::Ready(ListOffsetsResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
 fn look_up(
@@ -61,15 +63,15 @@ fn look_up(
     version: i16,
     isolation: Isolation,
     topic: Option<&Arc<Topic>>,
-    wanted: &ListOffsetsPartition,
+    requested: &ListOffsetsPartition,
 ) -> Result<(OffsetAndTime, i32), ErrorCode> {
-    let partition = topic.and_then(|topic| topic.partition(wanted.partition_index));
+    let partition = topic.and_then(|topic| topic.partition(requested.partition_index));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    node.check_leader_epoch(wanted.current_leader_epoch)?;
+    node.check_leader_epoch(requested.current_leader_epoch)?;
     let view = partition.log.view();
     view.check_online().map_err(|error| error.error_code())?;
-    let found = find(&view, version, isolation, wanted.timestamp)?;
-    // Versions before 4 have no place for it.
+    let found = find(&view, version, isolation, requested.timestamp)?;
+    // Versions before 4 have no field for it.
     let epoch = view.epoch_at(found.offset).filter(|_| version >= 4);
     let leader_epoch = epoch.unwrap_or(-1);
     Ok((found, leader_epoch))
@@ -82,7 +84,7 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
         LATEST => Ok(at(view.end_for(isolation))),
         EARLIEST => Ok(at(view.log_start_offset)),
         MAX_TIMESTAMP if version >= 7 => Ok(view.latest_record().map_err(storage)?.unwrap_or(UNKNOWN)),
-        // There is no other tier, so what is local is all.
+        // There is no tiered storage, so the local log is the whole log.
         EARLIEST_LOCAL if version >= 8 => Ok(at(view.log_start_offset)),
         LATEST_TIERED if version >= 9 => Ok(UNKNOWN),
         EARLIEST_PENDING_UPLOAD if version >= 11 => Ok(UNKNOWN),
@@ -95,7 +97,7 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
     }
 }
 
-fn answer(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {
+fn row(partition_index: i32, found: Result<(OffsetAndTime, i32), ErrorCode>) -> ListOffsetsPartitionResponse {
     match found {
         Ok((found, leader_epoch)) => ListOffsetsPartitionResponse {
             partition_index,

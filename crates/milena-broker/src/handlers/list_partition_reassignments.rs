@@ -2,9 +2,14 @@
 
 use milena_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
-pub(super) fn handle(_request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse {
-    ListPartitionReassignmentsResponse {
+use super::common::{Outcome, RequestContext};
+
+pub(super) fn handle(
+    _: &RequestContext<'_>,
+    _request: ListPartitionReassignmentsRequest,
+) -> Outcome<ListPartitionReassignmentsResponse> {
+    Outcome::Ready(ListPartitionReassignmentsResponse {
         error_message: None,
         ..Default::default()
-    }
+    })
 }

@@ -6,17 +6,13 @@ use milena_wire::{
     messages::{ListTransactionsRequest, ListTransactionsResponse},
 };
 
-use super::{Caller, Handled, reply, transactions::TransactionOutcome};
+use super::common::{Outcome, RequestContext, TransactionResult};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ListTransactionsRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
+pub(super) fn handle(cx: &RequestContext<'_>, body: ListTransactionsRequest) -> Outcome<ListTransactionsResponse> {
     // An empty pattern stands for none.
     let pattern = body.transactional_id_pattern.filter(|pattern| !pattern.is_empty());
     let Ok(pattern) = pattern.map(|pattern| IdPattern::new(&pattern)).transpose() else {
-        return failed(caller, ErrorCode::InvalidRegularExpression);
+        return failed(ErrorCode::InvalidRegularExpression);
     };
     let states = body.state_filters;
     let unknown = states
@@ -29,22 +25,19 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         duration_ms: body.duration_filter,
         pattern,
     };
-    let answers = caller
-        .node
-        .transactions
-        .ask_all(caller.node, caller.request.version, &request);
-    match answers {
-        Ok(answers) => caller.wait_for_all(answers.into_iter().map(Ok).collect(), |outcomes| {
+    let replies = cx.node.transactions.request_all(cx.node, cx.request.version, &request);
+    match replies {
+        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), |outcomes| {
             ListTransactionsResponse {
                 unknown_state_filters,
                 ..response(outcomes)
             }
         }),
-        Err(error) => failed(caller, error),
+        Err(error) => failed(error),
     }
 }
 
-fn response(outcomes: Vec<TransactionOutcome>) -> ListTransactionsResponse {
+fn response(outcomes: Vec<TransactionResult>) -> ListTransactionsResponse {
     let mut response = ListTransactionsResponse::default();
     for outcome in outcomes {
         match outcome {
@@ -56,10 +49,9 @@ fn response(outcomes: Vec<TransactionOutcome>) -> ListTransactionsResponse {
     response
 }
 
-fn failed(caller: &Caller<'_>, error: ErrorCode) -> Handled {
-    let response = ListTransactionsResponse {
+fn failed(error: ErrorCode) -> Outcome<ListTransactionsResponse> {
+    Outcome::Ready(ListTransactionsResponse {
         error_code: error.code(),
         ..Default::default()
-    };
-    reply(caller.request, response, vec![])
+    })
 }

@@ -1,4 +1,4 @@
-//! Metadata 0–13. A missing topic that may be created is created at once, so the first answer has it.
+//! Metadata 0–13. A missing topic that may be created is created at once, so the first response has it.
 
 use std::sync::Arc;
 
@@ -12,21 +12,23 @@ use milena_wire::{
     },
 };
 
-use super::operations::{NOT_ASKED, OF_CLUSTER, OF_TOPIC, if_asked};
+use super::common::{NOT_REQUESTED, OF_CLUSTER, OF_TOPIC, Outcome, RequestContext, if_requested};
 use crate::{
     node::Node,
     topics::{Topic, name_problem},
 };
 
-pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> MetadataResponse {
-    // In version 0 an empty list meant all; later that is what null means.
-    let wanted = request.topics.filter(|topics| version > 0 || !topics.is_empty());
+pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outcome<MetadataResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
+    // An empty list means all topics in version 0, null does in later ones.
+    let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < 4;
-    let mut topics: Vec<MetadataResponseTopic> = match wanted {
+    let mut topics: Vec<MetadataResponseTopic> = match requested {
         None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
-        Some(wanted) => wanted
+        Some(requested) => requested
             .into_iter()
-            .map(|wanted| find(node, wanted, may_create))
+            .map(|requested| find(node, requested, may_create))
             .collect(),
     };
     if request.include_topic_authorized_operations {
@@ -38,7 +40,7 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
         }
     }
     let config = node.config();
-    MetadataResponse {
+    Outcome::Ready(MetadataResponse {
         brokers: vec![MetadataResponseBroker {
             node_id: config.node_id,
             host: node.host.clone().into(),
@@ -49,19 +51,19 @@ pub(super) fn handle(node: &Node, version: i16, request: MetadataRequest) -> Met
         cluster_id: Some(node.cluster_id.clone().into()),
         controller_id: config.node_id,
         topics,
-        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
         ..Default::default()
-    }
+    })
 }
 
-fn find(node: &Node, wanted: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
-    let id = wanted.topic_id;
+fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+    let id = requested.topic_id;
     let found = node
         .topics()
-        .called(wanted.name.as_deref().unwrap_or_default(), id)
+        .called(requested.name.as_deref().unwrap_or_default(), id)
         .cloned();
-    // Java's clients ask by id with an empty name instead of none.
-    let name = wanted.name.filter(|_| id.is_zero());
+    // Java's clients name a topic by id with an empty name instead of null.
+    let name = requested.name.filter(|_| id.is_zero());
     match (found, name) {
         (Some(topic), _) => describe(node, &topic),
         (None, None) => MetadataResponseTopic {
@@ -81,7 +83,7 @@ fn unknown(name: Option<ByteString>, error: ErrorCode) -> MetadataResponseTopic 
     MetadataResponseTopic {
         error_code: error.code(),
         name,
-        topic_authorized_operations: NOT_ASKED,
+        topic_authorized_operations: NOT_REQUESTED,
         ..Default::default()
     }
 }
@@ -102,7 +104,7 @@ fn describe(node: &Node, topic: &Arc<Topic>) -> MetadataResponseTopic {
         topic_id: topic.id,
         is_internal: topic.is_internal(),
         partitions: partitions.collect(),
-        topic_authorized_operations: NOT_ASKED,
+        topic_authorized_operations: NOT_REQUESTED,
         ..Default::default()
     }
 }

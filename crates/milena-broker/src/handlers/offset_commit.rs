@@ -1,4 +1,4 @@
-//! OffsetCommit 2–10. Topics that do not exist are refused here, so that the coordinator never hears of them.
+//! OffsetCommit 2–10. Topics that do not exist are refused here, before the coordinator.
 
 use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
@@ -12,22 +12,18 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, groups::GroupOutcome, reply, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
 
 /// The first version that names topics by their ids.
 const BY_ID: i16 = 10;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let mut body: OffsetCommitRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> Outcome<OffsetCommitResponse> {
+    let version = cx.request.version;
     let mut refused = vec![];
     let topics = std::mem::take(&mut body.topics);
     for topic in topics {
-        let (known, unknown) = sort_out(caller.node, version, topic);
+        let (known, unknown) = sort_out(cx.node, version, topic);
         body.topics.extend(known);
         refused.extend(unknown);
     }
@@ -36,17 +32,17 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
             topics: refused,
             ..Default::default()
         };
-        return reply(caller.request, response, vec![]);
+        return Outcome::Ready(response);
     }
-    let asked = body.topics.clone();
-    caller.ask(
+    let requested = body.topics.clone();
+    cx.request_group(
         &body.group_id.clone(),
         GroupRequest::OffsetCommit(body),
         move |outcome| {
-            let mut response = response(outcome, asked);
+            let mut response = response(outcome, requested);
             response.topics.extend(refused);
             for topic in &mut response.topics {
-                // Only one of the two has a place in each version.
+                // Each version has a field for only one of the two.
                 match version {
                     BY_ID.. => topic.name = ByteString::new(),
                     _ => topic.topic_id = Uuid::ZERO,
@@ -57,7 +53,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     )
 }
 
-/// Takes a topic apart into what there is and what there is not; what there is has both name and id.
+/// Splits a topic into the partitions that exist, with both name and id of the topic, and the rows of the others.
 fn sort_out(
     node: &Node,
     version: i16,
@@ -104,13 +100,13 @@ fn failed(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResp
     }
 }
 
-fn response(outcome: GroupOutcome, asked: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
+fn response(outcome: GroupResult, requested: Vec<OffsetCommitRequestTopic>) -> OffsetCommitResponse {
     match outcome {
         Ok(GroupReply::OffsetCommit(response)) => response,
         other => {
             let error = error_of(&other);
             OffsetCommitResponse {
-                topics: asked.into_iter().map(|topic| failed(topic, error)).collect(),
+                topics: requested.into_iter().map(|topic| failed(topic, error)).collect(),
                 ..Default::default()
             }
         }

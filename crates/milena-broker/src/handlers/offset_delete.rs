@@ -3,17 +3,13 @@
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: OffsetDeleteRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::OffsetDelete(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetDeleteRequest) -> Outcome<OffsetDeleteResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::OffsetDelete(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> OffsetDeleteResponse {
+fn response(outcome: GroupResult) -> OffsetDeleteResponse {
     match outcome {
         Ok(GroupReply::OffsetDelete(response)) => response,
         other => OffsetDeleteResponse {

@@ -1,4 +1,4 @@
-//! OffsetFetch 1–10. Up to version 7 it is about one group; from 10 on topics go by their ids.
+//! OffsetFetch 1–10. Versions up to 7 have one group; from version 10 on topics are named by id.
 
 use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
@@ -15,31 +15,27 @@ use milena_wire::{
     },
 };
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
 
-/// The first version about several groups.
+/// The first version with several groups.
 const MANY_GROUPS: i16 = 8;
 /// The first version that names topics by their ids.
 const BY_ID: i16 = 10;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: OffsetFetchRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let version = caller.request.version;
+pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outcome<OffsetFetchResponse> {
+    let version = cx.request.version;
     let require_stable = body.require_stable;
     let mut groups = if version >= MANY_GROUPS {
         body.groups
     } else {
         vec![one_group(body)]
     };
-    // What there is no topic for is answered here, for each group.
+    // Rows of unknown topics are made here, for each group.
     let mut unknown = vec![];
     for group in &mut groups {
         unknown.push(if version >= BY_ID {
-            name_topics(caller.node, group)
+            name_topics(cx.node, group)
         } else {
             vec![]
         });
@@ -51,9 +47,9 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
         };
         (&*group.group_id, request)
     });
-    let node = caller.node.clone();
+    let node = cx.node.clone();
     let group_ids: Vec<ByteString> = groups.iter().map(|group| group.group_id.clone()).collect();
-    caller.ask_each(requests.collect(), move |outcomes| {
+    cx.request_groups(requests.collect(), move |outcomes| {
         let groups = group_ids.into_iter().zip(outcomes).zip(unknown);
         let groups = groups.map(|((group_id, outcome), unknown)| {
             let mut group = described(group_id, outcome);
@@ -67,7 +63,7 @@ pub(super) fn handle(caller: &Caller<'_>) -> Handled {
     })
 }
 
-/// The one group of the older versions, in the form of the newer.
+/// The one group of older versions, in the form of newer ones.
 fn one_group(body: OffsetFetchRequest) -> OffsetFetchRequestGroup {
     let topics = body.topics.map(|topics| {
         let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
@@ -84,7 +80,7 @@ fn one_group(body: OffsetFetchRequest) -> OffsetFetchRequestGroup {
     }
 }
 
-/// Gives topics that go by an id their names; those that there are not are taken out, as answers.
+/// Sets the names of topics that are named by id. Unknown topics are removed, and returned as rows.
 fn name_topics(node: &Node, group: &mut OffsetFetchRequestGroup) -> Vec<OffsetFetchResponseTopics> {
     let mut unknown = vec![];
     let Some(topics) = &mut group.topics else {
@@ -116,7 +112,7 @@ fn name_topics(node: &Node, group: &mut OffsetFetchRequestGroup) -> Vec<OffsetFe
     unknown
 }
 
-/// Gives topics their ids instead of their names; offsets of a topic that is gone cannot be told of.
+/// Replaces names of topics by their ids. Topics that were deleted are removed.
 fn identify_topics(node: &Node, group: &mut OffsetFetchResponseGroup) {
     group.topics.retain_mut(|topic| {
         let id = node.topics().by_name(&topic.name).map(|topic| topic.id);
@@ -126,7 +122,7 @@ fn identify_topics(node: &Node, group: &mut OffsetFetchResponseGroup) {
     });
 }
 
-fn described(group_id: ByteString, outcome: GroupOutcome) -> OffsetFetchResponseGroup {
+fn described(group_id: ByteString, outcome: GroupResult) -> OffsetFetchResponseGroup {
     match outcome {
         Ok(GroupReply::OffsetFetch(group)) => group,
         other => OffsetFetchResponseGroup {

@@ -9,15 +9,20 @@ use milena_wire::{
     },
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{node::Node, topics::Topic};
 
-/// What stands for an epoch that this log does not know yet.
+/// Epoch and end offset of an epoch that this log does not know.
 const UNDEFINED: (i32, i64) = (-1, -1);
 
-pub(super) fn handle(node: &Node, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
-    let topics = request.topics.into_iter().map(|wanted| {
-        let topic = node.topics().by_name(&wanted.topic).cloned();
-        let partitions = wanted.partitions.iter().map(|partition| {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: OffsetForLeaderEpochRequest,
+) -> Outcome<OffsetForLeaderEpochResponse> {
+    let node = cx.node;
+    let topics = request.topics.into_iter().map(|requested| {
+        let topic = node.topics().by_name(&requested.topic).cloned();
+        let partitions = requested.partitions.iter().map(|partition| {
             let found = look_up(node, topic.as_deref(), partition);
             let ((leader_epoch, end_offset), error) = match found {
                 Ok(found) => (found, ErrorCode::None),
@@ -33,24 +38,24 @@ pub(super) fn handle(node: &Node, request: OffsetForLeaderEpochRequest) -> Offse
         });
         OffsetForLeaderTopicResult {
             partitions: partitions.collect(),
-            topic: wanted.topic,
+            topic: requested.topic,
             ..Default::default()
         }
     });
-    OffsetForLeaderEpochResponse {
+    Outcome::Ready(OffsetForLeaderEpochResponse {
         topics: topics.collect(),
         ..Default::default()
-    }
+    })
 }
 
-fn look_up(node: &Node, topic: Option<&Topic>, wanted: &OffsetForLeaderPartition) -> Result<(i32, i64), ErrorCode> {
-    let partition = topic.and_then(|topic| topic.partition(wanted.partition));
+fn look_up(node: &Node, topic: Option<&Topic>, requested: &OffsetForLeaderPartition) -> Result<(i32, i64), ErrorCode> {
+    let partition = topic.and_then(|topic| topic.partition(requested.partition));
     let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    node.check_leader_epoch(wanted.current_leader_epoch)?;
+    node.check_leader_epoch(requested.current_leader_epoch)?;
     partition.log.check_online().map_err(|error| error.error_code())?;
     let end = partition
         .log
         .view()
-        .end_of_epoch(wanted.leader_epoch, node.leader_epoch);
+        .end_of_epoch(requested.leader_epoch, node.leader_epoch);
     Ok(end.unwrap_or(UNDEFINED))
 }

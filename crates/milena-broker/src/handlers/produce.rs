@@ -1,13 +1,14 @@
-//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. From version 12 on, the request itself makes
-//! partitions part of a transaction.
+//! Produce 3–13; 0 to 2 are advertised and refused, as Kafka does. From version 12 on, the request itself adds partitions to
+//! a transaction.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{AppendError, Appended, InvalidBatch};
-use milena_machines::transaction::{
-    ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest, produce_error,
+use milena_machines::{
+    TopicPartition,
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest, produce_error},
 };
 use milena_wire::{
     Uuid,
@@ -21,16 +22,10 @@ use milena_wire::{
     records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
-use super::{
-    Caller, Handled,
-    outcomes::storage_error,
-    outgoing, reply,
-    transactions::{IMPLICIT_ADD, was_added},
-};
+use super::common::{IMPLICIT_ADD, Outcome, RequestContext, storage_error, was_added};
 use crate::{
     config::TopicConfig,
-    coordinators::Answer,
-    net::Incoming,
+    coordinators::PendingReply,
     node::{Node, Refusal},
     partition::{Partition, SyncFailed},
     topics::Topic,
@@ -39,67 +34,66 @@ use crate::{
 /// The first version that adds partitions to the transaction.
 const ADDS_PARTITIONS: i16 = 12;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: ProduceRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let (node, request) = (caller.node, caller.request);
-    let added = match add_partitions(node, request.version, &body) {
+pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcome<ProduceResponse> {
+    let version = cx.request.version;
+    let added = match add_partitions(cx.node, version, &request) {
         None => Ok(()),
-        Some(Ok(Answer::Now(added))) => was_added(Ok(added)),
+        Some(Ok(PendingReply::Ready(added))) => was_added(Ok(added)),
         Some(Ok(later)) => {
-            // Nothing may be written that the coordinator could forget; and what comes behind this must stay behind it.
-            let (node, request) = (Arc::clone(node), request.clone());
-            return Handled::First(Box::pin(async move {
+            // Nothing may be written that the coordinator could forget, and later requests must stay behind this one.
+            let node = Arc::clone(cx.node);
+            return Outcome::First(Box::pin(async move {
                 let added = was_added(later.wait().await);
-                produce(&node, &request, body, added)
+                produce(&node, version, request, added)
             }));
         }
         Some(Err(error)) => Err(error),
     };
-    produce(node, request, body, added)
+    produce(cx.node, version, request, added)
 }
 
-/// Appends everything. `added` says whether the partitions that are new in the transaction could be added to it.
-fn produce(node: &Arc<Node>, request: &Incoming, body: ProduceRequest, added: Result<(), ErrorCode>) -> Handled {
-    let acks = body.acks;
+/// Appends all batches. `added` is an error if partitions that are new in the transaction could not be added to it.
+fn produce(
+    node: &Arc<Node>,
+    version: i16,
+    request: ProduceRequest,
+    added: Result<(), ErrorCode>,
+) -> Outcome<ProduceResponse> {
+    let acks = request.acks;
     let mut produce = Produce {
         node,
-        version: request.version,
+        version,
         acks,
-        transactional_id: body.transactional_id,
+        transactional_id: request.transactional_id,
         added,
         unsynced: vec![],
         failed: false,
     };
-    let responses = body.topic_data.into_iter().map(|topic| produce.topic(topic)).collect();
+    let topics = request.topic_data.into_iter();
+    let responses = topics.map(|topic| produce.topic(topic)).collect();
     let mut response = ProduceResponse {
         responses,
         ..ProduceResponse::default()
     };
     let Produce { unsynced, failed, .. } = produce;
     match acks {
-        // Who wants no answer can only be told of an error by the end of the connection.
-        0 if failed => Handled::Close("a produce without acknowledgement failed".to_owned()),
-        0 => Handled::NoReply,
-        _ if unsynced.is_empty() => reply(request, response, vec![]),
-        _ => {
-            let request = request.clone();
-            Handled::Later(Box::pin(async move {
-                for (partition, offset) in unsynced {
-                    if let Err(failed) = partition.wait_synced(offset).await {
-                        tell_failure(&mut response, failed);
-                    }
+        // Without a response, only the end of the connection can report an error.
+        0 if failed => Outcome::Close("a produce without acknowledgement failed".to_owned()),
+        0 => Outcome::NoResponse,
+        _ if unsynced.is_empty() => Outcome::Ready(response),
+        _ => Outcome::later(async move {
+            for (partition, offset) in unsynced {
+                if let Err(failed) = partition.wait_synced(offset).await {
+                    fail_all(&mut response, failed);
                 }
-                outgoing(&request, response, vec![])
-            }))
-        }
+            }
+            response
+        }),
     }
 }
 
-/// Takes back that records were written: after a sync has failed, nobody knows which of them the disk has.
-fn tell_failure(response: &mut ProduceResponse, failed: SyncFailed) {
+/// Fails all partitions: after a failed sync it is unknown which records the disk has.
+fn fail_all(response: &mut ProduceResponse, failed: SyncFailed) {
     let rows = response
         .responses
         .iter_mut()
@@ -111,12 +105,12 @@ fn tell_failure(response: &mut ProduceResponse, failed: SyncFailed) {
     }
 }
 
-/// Adds to the transaction what it does not have yet; `None` if there is nothing to add.
+/// Adds partitions to the transaction that it does not have yet; `None` if there are none.
 fn add_partitions(
     node: &Arc<Node>,
     version: i16,
     body: &ProduceRequest,
-) -> Option<Result<Answer<TransactionReply>, ErrorCode>> {
+) -> Option<Result<PendingReply<TransactionReply>, ErrorCode>> {
     let transactional_id = body.transactional_id.as_ref().filter(|_| version >= ADDS_PARTITIONS)?;
     let mut producer = None;
     let mut partitions = vec![];
@@ -147,10 +141,10 @@ fn add_partitions(
         partitions,
         verify_only: false,
     };
-    Some(node.transactions.ask(node, IMPLICIT_ADD, transactional_id, request))
+    Some(node.transactions.request(node, IMPLICIT_ADD, transactional_id, request))
 }
 
-/// Whose transaction a batch belongs to, if to any.
+/// The producer of a transactional batch; `None` for other batches.
 fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
     let header = BatchHeader::parse(records.first_chunk::<HEADER_SIZE>()?);
     header.attributes.is_transactional().then_some(ProducerEpoch {
@@ -172,9 +166,9 @@ struct Produce<'a> {
     version: i16,
     acks: i16,
     transactional_id: Option<ByteString>,
-    /// Whether the partitions that are new in the transaction could be added to it.
+    /// An error if partitions that are new in the transaction could not be added to it.
     added: Result<(), ErrorCode>,
-    /// Partitions that must be synced up to an offset before the answer.
+    /// Partitions that must be synced up to an offset before the response.
     unsynced: Vec<(Arc<Partition>, i64)>,
     failed: bool,
 }
@@ -223,7 +217,7 @@ impl Produce<'_> {
             Some(producer) => self.append_transactional(partition, producer, &records)?,
             None => self.append(partition, &records)?,
         };
-        if partition.syncs_before_answer(self.acks, appended.last_offset, &self.node.syncer) {
+        if partition.syncs_before_response(self.acks, appended.last_offset, &self.node.syncer) {
             self.unsynced.push((Arc::clone(partition), appended.last_offset));
         }
         Ok(PartitionProduceResponse {
@@ -242,8 +236,8 @@ impl Produce<'_> {
             .map_err(|error| rejection_of(&error))
     }
 
-    /// Appends a batch of a transaction. The first in a partition is written while nobody can end the transaction: else
-    /// it could come behind the marker, and stay open for ever.
+    /// Appends a transactional batch. The first one in a partition is written under the lock of the coordinator, so that the
+    /// transaction cannot end meanwhile: behind the marker, the batch would stay open for ever.
     fn append_transactional(
         &self,
         partition: &Arc<Partition>,
@@ -270,11 +264,10 @@ impl Produce<'_> {
         appended.unwrap_or_else(|error| Err(self.not_in_transaction(error).into()))
     }
 
-    /// What a producer is told when the coordinator does not let it write, in errors that its version knows what to do
-    /// about.
+    /// The error for a producer whose partition is not in the transaction, in a form that its version can handle.
     fn not_in_transaction(&self, error: ErrorCode) -> Refusal {
-        let told = produce_error(error, self.version);
-        Refusal::new(told, format!("the partition is not part of the transaction: {error}"))
+        let code = produce_error(error, self.version);
+        Refusal::new(code, format!("the partition is not part of the transaction: {error}"))
     }
 
     fn check(&self, topic: &Topic, records: &Bytes) -> Result<(), Refusal> {
@@ -307,7 +300,8 @@ impl Produce<'_> {
     }
 }
 
-/// Refuses where fewer replicas are in sync than the topic demands. Kafka demands no more than it was asked to keep.
+/// Refuses if `min.insync.replicas` is more than the one replica here. Like Kafka, it ignores topics with a replication
+/// factor of 1.
 fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
     if topic.replication_factor < 2 {
         return Ok(());
@@ -320,7 +314,7 @@ fn check_replicas(node: &Node, topic: &Topic) -> Result<(), Refusal> {
     Err(Refusal::new(ErrorCode::NotEnoughReplicas, reason))
 }
 
-/// Why the records of a partition were not written, and which of them are to blame, if some are.
+/// The reason why records of a partition were not written, and the invalid records, if any.
 struct Rejection {
     refusal: Refusal,
     record_errors: Vec<BatchIndexAndErrorMessage>,

@@ -1,19 +1,15 @@
-//! SyncGroup 0–5. The answer comes when the leader has assigned.
+//! SyncGroup 0–5. The response is sent when the leader has sent the assignment.
 
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
-use super::{Caller, Handled, groups::GroupOutcome, waiting::error_of};
+use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let body: SyncGroupRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    caller.ask(&body.group_id.clone(), GroupRequest::Sync(body), response)
+pub(super) fn handle(cx: &RequestContext<'_>, body: SyncGroupRequest) -> Outcome<SyncGroupResponse> {
+    cx.request_group(&body.group_id.clone(), GroupRequest::Sync(body), response)
 }
 
-fn response(outcome: GroupOutcome) -> SyncGroupResponse {
+fn response(outcome: GroupResult) -> SyncGroupResponse {
     match outcome {
         Ok(GroupReply::Sync(response)) => response,
         other => SyncGroupResponse {

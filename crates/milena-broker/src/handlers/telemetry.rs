@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions and PushTelemetry 0 (KIP-714), of a broker with a receiver for metrics.
+//! GetTelemetrySubscriptions and PushTelemetry 0 (KIP-714), of a broker with a receiver of client metrics.
 
 use milena_wire::{
     Uuid,
@@ -10,7 +10,7 @@ use milena_wire::{
     },
 };
 
-use super::Caller;
+use super::common::{Outcome, RequestContext};
 use crate::{
     node::random_uuid,
     telemetry::{Push, Subscription, TelemetryClient, TelemetryPush},
@@ -22,17 +22,17 @@ const CODECS: [Codec; 4] = [Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Snappy]
 const RESERVED: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
 pub(super) fn subscriptions(
-    caller: &Caller<'_>,
+    cx: &RequestContext<'_>,
     request: GetTelemetrySubscriptionsRequest,
-) -> GetTelemetrySubscriptionsResponse {
+) -> Outcome<GetTelemetrySubscriptionsResponse> {
     let instance_id = match request.client_instance_id {
         id if id.is_zero() => random_uuid(),
         id => id,
     };
-    let node = caller.node;
+    let node = cx.node;
     let config = node.config();
-    let client = client(caller, instance_id);
-    match node.telemetry().subscribe(&config, &client, node.now_ms()) {
+    let client = client(cx, instance_id);
+    let response = match node.telemetry().subscribe(&config, &client, node.now_ms()) {
         Ok(Subscription {
             id,
             metrics,
@@ -51,25 +51,26 @@ pub(super) fn subscriptions(
             error_code: error.code(),
             ..Default::default()
         },
-    }
+    };
+    Outcome::Ready(response)
 }
 
-pub(super) fn push(caller: &Caller<'_>, request: PushTelemetryRequest) -> PushTelemetryResponse {
-    let error = accept(caller, &request).err().unwrap_or(ErrorCode::None);
-    PushTelemetryResponse {
+pub(super) fn push(cx: &RequestContext<'_>, request: PushTelemetryRequest) -> Outcome<PushTelemetryResponse> {
+    let error = accept(cx, &request).err().unwrap_or(ErrorCode::None);
+    Outcome::Ready(PushTelemetryResponse {
         error_code: error.code(),
         ..Default::default()
-    }
+    })
 }
 
-fn accept(caller: &Caller<'_>, request: &PushTelemetryRequest) -> Result<(), ErrorCode> {
-    let node = caller.node;
+fn accept(cx: &RequestContext<'_>, request: &PushTelemetryRequest) -> Result<(), ErrorCode> {
+    let node = cx.node;
     let id = request.client_instance_id;
     if id.is_zero() || id == RESERVED {
         return Err(ErrorCode::InvalidRequest);
     }
     let config = node.config();
-    let client = client(caller, id);
+    let client = client(cx, id);
     let push = Push {
         subscription_id: request.subscription_id,
         terminating: request.terminating,
@@ -105,14 +106,14 @@ fn accept(caller: &Caller<'_>, request: &PushTelemetryRequest) -> Result<(), Err
     Ok(())
 }
 
-fn client(caller: &Caller<'_>, instance_id: Uuid) -> TelemetryClient {
-    let software = caller.peer.software();
+fn client(cx: &RequestContext<'_>, instance_id: Uuid) -> TelemetryClient {
+    let software = cx.peer.software();
     TelemetryClient {
         instance_id,
-        client_id: caller.request.client_id.clone().unwrap_or_default(),
+        client_id: cx.request.client_id.clone().unwrap_or_default(),
         software_name: software.name,
         software_version: software.version,
-        source_address: caller.peer.address.ip().to_string(),
-        source_port: caller.peer.address.port(),
+        source_address: cx.peer.address.ip().to_string(),
+        source_port: cx.peer.address.port(),
     }
 }

@@ -1,5 +1,5 @@
-//! TxnOffsetCommit 0–5: offsets that count when a transaction commits. From version 5 on, the request itself makes the
-//! group part of the transaction.
+//! TxnOffsetCommit 0–5: offsets that take effect when a transaction commits. From version 5 on, the request itself adds the
+//! group to the transaction.
 
 use milena_machines::{
     group::{GroupReply, GroupRequest},
@@ -14,95 +14,84 @@ use milena_wire::{
     },
 };
 
-use super::{
-    Caller, Handled,
-    groups::GroupOutcome,
-    outgoing, reply,
-    transactions::{IMPLICIT_ADD, was_added},
-    waiting::error_of,
-};
-use crate::{coordinators::Answer, net::Peer, node::Node};
+use super::common::{GroupResult, IMPLICIT_ADD, Outcome, RequestContext, error_of, was_added};
+use crate::{coordinators::PendingReply, node::Node};
 
 /// The first version that adds the group to the transaction.
 const ADDS_GROUP: i16 = 5;
 /// The first version whose clients know `TRANSACTION_ABORTABLE`.
 const KNOWS_ABORTABLE: i16 = 4;
 
-pub(super) fn handle(caller: &Caller<'_>) -> Handled {
-    let mut body: TxnOffsetCommitRequest = match caller.body() {
-        Ok(body) => body,
-        Err(close) => return close,
-    };
-    let refused = take_unknown(caller.node, &mut body);
-    if body.topics.is_empty() {
-        return reply(caller.request, response(Err(ErrorCode::None), vec![], refused), vec![]);
+pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitRequest) -> Outcome<TxnOffsetCommitResponse> {
+    let refused = take_unknown(cx.node, &mut request);
+    if request.topics.is_empty() {
+        return Outcome::Ready(response(Err(ErrorCode::None), vec![], refused));
     }
-    let asked = body.topics.clone();
-    let added = match add_group(caller, &body) {
+    let topics = request.topics.clone();
+    let added = match add_group(cx, &request) {
         Ok(None) => Ok(()),
-        Ok(Some(Answer::Now(added))) => was_added(Ok(added)),
+        Ok(Some(PendingReply::Ready(added))) => was_added(Ok(added)),
         Ok(Some(later)) => {
-            // The group's coordinator hears of it when the transaction's has it safe.
-            let (node, request) = (caller.node.clone(), caller.request.clone());
-            let peer = Peer::clone(caller.peer);
-            return Handled::Later(Box::pin(async move {
-                let caller = Caller {
+            // The group's coordinator sees the offsets only when that of the transaction has stored the group.
+            let (node, frame, peer) = (cx.node.clone(), cx.request.clone(), cx.peer.clone());
+            return Outcome::later(async move {
+                let cx = RequestContext {
                     node: &node,
                     peer: &peer,
-                    request: &request,
+                    request: &frame,
                 };
-                let outcome = match was_added(later.wait().await).and_then(|()| commit(&caller, body)) {
-                    Ok(answer) => answer.wait().await,
+                let result = match was_added(later.wait().await).and_then(|()| commit(&cx, request)) {
+                    Ok(reply) => reply.wait().await,
                     Err(error) => Err(error),
                 };
-                outgoing(&request, response(outcome, asked, refused), vec![])
-            }));
+                response(result, topics, refused)
+            });
         }
         Err(error) => Err(error),
     };
-    let answer = added.and_then(|()| commit(caller, body));
-    caller.wait_for(answer, |outcome| response(outcome, asked, refused))
+    let reply = added.and_then(|()| commit(cx, request));
+    cx.respond_to(reply, |result| response(result, topics, refused))
 }
 
 fn add_group(
-    caller: &Caller<'_>,
+    cx: &RequestContext<'_>,
     body: &TxnOffsetCommitRequest,
-) -> Result<Option<Answer<TransactionReply>>, ErrorCode> {
-    if caller.request.version < ADDS_GROUP {
+) -> Result<Option<PendingReply<TransactionReply>>, ErrorCode> {
+    if cx.request.version < ADDS_GROUP {
         return Ok(None);
     }
     let request = TransactionRequest::AddPartitions {
         transactional_id: body.transactional_id.clone(),
         producer: producer(body),
-        partitions: vec![caller.node.groups.partition_of(caller.node, &body.group_id)?],
+        partitions: vec![cx.node.groups.partition_of(cx.node, &body.group_id)?],
         verify_only: false,
     };
-    let answer = caller
+    let reply = cx
         .node
         .transactions
-        .ask(caller.node, IMPLICIT_ADD, &body.transactional_id, request)?;
-    Ok(Some(answer))
+        .request(cx.node, IMPLICIT_ADD, &body.transactional_id, request)?;
+    Ok(Some(reply))
 }
 
-/// Stores the offsets, while nobody can end the transaction.
-fn commit(caller: &Caller<'_>, body: TxnOffsetCommitRequest) -> Result<Answer<GroupReply>, ErrorCode> {
-    let node = caller.node;
+/// Stores the offsets under the lock of the coordinator, so that the transaction cannot end meanwhile.
+fn commit(cx: &RequestContext<'_>, body: TxnOffsetCommitRequest) -> Result<PendingReply<GroupReply>, ErrorCode> {
+    let node = cx.node;
     let partition = node.groups.partition_of(node, &body.group_id)?;
     let (transactional_id, producer) = (body.transactional_id.clone(), producer(&body));
-    let version = caller.request.version;
-    let asking = caller.asking();
+    let version = cx.request.version;
+    let source = cx.source();
     let committed = node
         .transactions
         .while_open(node, &transactional_id, producer, partition, || {
-            node.groups.ask(
+            node.groups.request(
                 node,
-                &asking,
+                &source,
                 &body.group_id.clone(),
                 GroupRequest::TxnOffsetCommit(body),
             )
         });
     match committed {
-        Ok(answer) => answer,
+        Ok(reply) => reply,
         Err(ErrorCode::TransactionAbortable) if version < KNOWS_ABORTABLE => Err(ErrorCode::InvalidTxnState),
         Err(error) => Err(error),
     }
@@ -115,7 +104,7 @@ fn producer(body: &TxnOffsetCommitRequest) -> ProducerEpoch {
     }
 }
 
-/// Takes out what there is no topic or partition for, as answers.
+/// Removes unknown topics and partitions, and returns them as rows.
 fn take_unknown(node: &Node, body: &mut TxnOffsetCommitRequest) -> Vec<TxnOffsetCommitResponseTopic> {
     let mut refused = vec![];
     body.topics.retain_mut(|topic| {
@@ -154,14 +143,14 @@ fn failed(topic: &TxnOffsetCommitRequestTopic, error: ErrorCode) -> TxnOffsetCom
 }
 
 fn response(
-    outcome: GroupOutcome,
-    asked: Vec<TxnOffsetCommitRequestTopic>,
+    outcome: GroupResult,
+    requested: Vec<TxnOffsetCommitRequestTopic>,
     refused: Vec<TxnOffsetCommitResponseTopic>,
 ) -> TxnOffsetCommitResponse {
     let mut response = match outcome {
         Ok(GroupReply::TxnOffsetCommit(response)) => response,
         other => TxnOffsetCommitResponse {
-            topics: asked.iter().map(|topic| failed(topic, error_of(&other))).collect(),
+            topics: requested.iter().map(|topic| failed(topic, error_of(&other))).collect(),
             ..Default::default()
         },
     };

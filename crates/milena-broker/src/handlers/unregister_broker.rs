@@ -5,9 +5,10 @@ use milena_wire::{
     messages::{UnregisterBrokerRequest, UnregisterBrokerResponse},
 };
 
-use crate::node::Node;
+use super::common::{Outcome, RequestContext};
 
-pub(super) fn handle(node: &Node, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: UnregisterBrokerRequest) -> Outcome<UnregisterBrokerResponse> {
+    let node = cx.node;
     let id = request.broker_id;
     let (error, reason) = if id == node.config().node_id {
         let reason = format!("broker {id} is the only one of this cluster and cannot be unregistered; stop it instead");
@@ -16,9 +17,9 @@ pub(super) fn handle(node: &Node, request: UnregisterBrokerRequest) -> Unregiste
         let reason = format!("Broker ID {id} is not currently registered");
         (ErrorCode::BrokerIdNotRegistered, reason)
     };
-    UnregisterBrokerResponse {
+    Outcome::Ready(UnregisterBrokerResponse {
         error_code: error.code(),
         error_message: Some(reason.into()),
         ..Default::default()
-    }
+    })
 }

@@ -1,4 +1,4 @@
-//! UpdateFeatures 0–2. All features of a request change, or none does; `config/features.rs` says which can.
+//! UpdateFeatures 0–2. All features of a request change, or none; `config/features.rs` has those that can.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -8,21 +8,23 @@ use milena_wire::{
     },
 };
 
-use super::outcomes::Named;
+use super::common::{NameCounts, Outcome, RequestContext};
 use crate::{
     config::{FeatureDirection, FeatureUpdate},
-    node::{Node, Refusal},
+    node::Refusal,
 };
 
 const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
-pub(super) fn handle(node: &Node, version: i16, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse {
-    let named = Named::count(request.feature_updates.iter().map(|update| update.feature.clone()));
+pub(super) fn handle(cx: &RequestContext<'_>, request: UpdateFeaturesRequest) -> Outcome<UpdateFeaturesResponse> {
+    let node = cx.node;
+    let version = cx.request.version;
+    let named = NameCounts::count(request.feature_updates.iter().map(|update| update.feature.clone()));
     let updates = request.feature_updates.iter().map(|update| {
         named.check_once(&update.feature, "feature")?;
-        wanted(version, update)
+        requested(version, update)
     });
     let updates: Result<Vec<FeatureUpdate>, Refusal> = updates.collect();
     let outcome = updates.and_then(|updates| node.update_features(&updates, request.validate_only));
@@ -31,11 +33,11 @@ pub(super) fn handle(node: &Node, version: i16, request: UpdateFeaturesRequest) 
             "The update failed for all features since the following feature had an error: {}",
             refusal.reason
         );
-        return UpdateFeaturesResponse {
+        return Outcome::Ready(UpdateFeaturesResponse {
             error_code: refusal.code.code(),
             error_message: Some(reason.into()),
             ..Default::default()
-        };
+        });
     }
     let results = request
         .feature_updates
@@ -45,15 +47,15 @@ pub(super) fn handle(node: &Node, version: i16, request: UpdateFeaturesRequest) 
             error_message: None,
             ..Default::default()
         });
-    UpdateFeaturesResponse {
+    Outcome::Ready(UpdateFeaturesResponse {
         error_message: None,
-        // From version 2 on there is one outcome for all.
+        // From version 2 on there is one result for all.
         results: results.filter(|_| version < 2).collect(),
         ..Default::default()
-    }
+    })
 }
 
-fn wanted(version: i16, update: &FeatureUpdateKey) -> Result<FeatureUpdate, Refusal> {
+fn requested(version: i16, update: &FeatureUpdateKey) -> Result<FeatureUpdate, Refusal> {
     let direction = match update.upgrade_type {
         _ if version == 0 && update.allow_downgrade => FeatureDirection::Downgrade,
         UPGRADE => FeatureDirection::Upgrade,

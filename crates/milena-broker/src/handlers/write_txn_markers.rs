@@ -1,4 +1,4 @@
-//! WriteTxnMarkers 1–2: how an operator ends a transaction that its coordinator does not know of any more.
+//! WriteTxnMarkers 1–2: operators end transactions with it that their coordinator no longer knows.
 
 use milena_machines::transaction::ProducerEpoch;
 use milena_wire::{
@@ -13,30 +13,32 @@ use milena_wire::{
     records::ControlRecord,
 };
 
+use super::common::{Outcome, RequestContext};
 use crate::{coordinators::append_marker, node::Node, partition::EndMarker};
 
-pub(super) fn handle(node: &Node, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
-    WriteTxnMarkersResponse {
+pub(super) fn handle(cx: &RequestContext<'_>, request: WriteTxnMarkersRequest) -> Outcome<WriteTxnMarkersResponse> {
+    let node = cx.node;
+    Outcome::Ready(WriteTxnMarkersResponse {
         markers: request.markers.into_iter().map(|marker| write(node, marker)).collect(),
         ..Default::default()
-    }
+    })
 }
 
-fn write(node: &Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult {
-    let coordinator_epoch = asked.coordinator_epoch;
-    let marker = match asked.transaction_result {
+fn write(node: &Node, requested: WritableTxnMarker) -> WritableTxnMarkerResult {
+    let coordinator_epoch = requested.coordinator_epoch;
+    let marker = match requested.transaction_result {
         true => ControlRecord::Commit { coordinator_epoch },
         false => ControlRecord::Abort { coordinator_epoch },
     };
     let end = EndMarker {
         marker,
         producer: ProducerEpoch {
-            producer_id: asked.producer_id,
-            epoch: asked.producer_epoch,
+            producer_id: requested.producer_id,
+            epoch: requested.producer_epoch,
         },
-        has_new_epoch: asked.transaction_version >= 2,
+        has_new_epoch: requested.transaction_version >= 2,
     };
-    let topics = asked.topics.into_iter().map(|topic| {
+    let topics = requested.topics.into_iter().map(|topic| {
         let found = node.topics().by_name(&topic.name).cloned();
         let partitions = topic.partition_indexes.into_iter().map(|index| {
             let partition = found.as_ref().and_then(|topic| topic.partition(index));
@@ -59,7 +61,7 @@ fn write(node: &Node, asked: WritableTxnMarker) -> WritableTxnMarkerResult {
     });
     WritableTxnMarkerResult {
         topics: topics.collect(),
-        producer_id: asked.producer_id,
+        producer_id: requested.producer_id,
         ..Default::default()
     }
 }

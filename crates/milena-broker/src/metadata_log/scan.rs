@@ -1,4 +1,4 @@
-//! Reading the metadata log: which entries are whole, and what lies between them.
+//! The scan of the metadata log: whole entries, and damage between them.
 
 use super::{Change, HEADER_SIZE, next_whole};
 
@@ -6,13 +6,13 @@ use super::{Change, HEADER_SIZE, next_whole};
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) changes: Vec<Change>,
-    /// Where the last whole entry ends.
+    /// The end of the last whole entry.
     pub(crate) end: usize,
     /// Bytes that are no entries, with whole entries or nothing behind them; in order, each with its end.
     pub(crate) damage: Vec<(usize, usize)>,
-    /// Where the entry begins that was being written when the process ended.
+    /// The start of the entry that was being written when the process ended.
     pub(crate) torn: Option<usize>,
-    /// How many entries lie behind the first damage.
+    /// The number of entries behind the first damage.
     pub(crate) entries_behind: usize,
 }
 
@@ -48,11 +48,11 @@ pub(crate) fn scan(content: &[u8]) -> Result<Scan, String> {
     Ok(scan)
 }
 
-/// Where the next whole entry begins, at `from` or later.
+/// The start of the next whole entry, at `from` or later.
 fn next_entry(content: &[u8], from: usize) -> Option<usize> {
     (from..content.len().saturating_sub(HEADER_SIZE)).find(|place| {
         let mut rest = content.get(*place..).unwrap_or_default();
-        // Each is an object in JSON; that is cheaper to see than the checksum.
+        // Each is a JSON object; that check is cheaper than the checksum.
         rest.get(HEADER_SIZE) == Some(&b'{') && next_whole(&mut rest).is_some()
     })
 }
@@ -67,9 +67,9 @@ fn is_torn(bytes: &[u8]) -> bool {
         bytes.map_or(0, u32::from_be_bytes)
     };
     let (length, crc) = (number(0) as usize, number(4));
-    // A file that grew before its content arrived ends in zeros; no entry does.
+    // A file that grew before its content was written ends in zeros; no entry does.
     let ends_in_zeros = json.last().is_none_or(|last| *last == 0);
-    // All of it is there, and only its length is wrong.
+    // The whole entry is there, and only its length is wrong.
     let is_whole = crc32c::crc32c(json) == crc;
     (length > json.len() && !is_whole) || ends_in_zeros
 }

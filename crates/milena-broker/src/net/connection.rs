@@ -1,163 +1,147 @@
-//! One connection: requests are begun in the order they come, and answered in that order too.
+//! One connection: requests begin in the order they arrive, and responses leave in that order.
 //!
-//! A request that must wait, as a fetch for records or a produce for a sync, does not keep the ones behind it from being
-//! begun; their answers wait their turn. After an answer that tells the client to pause, nothing is read, begun or sent
-//! until the pause is over.
+//! A request that must wait, such as a fetch for records or a produce for a sync, does not keep the requests behind it from
+//! beginning; their responses wait for its response. After a response with a throttle time, nothing is read, begun or sent
+//! until that time is over.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    net::SocketAddr,
-    pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use bytestring::ByteString;
 use tokio::{
     net::{TcpStream, tcp::OwnedWriteHalf},
     time::Instant,
 };
 
 use super::{
+    Peer,
     frames::{FrameReader, ReadFrameError},
-    incoming::Incoming,
-    outgoing::Outgoing,
+    inbound::InboundRequest,
+    outbound::OutboundResponse,
 };
 use crate::{
-    handlers::{self, Handled},
+    handlers::{self, BoxFuture, Outcome, RequestContext},
     node::Node,
 };
 
-/// Answers that may wait at once; then no more requests are read.
-const WAITING_MAX: usize = 64;
+/// Responses that may be pending at once; no more requests are read while there are so many.
+const PENDING_MAX: usize = 64;
 
-type Later = Pin<Box<dyn Future<Output = Option<Outgoing>> + Send>>;
-
-/// Who is at the other end.
-#[derive(Debug, Clone)]
-pub(crate) struct Peer {
-    /// As Kafka writes it: `/127.0.0.1`.
-    pub(crate) host: ByteString,
-    pub(crate) address: SocketAddr,
-    software: Arc<Mutex<Software>>,
-}
-
-/// The program at the other end, as it named itself in ApiVersions.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Software {
-    pub(crate) name: ByteString,
-    pub(crate) version: ByteString,
-}
-
-impl Peer {
-    pub(crate) fn software(&self) -> Software {
-        self.software.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_software(&self, software: Software) {
-        *self.software.lock().unwrap_or_else(PoisonError::into_inner) = software;
-    }
-}
-
-pub(super) async fn serve(stream: TcpStream, address: SocketAddr, node: Arc<Node>) {
-    let peer = Peer {
-        host: format!("/{}", address.ip()).into(),
-        address,
-        software: Arc::default(),
-    };
+pub(super) async fn serve(stream: TcpStream, peer: Peer, node: Arc<Node>) {
     if let Err(reason) = run(stream, &node, &peer).await {
-        tracing::debug!(peer = %address, %reason, "connection closed");
+        tracing::debug!(
+            event = "connection_closed",
+            peer = %peer.address,
+            principal = %peer.principal,
+            listener = %peer.listener,
+            %reason,
+            "connection closed"
+        );
     }
 }
 
+/// The reason why the broker closes a connection.
 #[derive(Debug, thiserror::Error)]
-enum Closed {
+enum CloseReason {
     #[error(transparent)]
     Read(#[from] ReadFrameError),
     #[error("cannot write: {0}")]
     Write(#[from] std::io::Error),
     #[error("{0}")]
     Refused(String),
-    #[error("nothing was said for {0:?}")]
+    #[error("idle for {0:?} (connections.max.idle.ms)")]
     Idle(Duration),
 }
 
-async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Closed> {
+async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), CloseReason> {
     let config = node.config();
     let length_max = usize::try_from(config.socket_request_max_bytes).unwrap_or(0);
-    let idle = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
-    let (reader, mut writer) = stream.into_split();
+    let idle_max = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
+    let (reader, writer) = stream.into_split();
     let mut frames = FrameReader::new(reader, length_max, node.request_memory.clone());
-    let mut waiting: VecDeque<Later> = VecDeque::new();
-    let mut pause = Duration::ZERO;
-    // One timer for the whole connection. It is not set anew with each request, but when it rings: most never do.
-    let mut silence = pin!(tokio::time::sleep(idle));
-    let mut heard = Instant::now();
+    let mut connection = Connection {
+        node,
+        peer,
+        pending: VecDeque::new(),
+        writer,
+    };
+    let mut throttle_time = Duration::ZERO;
+    // One timer for the whole connection. It is not reset with each request, only when it fires: most never do.
+    let mut idle_timer = pin!(tokio::time::sleep(idle_max));
+    let mut last_active = Instant::now();
     loop {
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
+        if !throttle_time.is_zero() {
+            tokio::time::sleep(throttle_time).await;
         }
-        pause = tokio::select! {
-            frame = frames.next(), if waiting.len() < WAITING_MAX => {
+        throttle_time = tokio::select! {
+            frame = frames.next(), if connection.pending.len() < PENDING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
-                heard = Instant::now();
-                begin(node, peer, frame.bytes.clone(), &mut waiting, &mut writer).await?
+                last_active = Instant::now();
+                connection.begin(frame.bytes.clone()).await?
             }
-            answer = first(&mut waiting), if !waiting.is_empty() => {
-                waiting.pop_front();
-                let answer = answer.ok_or_else(|| Closed::Refused("a request could not be answered".to_owned()))?;
-                heard = Instant::now();
-                send(answer, &mut writer).await?
+            response = next_response(&mut connection.pending), if !connection.pending.is_empty() => {
+                connection.pending.pop_front();
+                let response = response.ok_or_else(|| CloseReason::Refused("a request has no response".to_owned()))?;
+                last_active = Instant::now();
+                connection.send(response).await?
             }
-            () = &mut silence, if waiting.is_empty() => {
-                if heard.elapsed() >= idle {
-                    return Err(Closed::Idle(idle));
+            () = &mut idle_timer, if connection.pending.is_empty() => {
+                if last_active.elapsed() >= idle_max {
+                    return Err(CloseReason::Idle(idle_max));
                 }
-                silence.as_mut().reset(heard + idle);
+                idle_timer.as_mut().reset(last_active + idle_max);
                 Duration::ZERO
             }
         };
     }
 }
 
-/// Begins a request, and answers it if nothing before it waits. Gives the pause after it.
-async fn begin(
-    node: &Arc<Node>,
-    peer: &Peer,
-    frame: Bytes,
-    waiting: &mut VecDeque<Later>,
-    writer: &mut OwnedWriteHalf,
-) -> Result<Duration, Closed> {
-    let request = Incoming::parse(frame, node.throttle.clone()).map_err(|error| Closed::Refused(error.to_string()))?;
-    let mut handled = handlers::handle(node, peer, &request);
-    if let Handled::First(first) = handled {
-        handled = first.await;
-    }
-    match handled {
-        Handled::Reply(answer) if waiting.is_empty() => return send(answer, writer).await,
-        Handled::Reply(answer) => waiting.push_back(Box::pin(std::future::ready(Some(answer)))),
-        Handled::Later(answer) => waiting.push_back(answer),
-        Handled::NoReply => return Ok(request.pause_unanswered()),
-        // Nothing waits for something that waits.
-        Handled::First(_) => return Err(Closed::Refused("a request could not be begun".to_owned())),
-        Handled::Close(reason) => return Err(Closed::Refused(reason)),
-    }
-    Ok(Duration::ZERO)
+type PendingResponse = BoxFuture<Option<OutboundResponse>>;
+
+struct Connection<'a> {
+    node: &'a Arc<Node>,
+    peer: &'a Peer,
+    /// Responses that are not sent yet, in the order of their requests.
+    pending: VecDeque<PendingResponse>,
+    writer: OwnedWriteHalf,
 }
 
-/// Sends an answer and gives the pause after it.
-async fn send(answer: Outgoing, writer: &mut OwnedWriteHalf) -> Result<Duration, Closed> {
-    let pause = answer.pause;
-    answer.send(writer).await?;
-    Ok(pause)
+impl Connection<'_> {
+    /// Begins a request, and sends its response if it is ready and none before it is pending. Returns the throttle time.
+    async fn begin(&mut self, frame: Bytes) -> Result<Duration, CloseReason> {
+        let request = InboundRequest::parse(frame, self.node.throttle.clone())
+            .map_err(|error| CloseReason::Refused(error.to_string()))?;
+        let mut outcome = handlers::handle(&RequestContext {
+            node: self.node,
+            peer: self.peer,
+            request: &request,
+        });
+        if let Outcome::First(begin) = outcome {
+            outcome = begin.await;
+        }
+        match outcome {
+            Outcome::Ready(response) if self.pending.is_empty() => return self.send(response).await,
+            Outcome::Ready(response) => self.pending.push_back(Box::pin(std::future::ready(Some(response)))),
+            Outcome::Later(response) => self.pending.push_back(response),
+            Outcome::NoResponse => return Ok(request.throttle_time_without_response()),
+            // A handler defers a request once at most.
+            Outcome::First(_) => return Err(CloseReason::Refused("a request was deferred twice".to_owned())),
+            Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
+        }
+        Ok(Duration::ZERO)
+    }
+
+    /// Sends a response and returns its throttle time.
+    async fn send(&mut self, response: OutboundResponse) -> Result<Duration, CloseReason> {
+        let throttle_time = response.throttle_time;
+        response.send(&mut self.writer).await?;
+        Ok(throttle_time)
+    }
 }
 
-/// The answer that is next in order.
-async fn first(waiting: &mut VecDeque<Later>) -> Option<Outgoing> {
-    match waiting.front_mut() {
-        Some(answer) => answer.await,
+/// The response that is next in order.
+async fn next_response(pending: &mut VecDeque<PendingResponse>) -> Option<OutboundResponse> {
+    match pending.front_mut() {
+        Some(response) => response.await,
         None => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Requests cut from a stream of bytes.
+//! Frames of requests, read from a socket.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +10,12 @@ use tokio::{
     time::Instant,
 };
 
-/// What a connection that says nothing costs.
+/// The buffer of an idle connection.
 const BUFFER_SIZE: usize = 4 << 10;
-/// How much is read at once while nothing is known of the next frame.
+/// The most that is read at once while the length of the next frame is unknown.
 const READ_AHEAD: usize = 64 << 10;
 
-/// How long the rest of a frame may be silent. What has come of it holds memory that others wait for.
+/// The longest pause within a frame. The part that has arrived holds memory that other connections wait for.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +24,11 @@ pub(super) enum ReadFrameError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    #[error("a request was begun, and then nothing more of it came for {0:?}")]
+    #[error("the rest of a request did not arrive within {0:?}")]
     Stalled(Duration),
 }
 
-/// Memory for requests, shared by all connections: whoever has none left waits before reading on.
+/// Memory for requests, shared by all connections. A connection that finds none waits before it reads on.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMemory {
     kilobytes: Arc<Semaphore>,
@@ -38,7 +38,7 @@ pub(crate) struct RequestMemory {
 impl RequestMemory {
     pub(crate) fn new(bytes: usize) -> Self {
         let kilobytes_max = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).max(1);
-        // A semaphore cannot count further than this, which is more memory than there is.
+        // The limit of a semaphore is more memory than there is.
         let permits = (kilobytes_max as usize).min(Semaphore::MAX_PERMITS);
         Self {
             kilobytes: Arc::new(Semaphore::new(permits)),
@@ -46,7 +46,7 @@ impl RequestMemory {
         }
     }
 
-    /// Waits for room. A request larger than all there is gets all there is.
+    /// Waits for memory. A request larger than the whole budget gets the whole budget.
     async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kilobytes = u32::try_from(bytes / 1024 + 1)
             .unwrap_or(u32::MAX)
@@ -61,16 +61,16 @@ pub(super) struct FrameReader<S> {
     buffer: BytesMut,
     length_max: usize,
     memory: RequestMemory,
-    /// Room for the frame that is being read.
-    room: Option<OwnedSemaphorePermit>,
-    /// When something was last read, or room was found for more.
+    /// Memory for the frame that is being read.
+    permit: Option<OwnedSemaphorePermit>,
+    /// When bytes were last read, or memory was found for more.
     progress: Instant,
 }
 
-/// A frame, without its length. Its room is free again when this is dropped.
+/// A frame, without its length. Dropping it frees its memory.
 pub(super) struct ReadFrame {
     pub(super) bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<S: AsyncRead + Unpin> FrameReader<S> {
@@ -80,12 +80,12 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
             buffer: BytesMut::with_capacity(BUFFER_SIZE),
             length_max,
             memory,
-            room: None,
+            permit: None,
             progress: Instant::now(),
         }
     }
 
-    /// The next frame; `None` when the peer has closed. What was read stays when this is cancelled.
+    /// Reads the next frame; `None` when the peer has closed. Cancel safe: bytes that were read stay in the buffer.
     pub(super) async fn next(&mut self) -> Result<Option<ReadFrame>, ReadFrameError> {
         loop {
             let missing = match self.buffer.first_chunk::<LENGTH_SIZE>() {
@@ -96,21 +96,21 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
                         let frame = self.buffer.split_to(length).freeze();
                         return Ok(Some(ReadFrame {
                             bytes: frame.slice(LENGTH_SIZE..),
-                            _room: self.room.take(),
+                            _permit: self.permit.take(),
                         }));
                     }
-                    if self.room.is_none() {
-                        self.room = self.memory.take(length).await;
-                        // That it had to wait for room was not the client's fault.
+                    if self.permit.is_none() {
+                        self.permit = self.memory.take(length).await;
+                        // The time spent waiting for memory does not count as a stall of the client.
                         self.progress = Instant::now();
                     }
                     length - self.buffer.len()
                 }
             };
             self.buffer.reserve(missing);
-            let begun = !self.buffer.is_empty();
+            let is_partial = !self.buffer.is_empty();
             let read = self.stream.read_buf(&mut self.buffer);
-            let count = if begun {
+            let count = if is_partial {
                 let read = tokio::time::timeout_at(self.progress + STALL_MAX, read).await;
                 read.map_err(|_| ReadFrameError::Stalled(STALL_MAX))??
             } else {
@@ -130,29 +130,29 @@ mod tests {
 
     use super::*;
 
-    const ROOM: usize = 100 << 10;
+    const BUDGET: usize = 100 << 10;
 
     #[tokio::test(start_paused = true)]
-    async fn a_frame_that_stalls_is_given_up_and_frees_its_room() {
-        let memory = RequestMemory::new(ROOM);
+    async fn a_frame_that_stalls_is_given_up_and_frees_its_memory() {
+        let memory = RequestMemory::new(BUDGET);
         let (mut client, server) = tokio::io::duplex(1024);
         let mut frames = FrameReader::new(server, 1 << 20, memory.clone());
         client.write_all(&50_000_u32.to_be_bytes()).await.unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         let Err(error) = frames.next().await else {
-            panic!("a frame came out of nothing");
+            panic!("a frame was read that was never sent");
         };
         assert!(matches!(error, ReadFrameError::Stalled(_)), "{error}");
-        assert_eq!(begun.elapsed(), STALL_MAX);
-        assert!(memory.kilobytes.available_permits() < ROOM / 1024);
+        assert_eq!(start.elapsed(), STALL_MAX);
+        assert!(memory.kilobytes.available_permits() < BUDGET / 1024);
         drop(frames);
-        assert_eq!(memory.kilobytes.available_permits(), ROOM / 1024);
+        assert_eq!(memory.kilobytes.available_permits(), BUDGET / 1024);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_frame_is_read_as_long_as_something_comes() {
         let (mut client, server) = tokio::io::duplex(1024);
-        let mut frames = FrameReader::new(server, 1 << 20, RequestMemory::new(ROOM));
+        let mut frames = FrameReader::new(server, 1 << 20, RequestMemory::new(BUDGET));
         let slow = tokio::spawn(async move {
             client.write_all(&5_u32.to_be_bytes()).await.unwrap();
             for byte in *b"hello" {
@@ -166,9 +166,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_or_waits_for_room_is_not_given_up() {
-        let memory = RequestMemory::new(ROOM);
-        let all = memory.take(ROOM).await;
+    async fn a_client_that_is_idle_or_waits_for_memory_is_not_given_up() {
+        let memory = RequestMemory::new(BUDGET);
+        let all = memory.take(BUDGET).await;
         let (mut client, server) = tokio::io::duplex(1024);
         let mut frames = FrameReader::new(server, 1 << 20, memory.clone());
         assert!(tokio::time::timeout(STALL_MAX * 3, frames.next()).await.is_err());

@@ -1,4 +1,4 @@
-//! How many connections there may be: in all, and from one address.
+//! Limits on the number of connections: in all, and from one address.
 
 use std::{
     collections::HashMap,
@@ -11,25 +11,25 @@ use tokio::sync::Notify;
 
 use crate::config::BrokerConfig;
 
-/// A setting may change while nobody comes or goes, so who waits looks again after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A waiter checks again after this time, because the limit may change while no connection opens or closes.
+const RECHECK: Duration = Duration::from_secs(1);
 
-/// The connections there are now.
+/// The open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     by_address: Mutex<HashMap<IpAddr, usize>>,
     ended: Notify,
 }
 
-/// One connection; it no longer counts when this is dropped.
+/// One open connection; dropping this ends its count.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct ConnectionCount {
     connections: Arc<Connections>,
     address: IpAddr,
 }
 
 impl Connections {
-    /// Waits until `max.connections` allows one more. Others then wait in the system's queue, as with Kafka.
+    /// Waits until `max.connections` allows one more. Meanwhile new ones wait in the backlog of the socket, as with Kafka.
     pub(super) async fn room(&self, config: impl Fn() -> Arc<BrokerConfig>) {
         loop {
             let ended = self.ended.notified();
@@ -37,12 +37,12 @@ impl Connections {
             if present < at_most(config().max_connections) {
                 return;
             }
-            let _ = tokio::time::timeout(LOOK_AGAIN, ended).await;
+            let _ = tokio::time::timeout(RECHECK, ended).await;
         }
     }
 
-    /// Counts a connection; `None` if its address has as many as it may.
-    pub(super) async fn count(self: &Arc<Self>, peer: SocketAddr, config: &BrokerConfig) -> Option<Counted> {
+    /// Counts a connection; `None` if its address has reached its limit.
+    pub(super) async fn count(self: &Arc<Self>, peer: SocketAddr, config: &BrokerConfig) -> Option<ConnectionCount> {
         let address = peer.ip().to_canonical();
         let limit = limit_of(address, config).await;
         let mut by_address = self.by_address();
@@ -51,7 +51,7 @@ impl Connections {
             return None;
         }
         by_address.insert(address, present + 1);
-        Some(Counted {
+        Some(ConnectionCount {
             connections: Arc::clone(self),
             address,
         })
@@ -62,7 +62,7 @@ impl Connections {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         let mut by_address = self.connections.by_address();
         if let Some(present) = by_address.get_mut(&self.address) {
@@ -93,7 +93,12 @@ async fn is_host(host: &str, address: IpAddr) -> bool {
     match tokio::net::lookup_host((host, 0)).await {
         Ok(mut found) => found.any(|found| found.ip().to_canonical() == address),
         Err(error) => {
-            tracing::warn!(host, %error, "max.connections.per.ip.overrides names a host that cannot be resolved");
+            tracing::warn!(
+                event = "connection_limit_host_unknown",
+                host,
+                %error,
+                "max.connections.per.ip.overrides names a host that cannot be resolved"
+            );
             false
         }
     }
@@ -114,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_one_too_many_waits_until_another_ends() {
+    async fn a_connection_above_the_limit_waits_until_another_closes() {
         let connections = Arc::new(Connections::default());
         let config = config("max.connections", "2");
         let peer = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -123,13 +128,13 @@ mod tests {
         let _second = connections.count(peer(2), &config).await.unwrap();
         let room = connections.room(|| Arc::clone(&config));
         let mut room = std::pin::pin!(room);
-        assert!(tokio::time::timeout(LOOK_AGAIN * 5, &mut room).await.is_err());
+        assert!(tokio::time::timeout(RECHECK * 5, &mut room).await.is_err());
         drop(first);
         room.await;
     }
 
     #[tokio::test]
-    async fn an_address_that_is_named_has_a_limit_of_its_own() {
+    async fn an_address_with_an_override_has_its_own_limit() {
         let config = config(
             "max.connections.per.ip.overrides",
             "localhost:3,[2001:db8::1]:4,10.0.0.1:5",

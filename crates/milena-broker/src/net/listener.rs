@@ -1,30 +1,38 @@
-//! Accepting connections.
+//! BoundListener sockets, and the connections that they accept.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use bytestring::ByteString;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::JoinSet,
 };
 
-use super::connection;
-use crate::node::Node;
+use super::{Peer, connection};
+use crate::{config::Listener, node::Node};
 
-/// Sockets that wait for connections, all on one port.
+/// The sockets of one listener, all on one port.
 #[derive(Debug)]
-pub(crate) struct Listening {
-    listeners: Vec<TcpListener>,
+pub(crate) struct BoundListener {
+    name: ByteString,
+    sockets: Vec<TcpListener>,
     pub(crate) address: SocketAddr,
 }
 
-/// Listens on a host and port, with room for `backlog` connections that nobody has accepted yet. A name that has an IPv4 and an IPv6 address gets both, because clients try either first.
-pub(crate) async fn bind(host: &str, port: u16, backlog: u32) -> io::Result<Listening> {
-    let host = if host.is_empty() { "0.0.0.0" } else { host };
+/// Binds a listener, with a backlog of `backlog` connections that are not accepted yet.
+///
+/// A host name that has an IPv4 and an IPv6 address gets both, because clients try either first.
+pub(crate) async fn bind(listener: &Listener, backlog: u32) -> io::Result<BoundListener> {
+    let host = match &*listener.host {
+        "" => "0.0.0.0",
+        host => host,
+    };
+    let port = listener.port;
     let mut addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
     addresses.sort();
     addresses.dedup();
-    let mut listeners: Vec<TcpListener> = vec![];
+    let mut sockets: Vec<TcpListener> = vec![];
     let mut chosen = port;
     for mut address in addresses {
         address.set_port(chosen);
@@ -33,53 +41,61 @@ pub(crate) async fn bind(host: &str, port: u16, backlog: u32) -> io::Result<List
         } else {
             TcpSocket::new_v6()?
         };
-        // As soon as a broker has ended, the next one may have its port.
+        // Without this, the port of a broker that has just ended cannot be bound again for a while.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        let listener = socket.listen(backlog)?;
-        chosen = listener.local_addr()?.port();
-        listeners.push(listener);
+        let socket = socket.listen(backlog)?;
+        chosen = socket.local_addr()?.port();
+        sockets.push(socket);
     }
-    let first = listeners.first().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let first = sockets.first().ok_or(io::ErrorKind::AddrNotAvailable)?;
     let address = first.local_addr()?;
-    Ok(Listening { listeners, address })
+    Ok(BoundListener {
+        name: listener.name.as_str().into(),
+        sockets,
+        address,
+    })
 }
 
-/// Serves until told to stop, then ends all connections.
-pub(crate) async fn serve(listening: Listening, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
+/// Serves until it is stopped, then ends all connections.
+pub(crate) async fn serve(listener: BoundListener, node: Arc<Node>, mut stop: watch::Receiver<bool>) {
     let mut acceptors = JoinSet::new();
-    for listener in listening.listeners {
-        acceptors.spawn(accept(listener, Arc::clone(&node)));
+    for socket in listener.sockets {
+        acceptors.spawn(accept(socket, listener.name.clone(), Arc::clone(&node)));
     }
-    // The sender lives in the broker; its end means the same as a stop.
+    // The sender is in the broker; dropping it stops too.
     let _ = stop.wait_for(|stop| *stop).await;
     acceptors.shutdown().await;
 }
 
-async fn accept(listener: TcpListener, node: Arc<Node>) {
+async fn accept(socket: TcpListener, listener: ByteString, node: Arc<Node>) {
     let mut connections = JoinSet::new();
     let next = async || {
         node.connections.room(|| node.config()).await;
-        listener.accept().await
+        socket.accept().await
     };
     loop {
         tokio::select! {
             accepted = next() => match accepted {
-                Ok((stream, peer)) => {
-                    let Some(counted) = node.connections.count(peer, &node.config()).await else {
-                        tracing::info!(%peer, "a connection more than max.connections.per.ip allows is closed");
+                Ok((stream, address)) => {
+                    let Some(counted) = node.connections.count(address, &node.config()).await else {
+                        tracing::info!(
+                            event = "connection_refused",
+                            peer = %address,
+                            "connection refused: its address has reached max.connections.per.ip"
+                        );
                         continue;
                     };
                     prepare(&stream);
-                    let serving = connection::serve(stream, peer, Arc::clone(&node));
+                    let serving = connection::serve(stream, Peer::new(address, listener.clone()), Arc::clone(&node));
                     connections.spawn(async move {
                         serving.await;
                         drop(counted);
                     });
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: others must end first.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    // Most likely out of file descriptors: other connections must end first.
+                    tracing::warn!(event = "accept_failed", %error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -90,6 +106,6 @@ async fn accept(listener: TcpListener, node: Arc<Node>) {
 
 fn prepare(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY");
+        tracing::debug!(event = "nodelay_failed", %error, "cannot set TCP_NODELAY");
     }
 }

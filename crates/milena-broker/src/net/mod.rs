@@ -1,15 +1,16 @@
-//! Sockets: connections, frames, answers in their order.
+//! Sockets: listeners, connections, frames, responses in the order of their requests.
 
 mod connection;
 mod frames;
-mod incoming;
+mod inbound;
 mod limits;
 mod listener;
-mod outgoing;
+mod outbound;
+mod peer;
 
-pub(crate) use connection::{Peer, Software};
 pub(crate) use frames::RequestMemory;
-pub(crate) use incoming::Incoming;
+pub(crate) use inbound::InboundRequest;
 pub(crate) use limits::Connections;
 pub(crate) use listener::{bind, serve};
-pub(crate) use outgoing::{Outgoing, PLACEHOLDER_LEN_MAX, placeholder};
+pub(crate) use outbound::{OutboundResponse, PLACEHOLDER_LEN_MAX, placeholder};
+pub(crate) use peer::{Peer, Software};

@@ -1,4 +1,4 @@
-//! Where reading and recovery begin, on disk.
+//! Checkpoints: where reading and recovery of each log begin.
 
 use std::sync::PoisonError;
 
@@ -8,9 +8,9 @@ use super::Node;
 use crate::data_dir::Checkpoints;
 
 impl Node {
-    /// Writes down where reading and recovery of each log begin. When this returns it survives a power cut.
+    /// Writes the checkpoints of all logs, which survive a power cut when this returns.
     pub(crate) fn write_checkpoints(&self) -> Result<(), StorageError> {
-        // Held from looking to writing, so that an older picture never replaces a newer one.
+        // Held from reading to writing, so that older checkpoints never replace newer ones.
         let _writing = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let mut checkpoints = Checkpoints::default();
         for topic in self.topics().iter() {
@@ -38,7 +38,7 @@ impl Node {
         self.data_dir.write_checkpoints(&checkpoints)
     }
 
-    /// Leaves the checkpoints of a partition that is offline as they were.
+    /// Keeps the checkpoints of an offline partition as they were.
     fn keep_checkpoints(&self, checkpoints: &mut Checkpoints, name: PartitionName) {
         let (recovery_point, log_start, first_dirty) = self.data_dir.checkpoints_of(&name);
         let kept = [

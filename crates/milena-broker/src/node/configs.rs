@@ -1,4 +1,4 @@
-//! Settings that change while the broker runs.
+//! Changes of settings while the broker runs.
 
 use std::{
     collections::BTreeMap,
@@ -19,19 +19,19 @@ use crate::{
     topics::Topic,
 };
 
-/// What a client wants to change in the settings of one resource.
+/// A requested change to the settings of one resource.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigChange {
     pub(crate) ops: Vec<AlterOp>,
-    /// Whether everything that was set before goes.
+    /// Whether keys that are not named lose their values.
     pub(crate) replaces_all: bool,
     pub(crate) validate_only: bool,
 }
 
 impl Node {
-    /// Changes the settings of a topic; when this returns they survive a power cut and are in force.
+    /// Changes the settings of a topic, which are durable and in force when this returns.
     pub(crate) fn alter_topic_config(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
-        // One at a time, so that no change is made to what another has just replaced.
+        // The lock is held, so that no change is based on settings that another has just replaced.
         let mut metadata = self.metadata();
         let topic = self.topics().by_name(name).cloned();
         let topic = topic.ok_or_else(|| Refusal::no_topic(name))?;
@@ -60,7 +60,7 @@ impl Node {
         Ok(())
     }
 
-    /// Changes the settings of the broker, and with them those of topics that have none of their own.
+    /// Changes the settings of the broker, and with them the defaults of topics.
     pub(crate) fn alter_broker_config(&self, layer: BrokerLayer, change: ConfigChange) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let mut before = self.config().overrides.clone();
@@ -92,8 +92,7 @@ impl Node {
         Ok(())
     }
 
-    /// Changes the settings of a group, whether there is such a group or not. Its members hear of them with their next
-    /// heartbeat.
+    /// Changes the settings of a group, whether it exists or not. Its members get them with their next heartbeat.
     pub(crate) fn alter_group_config(&self, group: &str, change: ConfigChange) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let config = self.config();
@@ -116,7 +115,8 @@ impl Node {
         Ok(())
     }
 
-    /// Changes a client metrics subscription; without settings it is gone. Clients hear of it when they ask next.
+    /// Changes a client metrics subscription; without settings it is removed. Clients get it with their next
+    /// GetTelemetrySubscriptions.
     pub(crate) fn alter_client_metrics(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let mut overrides = self.config().overrides.clone();
@@ -138,7 +138,7 @@ impl Node {
         Ok(())
     }
 
-    /// Changes the levels of features: of all that are named, or of none.
+    /// Changes the levels of all features that are named, or of none.
     pub(crate) fn update_features(&self, updates: &[FeatureUpdate], validate_only: bool) -> Result<(), Refusal> {
         let refuse = |error: ConfigError| Refusal::new(ErrorCode::InvalidUpdateVersion, error.to_string());
         let mut metadata = self.metadata();
@@ -176,7 +176,7 @@ impl Node {
             if !is_logger(&known, &name) {
                 let known: Vec<String> = known.keys().map(|target| logger_of(target)).collect();
                 let reason = format!(
-                    "there is no logger {}; there are {} and what is in them",
+                    "there is no logger {}; the loggers are {} and their modules",
                     logger_of(&name),
                     known.join(", ")
                 );
@@ -211,7 +211,7 @@ impl Node {
             let before = partition.durability();
             partition.log.set_config(config.clone());
             if config.durability != before && config.durability == Durability::Fsync {
-                // What was written under the weaker promise must be synced before readers see it again.
+                // Records that were written with weaker durability must be synced before readers see them again.
                 self.syncer.request(partition);
             }
             partition.waiters.wake_all();
@@ -242,7 +242,7 @@ pub(crate) fn no_loggers() -> Refusal {
     Refusal::new(ErrorCode::InvalidRequest, reason)
 }
 
-/// The settings of a topic's logs after a change, if its logs can follow.
+/// The settings of a topic's logs after a change, if the logs can apply them.
 fn changed_log_config(topic: &Topic, overrides: &TopicOverrides, broker: &BrokerConfig) -> Result<LogConfig, Refusal> {
     let refuse = |reason: String| Refusal::new(ErrorCode::InvalidConfig, format!("topic {}: {reason}", topic.name));
     let config = TopicConfig::resolve(overrides, broker).map_err(|error| refuse(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Deleting topics.
+//! Deletion of topics.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Node {
-    /// Deletes topics; when this returns they stay deleted. However many there are, that costs one sync of the metadata.
+    /// Deletes topics, durably when this returns. All of them together cost one sync of the metadata.
     pub(crate) fn delete_topics(&self, names: &[ByteString]) -> Vec<Result<(), Refusal>> {
         let mut metadata = self.metadata();
         let mut leaving: Vec<Arc<Topic>> = vec![];
@@ -52,9 +52,9 @@ impl Node {
         for topic in &leaving {
             self.remove_files(topic);
         }
-        // A new topic of one of these names must not begin where the old one did.
+        // A new topic of the same name must not begin at the checkpoints of the old one.
         if let Err(error) = self.write_checkpoints() {
-            tracing::error!(%error, "cannot write the checkpoints");
+            tracing::error!(event = "checkpoints_not_written", %error, "cannot write the checkpoints");
         }
         outcomes
     }
@@ -65,7 +65,7 @@ impl Node {
             return Err(Refusal::new(ErrorCode::TopicDeletionDisabled, reason));
         }
         if is_internal(name) {
-            let reason = format!("{name} is where the coordinators keep their state; it cannot be deleted");
+            let reason = format!("{name} has the state of the coordinators; it cannot be deleted");
             return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
         }
         let topic = self.topics().by_name(name).cloned();
@@ -79,7 +79,12 @@ impl Node {
             let there = disk.exists(&dir);
             let removed = there.and_then(|there| if there { disk.remove_dir(&dir) } else { Ok(()) });
             if let Err(error) = removed {
-                tracing::warn!(%error, dir = %dir.display(), "cannot remove the files of a deleted topic");
+                tracing::warn!(
+                    event = "topic_files_not_removed",
+                    %error,
+                    dir = %dir.display(),
+                    "cannot remove the files of a deleted topic"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The topics as the coordinators see them.
+//! The image of the topics for the coordinators.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -9,7 +9,7 @@ use milena_machines::{TopicImage, TopicsImage};
 
 use super::Node;
 
-/// A picture of the topics, made anew when somebody looks at one that is old.
+/// A cached image of the topics, which is made anew when it is used and outdated.
 #[derive(Debug, Default)]
 pub(super) struct TopicsCache {
     version: AtomicU64,
@@ -17,23 +17,23 @@ pub(super) struct TopicsCache {
 }
 
 impl TopicsCache {
-    /// Called with the topics locked for change.
+    /// Marks the image as outdated. Called with the topics locked for a change.
     pub(super) fn outdate(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 }
 
 impl Node {
-    /// Grows with every change to the topics.
+    /// The version of the topics, which grows with every change.
     pub(crate) fn topics_version(&self) -> u64 {
         self.image.version.load(Ordering::Acquire)
     }
 
-    /// The topics, and which version of them.
+    /// The image of the topics, and its version.
     pub(crate) fn topics_image(&self) -> (u64, Arc<TopicsImage>) {
         let mut cached = self.image.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let topics = self.topics();
-        // Nobody changes them while they are read here.
+        // The read lock keeps the topics from changing meanwhile.
         let version = self.topics_version();
         if cached.0 != version {
             let mut image = TopicsImage::default();

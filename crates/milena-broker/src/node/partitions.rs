@@ -1,4 +1,4 @@
-//! Partitions: opening those of a topic, adding to them.
+//! Partitions of a topic: opening, adding.
 
 use std::{
     ops::Range,
@@ -17,10 +17,10 @@ use milena_wire::{Uuid, errors::ErrorCode};
 use super::{Node, Refusal, log_config, random_uuid};
 use crate::{config::TopicConfig, log_ends::PartitionKey, metadata_log::Change, partition::Partition, topics::Topic};
 
-/// How many partitions one request may add to a topic, as in Kafka: each costs memory, and a number costs nothing.
+/// The most partitions that one request may add to a topic, as in Kafka: each costs memory, while a number costs nothing.
 const ADDED_AT_ONCE_MAX: i32 = 10_000;
 
-/// Whether a partition was there before.
+/// Whether a partition existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     New,
@@ -33,19 +33,20 @@ impl Node {
         let topic = self.topics().by_name(name).cloned();
         let topic = topic.ok_or_else(|| Refusal::no_topic(name))?;
         if topic.is_internal() {
-            let reason = format!("{name} cannot grow: where a group is kept follows from the number of partitions");
+            let reason =
+                format!("{name} cannot grow: its number of partitions decides about the coordinator of each group");
             return Err(Refusal::new(ErrorCode::InvalidTopicException, reason));
         }
         let present = topic.partitions.len() as i32;
         if count <= present {
-            let reason = format!("topic {name} has {present} partitions already; {count} would not be more");
+            let reason = format!("topic {name} has {present} partitions already; {count} is not more");
             return Err(Refusal::new(ErrorCode::InvalidPartitions, reason));
         }
         check_added(count - present)?;
         Ok(topic)
     }
 
-    /// Adds partitions to a topic until it has `count`; when this returns they survive a power cut.
+    /// Adds partitions to a topic until it has `count`, durably when this returns.
     pub(crate) fn create_partitions(&self, name: &str, count: i32) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let topic = self.check_growth(name, count)?;
@@ -93,7 +94,7 @@ impl Node {
         indexes.map(open).collect()
     }
 
-    /// Opens the log of a partition that was there before. If that is not possible, the partition is offline.
+    /// Opens the log of a partition that existed before. If that fails, the partition is offline.
     fn open_old(&self, topic: &str, key: PartitionKey, disk: Arc<dyn Disk>, dir: &Path, config: &LogConfig) -> Log {
         let opened = self.owner_of(&*disk, dir, key.0).and_then(|is_own| {
             let opening = match is_own {
@@ -102,7 +103,7 @@ impl Node {
             };
             let log = Log::open(Arc::clone(&disk), dir, config.clone(), opening)?;
             if log.is_dirty() {
-                // What a crash has left is there, but only synced records may be seen where that is the promise.
+                // Records that survived a crash must be synced before readers see them, where the topic promises that.
                 log.sync()?;
             }
             if let (true, Some(offset)) = (is_own, self.data_dir.first_dirty_of(topic, key.1)) {
@@ -125,7 +126,7 @@ impl Node {
                     key.1
                 );
                 if let Some(mark) = self.data_dir.mark_of(key) {
-                    // The next start must know it as well.
+                    // The next start must find it in the log ends too.
                     self.data_dir.ends().ledger(key).note(&mark);
                 }
                 Log::offline(disk, dir, config.clone(), &error)
@@ -133,8 +134,8 @@ impl Node {
         }
     }
 
-    /// Whether a folder is that of the topic, or there is none. A folder of a topic that was deleted is moved out of the way;
-    /// one that does not say whose it is, because of a power cut or damage, is made to: its name is this topic's.
+    /// Checks that a folder is that of the topic, or that there is none. A folder of a deleted topic is moved out of the way. A
+    /// folder whose topic id is missing or damaged gets the id of the topic that its name has.
     fn owner_of(&self, disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<bool, StorageError> {
         let path = dir.join(TOPIC_ID);
         let found = match checkpoint::read_topic_id(disk, &path) {
@@ -208,7 +209,7 @@ impl Node {
     }
 }
 
-/// A log that was never written to.
+/// Opens a log that was never written to.
 const EMPTY: Opening = Opening {
     clean: true,
     recovery_point: 0,
@@ -217,7 +218,7 @@ const EMPTY: Opening = Opening {
     accept_loss: false,
 };
 
-/// Tells what opening a log found.
+/// Logs the damage that opening a log found.
 fn tell_damage(topic: &str, partition: i32, log: &Log) {
     for damage in &log.recovery().damage {
         let (from, to) = (damage.from_offset, damage.to_offset);
@@ -244,9 +245,9 @@ pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Renames the folder that a deleted topic of the same name has left, which happens when removing it failed, a crash came
-/// in between, or the topic was kept in memory when it was deleted. Its records are not those of the new topic, but they
-/// may still be needed.
+/// Renames the folder that a deleted topic of the same name has left. That happens if its removal failed or was cut off by
+/// a crash, or if the topic was in memory when it was deleted. The records are not those of the new topic, but they may
+/// still be needed.
 fn set_aside(disk: &dyn Disk, dir: &Path) -> Result<(), StorageError> {
     let aside = disk::with_suffix(dir, &format!(".{}-stray", random_uuid()));
     tracing::warn!(

@@ -52,18 +52,18 @@ fn a_client_is_asked_for_the_union_of_its_subscriptions_at_the_shortest_interval
     let all: &[(&str, &str)] = &[("metrics", "*"), ("match", "client_id=deep")];
     let config = config(&[("some", some), ("of-java", of_java), ("all", all)]);
     let mut telemetry = Telemetry::default();
-    let mut asked = |client: &TelemetryClient| {
+    let mut subscribed = |client: &TelemetryClient| {
         let subscription = telemetry.subscribe(&config, client, 0).unwrap();
         let metrics: Vec<String> = subscription.metrics.iter().map(ToString::to_string).collect();
         (metrics.join(" "), subscription.interval_ms)
     };
-    assert_eq!(asked(&client(1, "web-17")), ("a. b. c.".to_owned(), 1000));
+    assert_eq!(subscribed(&client(1, "web-17")), ("a. b. c.".to_owned(), 1000));
     assert_eq!(
-        asked(&client(2, "web-17b")),
+        subscribed(&client(2, "web-17b")),
         ("a. b.".to_owned(), 5000),
         "all of the id must match"
     );
-    assert_eq!(asked(&client(3, "deep")), ("*".to_owned(), 5000));
+    assert_eq!(subscribed(&client(3, "deep")), ("*".to_owned(), 5000));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The requests of those who look after a broker: what they answer, in every version, and what they leave behind.
+//! Admin requests: their responses in every version, and their effects on disk.
 
 mod groups;
 mod server;
@@ -58,7 +58,7 @@ fn epochs_end_where_the_next_begins() {
     client.create("letters", 1, &[]);
     client.produce("letters", 3, 10);
     server.kill();
-    // After an unclean end the epoch is the next one.
+    // After an unclean shutdown the epoch is the next one.
     let server = Server::start(&dir);
     let mut client = server.client();
     client.produce("letters", 2, 10);
@@ -200,7 +200,7 @@ fn files_of_a_topic_that_is_gone_are_not_those_of_a_new_one() {
     client.create("more", 1, &[]);
     assert_eq!(client.grow("more", 2, None, false), ErrorCode::KafkaStorageError);
     assert!(dir.path().join("more-1").exists());
-    // As if a crash had come between forgetting the topic and removing its files.
+    // As after a crash between the removal of the topic from the metadata and that of its files.
     let deletion = client.call(
         &DeleteTopicsRequest {
             topic_names: vec!["letters".into()],

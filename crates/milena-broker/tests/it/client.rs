@@ -1,4 +1,4 @@
-//! A broker in this process, and a client of it that knows nothing but frames.
+//! A broker in this process, and a client of it that works on frames only.
 
 use std::{
     fmt::Debug,
@@ -39,14 +39,14 @@ impl Client {
         self.receive::<R>(version)
     }
 
-    /// As `call`; `None` if the broker is gone.
+    /// Like `call`; `None` if the broker is gone.
     #[allow(dead_code, reason = "for the tests of the binary, which kill it")]
     pub fn try_call<R: Request>(&mut self, request: &R, version: i16) -> Option<R::Response> {
         self.correlation_id += 1;
         let frame = frame::encode_request(request, version, self.correlation_id, None).unwrap();
         self.stream.write_all(&frame.into_bytes()).ok()?;
-        let answer = self.receive_frame()?;
-        Some(frame::decode_response::<R::Response>(&answer, version).unwrap().1)
+        let response = self.receive_frame()?;
+        Some(frame::decode_response::<R::Response>(&response, version).unwrap().1)
     }
 
     pub fn send<R: Request>(&mut self, request: &R, version: i16) {
@@ -63,12 +63,12 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// The next answer, in which no byte may be left over.
+    /// The next response, which must have no bytes left over.
     pub fn receive<R: Request<Response: Debug>>(&mut self, version: i16) -> R::Response {
-        let answer = self
+        let frame = self
             .receive_frame()
             .unwrap_or_else(|| panic!("{} version {version}: closed", R::NAME));
-        let (_, response) = frame::decode_response::<R::Response>(&answer, version)
+        let (_, response) = frame::decode_response::<R::Response>(&frame, version)
             .unwrap_or_else(|error| panic!("{} version {version}: {error}", R::NAME));
         let header = if R::KEY.response_header_version(version) == 0 {
             4
@@ -76,7 +76,7 @@ impl Client {
             5
         };
         assert_eq!(
-            answer.len(),
+            frame.len(),
             header + response.size(version).unwrap(),
             "{} version {version}",
             R::NAME
@@ -85,23 +85,23 @@ impl Client {
         response
     }
 
-    /// The next answer as it came; `None` if the broker has closed the connection.
+    /// The next response as bytes; `None` if the broker has closed the connection.
     pub fn receive_frame(&mut self) -> Option<Bytes> {
         let mut prefix = [0; frame::LENGTH_SIZE];
         if let Err(error) = self.stream.read_exact(&mut prefix) {
             assert_ne!(
                 error.kind(),
                 ErrorKind::WouldBlock,
-                "the broker neither answers nor closes"
+                "the broker neither responds nor closes"
             );
             return None;
         }
-        let mut answer = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
-        self.stream.read_exact(&mut answer).ok()?;
-        Some(answer.into())
+        let mut response = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
+        self.stream.read_exact(&mut response).ok()?;
+        Some(response.into())
     }
 
-    /// Creates a topic and gives its id.
+    /// Creates a topic and returns its id.
     pub fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
         let configs = configs
             .iter()
@@ -144,8 +144,8 @@ impl Client {
 
 /// A response without an error has a null message: clients take any other for a failure.
 fn check_error_messages<R: Request<Response: Debug>>(version: i16, response: &R::Response) {
-    // Older versions lack fields, and those that are read get the definition's default. A coordinator's message is empty
-    // in Kafka too, and a fetch response has none but much to print.
+    // Older versions lack fields, which get the default of the definition. A coordinator's message is empty in Kafka too, and
+    // a fetch response has none but is long to print.
     let newest = R::KEY.broker_versions().is_some_and(|versions| version == versions.max);
     if newest && !matches!(R::KEY, ApiKey::FindCoordinator | ApiKey::Fetch) {
         let text = format!("{response:?}");

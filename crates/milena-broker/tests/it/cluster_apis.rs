@@ -1,4 +1,4 @@
-//! The cluster as a whole: its quorum, its features, its loggers, and what this broker does not have.
+//! The cluster as a whole: its quorum, features and loggers, and APIs for parts that this broker does not have.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! Groups and transactions through the wire: what the drivers add to the machines. Each test runs in the two modes that
-//! keep records, because in one of them answers wait for the disk.
+//! Groups and transactions through the wire: the drivers of the machines. Each test runs in both durability modes that
+//! write to disk, because in one of them responses wait for the sync.
 
 use bytes::Bytes;
 use milena_wire::{compression::Codec, errors::ErrorCode, messages::*, records::Attributes, records::BatchOptions};
@@ -270,7 +270,7 @@ impl Producer {
     }
 }
 
-/// What a reader of committed records sees: the values of the batches that are not aborted.
+/// The values that a read-committed consumer gets: those of batches that are not aborted.
 fn read_committed(client: &mut Client) -> Vec<String> {
     let mut seen = vec![];
     let mut offset = 0;
@@ -374,7 +374,7 @@ fn a_write_outside_the_transaction_is_refused_in_terms_that_its_version_knows() 
     let mut client = broker.client();
     client.create_topic("letters", 1, &[]);
     let mut producer = Producer::init(&mut client);
-    // Nobody has added the partition, and these versions do not.
+    // The partition was not added, and these versions do not add it.
     for (version, expected) in [(10, ErrorCode::InvalidTxnState), (11, ErrorCode::TransactionAbortable)] {
         assert_eq!(
             producer.send(&mut client, version, "letter"),

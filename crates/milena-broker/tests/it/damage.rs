@@ -1,5 +1,5 @@
-//! Every kind of damage to every file of a data directory, after a clean stop and after a crash: the broker serves everything, or
-//! says what is missing, and gives no offset out twice.
+//! Every kind of damage to every file of a data directory, after a clean stop and after a crash: the broker serves
+//! everything or reports the loss, and assigns no offset twice.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -64,7 +64,7 @@ fn fill(clean: bool) -> Files {
     files
 }
 
-/// Writes the first or the second half of each partition, two records to a batch; each value tells its place.
+/// Writes the first or the second half of each partition, two records to a batch; each value is its offset.
 fn produce(client: &mut Client, halves: std::ops::Range<i64>) {
     for (topic, partition, count) in PARTITIONS {
         let half = count / 2;
@@ -80,14 +80,14 @@ fn cluster(client: &mut Client) -> (String, Vec<String>) {
         topics: None::<Vec<MetadataRequestTopic>>,
         ..Default::default()
     };
-    let answer = client.call(&request, 9);
-    let mut topics: Vec<String> = answer
+    let response = client.call(&request, 9);
+    let mut topics: Vec<String> = response
         .topics
         .iter()
         .map(|topic| topic.name.clone().unwrap().to_string())
         .collect();
     topics.retain(|topic| !topic.starts_with("__"));
-    (answer.cluster_id.unwrap().to_string(), topics)
+    (response.cluster_id.unwrap().to_string(), topics)
 }
 
 type Case = (String, Option<Vec<u8>>);
@@ -119,7 +119,7 @@ fn cases(path: &str, content: &[u8], files: &Files) -> Vec<Case> {
     cases
 }
 
-/// Starts on a damaged directory and says what is wrong with how that went.
+/// Starts on a damaged directory and returns the faults of that start.
 fn judge(
     files: &Files,
     cluster_before: &(String, Vec<String>),
@@ -166,7 +166,7 @@ fn judge(
     }
 }
 
-/// Whether a partition does not serve all records. It must say so by an error, or by a gap that was told at the start.
+/// Whether a partition does not serve all records. It must report an error, or the start must have logged the gap.
 fn misses_any(client: &mut Client, topic: &str, partition: i32, count: i64) -> Result<bool, String> {
     let storage_error = ErrorCode::KafkaStorageError.code();
     let read = client.fetch(topic, partition, 0);
@@ -266,7 +266,7 @@ fn a_partition_that_lost_its_file_is_offline_and_the_others_serve() {
     assert_eq!(shown, [0, 1]);
     assert_eq!(values(&client.fetch("letters", 0, 0).records.unwrap()).len(), 6);
     broker.shutdown();
-    // It is still so after another stop, and until the loss is accepted; then no offset is given out again.
+    // The error stays after another stop, until the loss is accepted; then no offset is assigned twice.
     let broker = start_on(Arc::new(disk.clone()), &SETTINGS);
     assert_eq!(broker.client().fetch("letters", 1, 0).error_code, offline);
     broker.shutdown();

@@ -1,4 +1,4 @@
-//! Records in and out: the rules of Produce, Fetch and ListOffsets, and what survives.
+//! Records in and out: the rules of Produce, Fetch and ListOffsets, and durability.
 
 use std::{fs, thread};
 
@@ -174,7 +174,7 @@ fn a_batch_sent_twice_is_stored_once() {
 }
 
 #[test]
-fn acks_decide_about_the_answer() {
+fn acks_decide_about_the_response() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
     let mut client = broker.client();
@@ -188,13 +188,13 @@ fn acks_decide_about_the_answer() {
     let error = refused.responses[0].partition_responses[0].error_code;
     assert_eq!(error, ErrorCode::InvalidRequiredAcks.code());
     client.send(&with_acks("letters", 0), 12);
-    // The next answer is to the next request.
+    // The next response is that of the next request.
     assert_eq!(client.fetch("letters", 0, 0).high_watermark, 1);
     client.send(&with_acks("nothing", 0), 12);
     assert_eq!(
         client.receive_frame(),
         None,
-        "an error without an answer closes the connection"
+        "an error without a response closes the connection"
     );
 }
 
@@ -349,7 +349,7 @@ fn replicas_that_are_demanded_are_missed_only_by_a_strict_broker() {
         (refused.error_code, refused.base_offset),
         (ErrorCode::NotEnoughReplicas.code(), -1)
     );
-    // Who does not ask for all replicas does not miss any.
+    // Without acks=all, missing replicas do not matter.
     let mut request = produce_request("three", 0, batch(&["b"]));
     request.acks = 1;
     let row = client
@@ -412,7 +412,7 @@ fn a_compacted_topic_loses_what_newer_records_replace() {
     ];
     client.create_topic("state", 1, &configs);
     let large = "x".repeat(300_000);
-    // All of one key: at the end only the last is needed, but what the last segment holds stays.
+    // All records have one key: only the last is needed, but those of the active segment stay.
     for _ in 0..10 {
         client.produce("state", 0, batch(&[&large]));
     }
@@ -427,7 +427,7 @@ fn a_compacted_topic_loses_what_newer_records_replace() {
     assert!(first < 10);
     broker.shutdown();
     let broker = start(dir.path(), &settings);
-    // Another round may have gone further meanwhile; none goes back.
+    // Another round may have moved it further meanwhile, never back.
     assert!((first..10).contains(&first_record(&mut broker.client(), "state")));
     broker.shutdown();
 }
@@ -469,7 +469,7 @@ fn who_believes_in_an_older_leader_is_told_of_the_present_one() {
     let id = broker.client().create_topic("letters", 1, &[]);
     broker.client().produce("letters", 0, batch(&["a"]));
     broker.kill();
-    // After an unclean end the leader epoch is a new one.
+    // After an unclean shutdown the leader epoch is a new one.
     let broker = start(dir.path(), &[("broker.rack", "attic")]);
     let mut client = broker.client();
     let mut request = fetch_request("", 0, 0);
@@ -483,14 +483,14 @@ fn who_believes_in_an_older_leader_is_told_of_the_present_one() {
     assert_eq!(leader.node_id, 1);
     assert_eq!(format!("{}:{}", leader.host, leader.port), broker.address);
     assert_eq!(leader.rack.as_deref(), Some("attic"));
-    // Older versions have no place for it.
+    // Older versions have no field for it.
     let older = client.call(&request, 15);
     assert_eq!(
         older.responses[0].partitions[0].error_code,
         ErrorCode::FencedLeaderEpoch.code()
     );
     assert!(older.node_endpoints.is_empty());
-    // Who believes in one that does not exist yet knows better than we do.
+    // An epoch that does not exist yet is unknown to the broker.
     request.topics[0].partitions[0].current_leader_epoch = 9;
     let newer = client.call(&request, 16);
     assert_eq!(
@@ -514,7 +514,7 @@ fn who_fetched_what_the_log_does_not_have_is_told_at_once_where_it_diverges() {
     let broker = start(dir.path(), &[]);
     broker.client().create_topic("letters", 1, &[]);
     broker.client().produce("letters", 0, batch(&["a", "b", "c"]));
-    // Two unclean ends: epoch 0 has offsets 0 to 2, epoch 1 has none, epoch 2 has 3 and 4.
+    // After two unclean shutdowns epoch 0 has offsets 0 to 2, epoch 1 has none, epoch 2 has 3 and 4.
     broker.kill();
     start(dir.path(), &[]).kill();
     let broker = start(dir.path(), &[]);
@@ -543,7 +543,7 @@ fn who_fetched_what_the_log_does_not_have_is_told_at_once_where_it_diverges() {
     let row = response.responses.remove(0).partitions.remove(0);
     assert_eq!(row.error_code, ErrorCode::OffsetOutOfRange.code());
     assert_eq!(row.diverging_epoch.epoch, -1);
-    // Who is where the epoch ends, or does not say what it fetched, gets records.
+    // A client at the end of the epoch, or without a last fetched epoch, gets records.
     for (offset, epoch) in [(3, 0), (4, 2), (4, -1)] {
         let mut request = fetch_after(offset, epoch);
         request.min_bytes = 1;

@@ -1,4 +1,4 @@
-//! What clients are told when the disk fails to sync, or is full.
+//! Errors of clients when the disk fails to sync, or is full.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ fn commit_offset(client: &mut Client, offset: i64) -> ErrorCode {
         }],
         ..Default::default()
     };
-    let answer = client.call(&request, 8);
-    ErrorCode::from_code(answer.topics[0].partitions[0].error_code).unwrap()
+    let response = client.call(&request, 8);
+    ErrorCode::from_code(response.topics[0].partitions[0].error_code).unwrap()
 }
 
 /// Commits as soon as there is a coordinator.
@@ -66,7 +66,7 @@ fn who_waits_for_a_sync_that_fails_is_told_so_and_nothing_is_written_after_it() 
         (ErrorCode::KafkaStorageError.code(), -1)
     );
     assert!(failed.error_message.unwrap().contains("failed to sync"));
-    // Even if the disk says that it works again, nobody knows what it has lost.
+    // Even if the disk works again, it is unknown which writes it has lost.
     memory.set_syncs_fail(false);
     for partition in [0, 1] {
         let refused = client.produce("letters", partition, batch(&["c"]));
@@ -115,7 +115,7 @@ fn a_coordinator_does_not_acknowledge_what_could_not_be_synced() {
     commit_first_offset(&mut client);
     memory.set_syncs_fail(true);
     assert_eq!(commit_offset(&mut client, 2), ErrorCode::CoordinatorNotAvailable);
-    // Nor what comes later.
+    // Nor are later records.
     memory.set_syncs_fail(false);
     assert_ne!(commit_offset(&mut client, 3), ErrorCode::None);
     broker.kill();

@@ -1,4 +1,4 @@
-//! Fetch sessions as a consumer meets them: say once what to read, hear of what changes.
+//! Fetch sessions on the wire: a consumer names its partitions once, and gets the rows that changed.
 
 use milena_wire::{Uuid, errors::ErrorCode, messages::*};
 
@@ -27,7 +27,7 @@ fn next(session_id: i32, session_epoch: i32) -> FetchRequest {
     }
 }
 
-/// Partitions of an answer and how many records each has.
+/// The partitions of a response with the number of records of each.
 fn counts(response: &FetchResponse) -> Vec<(i32, usize)> {
     assert_eq!(response.error_code, 0, "{response:?}");
     let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
@@ -98,7 +98,7 @@ fn a_fetch_of_a_session_waits_for_records_and_brings_only_those() {
     client.send(&waits, 12);
     broker.client().produce("letters", 0, batch(&["wakes it"]));
     assert_eq!(counts(&client.receive::<FetchRequest>(12)), [(0, 1)]);
-    // Out of time with nothing to tell is an empty answer of the same session.
+    // A timeout without changes is an empty response of the same session.
     let mut waits = next(id, 2);
     waits.max_wait_ms = 1;
     waits.topics = fetch_request("letters", 0, 1).topics;
@@ -149,7 +149,7 @@ fn a_topic_id_that_nobody_knows_stays_in_the_session_and_is_always_told() {
     );
     let by_name = client.call(&next(session, 2), 12);
     assert_eq!(by_name.error_code, ErrorCode::FetchSessionTopicIdError.code());
-    // What never existed is no reason to answer at once, but the end of a topic is.
+    // A partition that never existed is no reason to respond at once, but the deletion of a topic is.
     let mut waits = next(session, 2);
     waits.max_wait_ms = 50_000;
     client.send(&waits, 17);

@@ -36,7 +36,7 @@ pub fn latest<R: Request<Response: Debug>>(client: &mut Client, request: &R) -> 
     client.call(request, R::KEY.broker_versions().unwrap().max)
 }
 
-/// Changes settings of a resource; gives the error and its message.
+/// Changes settings of a resource; returns the error and its message.
 pub fn alter(client: &mut Client, (kind, name): (i8, &str), ops: &[(&str, i8, &str)]) -> (ErrorCode, Option<String>) {
     let configs = ops.iter().map(|(name, config_operation, value)| AlterableConfig {
         name: (*name).into(),

@@ -9,7 +9,7 @@ use milena_broker::config::{
 
 use crate::{broker, raw, topic};
 
-/// What we do otherwise on purpose; the tables say why.
+/// Keys that differ from Kafka on purpose; the tables have the reasons.
 const OUR_DEFAULTS: &[&str] = &["broker.id", "group.initial.rebalance.delay.ms", "log.dir", "node.id"];
 const OUR_UPDATE_MODES: &[&str] = &["listener.security.protocol.map", "listeners"];
 const OUR_RANGES: &[&str] = &["internal.segment.bytes", "share.auto.offset.reset"];
@@ -92,7 +92,7 @@ fn broker_configs_are_kafkas() {
     }
 }
 
-/// A key of Kafka is known, or refused with a reason; it is never taken for a slip of the pen.
+/// A key of Kafka is known, or refused with a reason; it is never taken for a typing error.
 #[test]
 fn every_key_of_kafka_is_known_or_refused_with_a_reason() {
     for (name, _) in facts("broker").iter().filter(|(_, fact)| !fact.hidden) {

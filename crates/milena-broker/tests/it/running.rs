@@ -32,7 +32,7 @@ pub fn start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Running {
     try_start_with(options, Path::new("/data"), settings).unwrap()
 }
 
-/// As [`start_on`], for a broker that may refuse.
+/// Like [`start_on`], for a start that may fail.
 pub fn try_start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Result<Running, StartError> {
     let options = Options {
         disk,
@@ -41,7 +41,7 @@ pub fn try_start_on(disk: Arc<dyn Disk>, settings: &[(&str, &str)]) -> Result<Ru
     try_start_with(options, Path::new("/data"), settings)
 }
 
-/// Starts a broker that slows clients down.
+/// Starts a broker that throttles clients.
 pub fn start_throttled(throttle: Arc<dyn Throttle>, dir: &Path) -> Running {
     let options = Options {
         throttle: Some(throttle),
@@ -50,7 +50,7 @@ pub fn start_throttled(throttle: Arc<dyn Throttle>, dir: &Path) -> Running {
     try_start_with(options, dir, &[]).unwrap()
 }
 
-/// Starts a broker that an embedding program has given more than settings.
+/// Starts a broker with parts of an embedding program.
 pub fn start_with(options: Options, dir: &Path) -> Running {
     try_start_with(options, dir, &[]).unwrap()
 }
@@ -97,7 +97,7 @@ impl Running {
         self.runtime.block_on(broker.shutdown());
     }
 
-    /// As the end of the process would: nothing is closed.
+    /// Ends the broker like a crash: nothing is closed.
     pub fn kill(mut self) {
         drop(self.broker.take());
         drop(self.runtime);

@@ -1,8 +1,8 @@
-//! What a client meets: versions, order of answers, bad input.
+//! The protocol as clients meet it: versions, order of responses, bad input.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use milena_broker::{Spent, Throttle};
+use milena_broker::{RequestCost, Throttle};
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
@@ -23,19 +23,19 @@ fn api_versions_request() -> ApiVersionsRequest {
     }
 }
 
-/// Lets every client pause, as briefly as can be told.
+/// Throttles every client for the shortest time that a response can have.
 #[derive(Debug)]
 struct Briefly;
 
 impl Throttle for Briefly {
-    fn pause(&self, _: &Spent<'_>) -> Duration {
+    fn throttle_time(&self, _: &RequestCost<'_>) -> Duration {
         Duration::from_millis(1)
     }
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list: one request for each API")]
-fn every_version_of_every_advertised_api_is_answered_and_can_tell_of_a_pause() {
+fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start_throttled(Arc::new(Briefly), dir.path());
     let mut client = broker.client();
@@ -203,7 +203,7 @@ fn every_version_of_every_advertised_api_is_answered_and_can_tell_of_a_pause() {
 }
 
 #[test]
-fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+fn an_unknown_version_of_api_versions_gets_a_response_in_version_0() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
     let mut client = broker.client();
@@ -250,7 +250,7 @@ fn bad_input_ends_its_connection_and_no_other() {
 }
 
 #[test]
-fn answers_come_in_order_and_a_waiting_fetch_lets_others_begin() {
+fn responses_come_in_order_and_a_waiting_fetch_lets_others_begin() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
     let mut client = broker.client();
@@ -276,7 +276,7 @@ fn answers_come_in_order_and_a_waiting_fetch_lets_others_begin() {
 #[test]
 fn requests_that_together_are_larger_than_memory_wait_for_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    // Room for one of these requests at a time.
+    // Memory for one of these requests at a time.
     let broker = start(
         dir.path(),
         &[
@@ -287,20 +287,20 @@ fn requests_that_together_are_larger_than_memory_wait_for_each_other() {
     broker.client().create_topic("letters", 1, &[]);
     let large = "x".repeat(90_000);
     let mut half_sent = broker.client();
-    // Announces 100 kB, so it holds all the room, and never sends them.
+    // Announces 100 kB, so it holds all memory, and never sends them.
     half_sent.send_bytes(&[0, 1, 0x86, 0xa0, 0, 0]);
     let writing = std::thread::spawn({
         let mut client = broker.client();
         move || client.produce("letters", 0, batch(&[&large])).base_offset
     });
-    // Small requests need no room: they are read before their length is known.
+    // Small requests need no memory: they are read before their length is known.
     let mut small = broker.client();
     assert_eq!(small.call(&api_versions_request(), 3).error_code, 0);
     drop(half_sent);
     assert_eq!(writing.join().unwrap(), 0);
 }
 
-/// The numbers are what Kafka 4.3.1 answers without an authorizer.
+/// The numbers are those of Kafka 4.3.1 without an authorizer.
 #[test]
 fn what_a_client_may_do_is_told_if_it_asks() {
     let dir = tempfile::tempdir().unwrap();
@@ -315,9 +315,9 @@ fn what_a_client_may_do_is_told_if_it_asks() {
             include_cluster_authorized_operations: asks,
             ..Default::default()
         };
-        let answer = client.call(&metadata, 10);
-        assert_eq!(answer.topics[0].topic_authorized_operations, of_topic);
-        assert_eq!(answer.cluster_authorized_operations, of_cluster);
+        let response = client.call(&metadata, 10);
+        assert_eq!(response.topics[0].topic_authorized_operations, of_topic);
+        assert_eq!(response.cluster_authorized_operations, of_cluster);
         let cluster = DescribeClusterRequest {
             include_cluster_authorized_operations: asks,
             ..Default::default()
@@ -334,7 +334,7 @@ fn what_a_client_may_do_is_told_if_it_asks() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_closed_but_not_while_an_answer_is_due() {
+fn an_idle_connection_is_closed_but_not_while_a_response_is_pending() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[("connections.max.idle.ms", "50")]);
     broker.client().create_topic("letters", 1, &[]);

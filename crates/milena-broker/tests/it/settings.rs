@@ -1,4 +1,4 @@
-//! Settings that need a running broker to show what they do.
+//! Settings whose effect needs a running broker.
 
 use milena_wire::messages::*;
 
@@ -32,7 +32,7 @@ fn an_address_has_as_many_connections_as_it_may() {
 }
 
 #[test]
-fn an_answer_describes_no_more_partitions_than_the_broker_allows() {
+fn a_response_describes_no_more_partitions_than_the_broker_allows() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[("max.request.partition.size.limit", "2")]);
     let mut client = broker.client();

@@ -23,7 +23,7 @@ use crate::{
 const CLIENT_METRICS: i8 = 16;
 const DELETE: i8 = 1;
 
-/// Keeps what is pushed: the client's software, whether it was the last push, and the metrics.
+/// Stores pushes: the client's software, whether it was the last push, and the metrics.
 #[derive(Debug, Default)]
 struct Received(Mutex<Vec<(String, bool, Vec<u8>)>>);
 
@@ -120,7 +120,7 @@ fn a_broker_without_a_receiver_asks_no_client_for_metrics() {
     broker.shutdown();
 }
 
-/// A broker with a receiver, and a client that is asked for metrics every 100 ms.
+/// A broker with a receiver, and a client with a subscription of 100 ms.
 fn receiving() -> (TempDir, Running, Arc<Received>, Client) {
     let dir = tempfile::tempdir().unwrap();
     let received = Arc::new(Received::default());

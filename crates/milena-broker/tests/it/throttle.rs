@@ -1,4 +1,4 @@
-//! A client that must pause is told so at once, and then not heard. The clock is virtual: it moves when a test says so.
+//! Throttled clients: the response leaves at once, then the connection is muted. The clock is virtual: tests move it.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use milena_broker::{Broker, Options, Spent, Throttle};
+use milena_broker::{Broker, Options, RequestCost, Throttle};
 use milena_wire::{api::ApiKey, messages::*};
 use tokio::sync::mpsc;
 
@@ -19,22 +19,22 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_secs(100);
 
-/// Lets clients pause after each produce and each fetch, and counts those.
+/// Throttles clients after each produce and each fetch, and counts those.
 #[derive(Debug, Default)]
 struct AfterData {
-    asked: AtomicUsize,
+    calls: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl Throttle for AfterData {
-    fn pause(&self, spent: &Spent<'_>) -> Duration {
-        assert_eq!(spent.client_id, Some("tests"));
-        if !matches!(spent.api, ApiKey::Produce | ApiKey::Fetch) {
+    fn throttle_time(&self, cost: &RequestCost<'_>) -> Duration {
+        assert_eq!(cost.client_id, Some("tests"));
+        if !matches!(cost.api, ApiKey::Produce | ApiKey::Fetch) {
             return Duration::ZERO;
         }
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.calls.fetch_add(1, Ordering::SeqCst);
         self.bytes
-            .store(spent.request_bytes + spent.response_bytes, Ordering::SeqCst);
+            .store(cost.request_bytes + cost.response_bytes, Ordering::SeqCst);
         PAUSE
     }
 }
@@ -50,8 +50,8 @@ impl Scene {
         Client::connect(&self.address)
     }
 
-    fn asked(&self) -> usize {
-        self.throttle.asked.load(Ordering::SeqCst)
+    fn calls(&self) -> usize {
+        self.throttle.calls.load(Ordering::SeqCst)
     }
 
     /// Lets time pass, and the broker do all that follows: clients that come later are served until then.
@@ -107,14 +107,14 @@ fn play(scene: impl FnOnce(&Scene) + Send + 'static) {
 /// The next request is not begun before the pause is over, and then it is.
 fn pauses(scene: &Scene, client: &mut Client) {
     client.send(&fetch_request("letters", 0, 0), 12);
-    let before = scene.asked();
+    let before = scene.calls();
     scene.others_are_served();
     scene.advance(PAUSE - Duration::from_millis(1));
-    assert_eq!(scene.asked(), before, "begun during the pause");
+    assert_eq!(scene.calls(), before, "begun during the pause");
     // Timers are as fine as a millisecond.
     scene.advance(Duration::from_millis(2));
     let response = client.receive::<FetchRequest>(12);
-    assert_eq!(scene.asked(), before + 1);
+    assert_eq!(scene.calls(), before + 1);
     assert_eq!(response.throttle_time_ms, 100_000);
 }
 
@@ -132,7 +132,7 @@ fn a_client_is_told_at_once_and_then_not_heard() {
 }
 
 #[test]
-fn the_pause_begins_with_an_answer_that_had_to_wait() {
+fn the_throttle_time_begins_with_a_response_that_had_to_wait() {
     play(|scene| {
         let mut client = scene.client();
         let mut waits = fetch_request("letters", 0, 0);
@@ -150,13 +150,13 @@ fn the_pause_begins_with_an_answer_that_had_to_wait() {
 }
 
 #[test]
-fn who_wants_no_answer_pauses_too() {
+fn a_request_without_a_response_is_throttled_too() {
     play(|scene| {
         let mut client = scene.client();
         let mut produce = produce_request("letters", 0, batch(&["a"]));
         produce.acks = 0;
         client.send(&produce, 12);
-        while scene.asked() == 0 {
+        while scene.calls() == 0 {
             scene.others_are_served();
         }
         pauses(scene, &mut client);

@@ -1,4 +1,4 @@
-//! Topics come and go, and what they leave on the disk.
+//! Topics are created and deleted, and their files follow.
 
 use std::{
     fs,
@@ -37,8 +37,8 @@ fn topics_of_one_request_succeed_or_fail_each_for_itself() {
         topics: topics.into(),
         ..Default::default()
     };
-    let answered = client.call(&request, 7).topics;
-    let outcomes = answered.iter().map(|topic| {
+    let created = client.call(&request, 7).topics;
+    let outcomes = created.iter().map(|topic| {
         (
             &*topic.name,
             topic.num_partitions,
@@ -135,7 +135,7 @@ fn a_topic_deleted_before_it_was_synced_hurts_no_other() {
         ..Default::default()
     };
     assert_eq!(client.call(&request, 5).responses[0].error_code, 0);
-    // So much that everything must be synced, and then something that is acknowledged after that.
+    // Enough records that all must be synced, and then one that is acknowledged after that.
     client.create_topic("large", 1, &[]);
     let large = "x".repeat(1_000_000);
     for _ in 0..17 {
@@ -260,7 +260,7 @@ fn a_folder_says_whose_it_is_and_that_of_another_topic_is_set_aside() {
     assert_eq!(client.produce("letters", 1, batch(&["b"])).base_offset, 0);
     assert_eq!(fs::read_to_string(metadata(1)).unwrap(), expected);
     broker.kill();
-    // That the other began at 3 is forgotten.
+    // The log start of 3 of the other topic is gone.
     let broker = start(dir.path(), &[]);
     let read = broker.client().fetch("letters", 1, 0);
     assert_eq!(values(&read.records.unwrap()), [(0, "b".to_owned())]);

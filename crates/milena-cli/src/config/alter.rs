@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{ChangeArguments, entity::EntityArguments};
-use crate::common::Common;
+use crate::admin_arguments::AdminArguments;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     changes: ChangeArguments,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn alter(arguments: &Arguments) -> Result<()> {

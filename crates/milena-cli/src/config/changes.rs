@@ -1,4 +1,4 @@
-//! The changes of settings that the command line names.
+//! Config changes on the command line.
 
 use anyhow::{Result, ensure};
 use milena_client::admin::{Admin, ConfigChange, ConfigResource};
@@ -8,29 +8,29 @@ use crate::output::{OutputArguments, print_outcomes};
 
 #[derive(clap::Args)]
 pub(crate) struct ChangeArguments {
-    /// Give a setting a value; may be repeated
+    /// Set a config; may be repeated
     #[arg(short, long, alias = "add-config", value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Let a setting go back to its default; may be repeated
+    /// Reset a config to its default; may be repeated
     #[arg(short, long, alias = "delete-config", value_name = "KEY")]
     delete: Vec<String>,
-    /// Add to a setting that is a list; may be repeated
+    /// Append to a list config; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     append: Vec<(String, String)>,
-    /// Take out of a setting that is a list; may be repeated
+    /// Remove from a list config; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     subtract: Vec<(String, String)>,
-    /// Only ask whether it could be changed
+    /// Only check whether the change is valid
     #[arg(long)]
     dry_run: bool,
 }
 
 impl ChangeArguments {
-    /// Fails if nothing is to change.
+    /// Fails if there is no change.
     pub(crate) fn check(&self) -> Result<()> {
         ensure!(
             !self.changes().is_empty(),
-            "say what to change: --set KEY=VALUE, --delete KEY, --append KEY=VALUE or --subtract KEY=VALUE"
+            "no change given; use --set KEY=VALUE, --delete KEY, --append KEY=VALUE or --subtract KEY=VALUE"
         );
         Ok(())
     }
@@ -47,7 +47,7 @@ impl ChangeArguments {
         changes
     }
 
-    /// Changes all resources, and prints what became of each.
+    /// Changes all resources, and prints the outcome of each.
     pub(crate) async fn apply(
         &self,
         admin: &Admin,
@@ -63,7 +63,7 @@ impl ChangeArguments {
             true => admin.validate_configs(changes).await,
             false => admin.alter_configs(changes).await,
         };
-        let done = if self.dry_run { "could change" } else { "changed" };
+        let done = if self.dry_run { "would change" } else { "changed" };
         print_outcomes(output, altered, |name, ()| format!("{done} {name}"))
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::entity::EntityArguments;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     log,
     output::{Table, split},
 };
@@ -14,23 +14,23 @@ use crate::{
 pub(crate) const HELP: &str = "\
 Examples:
   milena config describe topic letters
-  milena config describe broker 1 --all        defaults too
-  milena config describe broker --default      what all brokers share
+  milena config describe broker 1 --all        including defaults
+  milena config describe broker --default      the defaults of all brokers
   milena config describe group readers";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     entities: EntityArguments,
-    /// Show defaults too
+    /// Include defaults
     #[arg(short, long)]
     all: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Described {
+struct ResourceConfigs {
     kind: String,
     name: String,
     configs: Vec<Config>,
@@ -50,18 +50,18 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     let admin = arguments.common.connection.admin().await?;
     let resources = arguments.entities.resources(&admin).await?;
     let (described, problems) = split(admin.describe_configs(resources).await);
-    let described: Vec<Described> = described
+    let described: Vec<ResourceConfigs> = described
         .into_iter()
         .map(|(resource, entries)| of_resource(&resource, entries, arguments.all))
         .collect();
     arguments.common.output.print(&described, || text(&described))?;
     if !arguments.all && described.iter().all(|one| one.configs.is_empty()) && problems.is_ok() {
-        log::notice("all settings are the defaults; --all shows them");
+        log::notice("all configs have their default values; --all shows them");
     }
     problems
 }
 
-fn of_resource(resource: &ConfigResource, entries: Vec<ConfigEntry>, all: bool) -> Described {
+fn of_resource(resource: &ConfigResource, entries: Vec<ConfigEntry>, all: bool) -> ResourceConfigs {
     let shown = entries
         .into_iter()
         .filter(|entry| all || entry.source != ConfigSource::Default);
@@ -72,14 +72,14 @@ fn of_resource(resource: &ConfigResource, entries: Vec<ConfigEntry>, all: bool) 
         read_only: entry.read_only,
         sensitive: entry.sensitive,
     });
-    Described {
+    ResourceConfigs {
         kind: resource.kind.to_string(),
         name: resource.name.to_string(),
         configs: configs.collect(),
     }
 }
 
-fn text(described: &[Described]) -> String {
+fn text(described: &[ResourceConfigs]) -> String {
     let mut table = Table::new(&["KIND", "NAME", "KEY", "VALUE", "SOURCE"]);
     for one in described {
         let name = match one.name.as_str() {

@@ -1,4 +1,4 @@
-//! The topics, brokers and groups whose settings a command is about.
+//! Topics, brokers and groups on the command line of `milena config`.
 
 use anyhow::{Result, bail, ensure};
 use clap::ValueEnum;
@@ -27,44 +27,44 @@ pub(super) struct EntityArguments {
     /// Names of topics or groups, or ids of brokers
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The settings that all brokers share
+    /// The defaults of all brokers
     #[arg(long, alias = "entity-default", conflicts_with = "names")]
     default: bool,
-    /// The same as KIND, as in kafka-configs
+    /// Same as KIND, as in kafka-configs
     #[arg(long, value_enum, value_name = "KIND", hide_possible_values = true)]
     entity_type: Option<Kind>,
-    /// The same as NAME, as in kafka-configs; may be repeated
+    /// Same as NAME, as in kafka-configs; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "default")]
     entity_name: Vec<String>,
 }
 
 impl EntityArguments {
-    /// What is named; all of its kind if nothing is. With `--entity-type` the first argument is a name already.
+    /// The kind and the names; no names mean all of the kind. With `--entity-type` the first argument is a name.
     fn named(&self) -> Result<(Kind, Vec<String>)> {
         ensure!(
             self.kind.is_none() || self.entity_type.is_none(),
-            "name the kind once: as KIND or with --entity-type"
+            "the kind is given twice; remove KIND or --entity-type"
         );
         let Some(kind) = self.kind.or(self.entity_type) else {
-            bail!("name a kind: topic, broker or group");
+            bail!("no kind given; use topic, broker or group");
         };
         ensure!(
             !self.default || kind == Kind::Broker,
-            "only brokers have settings that all share"
+            "--default is only valid for brokers"
         );
         Ok((kind, self.names.iter().chain(&self.entity_name).cloned().collect()))
     }
 
-    /// Fails if nothing is named, or if what is named cannot be.
+    /// Fails if no entity is named.
     pub(super) fn check_named(&self) -> Result<()> {
         let (kind, names) = self.named()?;
         ensure!(
             !names.is_empty() || self.default,
             "{}",
             match kind {
-                Kind::Topic => "name a topic; `milena topic list` shows which there are",
-                Kind::Broker => "name a broker by its id, or all with --default; `milena cluster info` shows the ids",
-                Kind::Group => "name a group; `milena group list` shows which there are",
+                Kind::Topic => "no topic given; `milena topic list` lists them",
+                Kind::Broker => "no broker given; name its id, or use --default; `milena cluster info` lists the ids",
+                Kind::Group => "no group given; `milena group list` lists them",
             }
         );
         Ok(())
@@ -76,7 +76,7 @@ impl EntityArguments {
             let is_id = name.parse::<i32>().is_ok();
             ensure!(
                 kind != Kind::Broker || is_id,
-                "{name} is not the id of a broker, which is a number"
+                "invalid broker id {name}; it must be a number"
             );
         }
         Ok(())

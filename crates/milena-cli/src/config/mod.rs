@@ -1,4 +1,4 @@
-//! `milena config`: settings of topics, brokers and groups.
+//! `milena config`: configs of topics, brokers and groups.
 
 mod alter;
 mod changes;
@@ -13,10 +13,10 @@ use crate::connection;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show settings that are not the default, and where each comes from
+    /// Show configs that differ from the default, and their sources
     #[command(after_help = describe::HELP)]
     Describe(describe::Arguments),
-    /// Change settings; those that are not named stay as they are
+    /// Change configs; others keep their values
     #[command(after_help = alter::HELP)]
     Alter(alter::Arguments),
 }
@@ -28,10 +28,10 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     }
 }
 
-/// Takes `KEY=VALUE` apart.
+/// Parses `KEY=VALUE`.
 pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("it must be KEY=VALUE, as in retention.ms=86400000".to_owned()),
+        _ => Err("expected KEY=VALUE, as in retention.ms=86400000".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! Keys and values as `key.deserializer` and `value.deserializer` say.
+//! Keys and values decoded by `key.deserializer` and `value.deserializer`.
 
 use std::io::{self, Write};
 
@@ -12,17 +12,17 @@ use milena_client::{
 };
 use serde::Serialize;
 
-/// The configured types of keys and values.
+/// The configured deserializers of keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoding {
     key: DeserializerName,
     value: DeserializerName,
 }
 
-/// A key or a value in JSON: text, unless the configuration names another type.
+/// A key or a value in JSON: text, unless another type is configured.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Decoded<'a> {
+pub(super) enum FieldValue<'a> {
     Text(Text<'a>),
     Value(serde_json::Value),
 }
@@ -35,7 +35,7 @@ impl Decoding {
         }
     }
 
-    /// Writes bytes and text as they are, other types as they are printed, and nothing for null.
+    /// Writes bytes and text unchanged, other types in their text form, and nothing for null.
     pub(super) fn write(self, out: &mut impl Write, record: &RecordRef<'_>, field: RecordField) -> io::Result<()> {
         match self.read(record, field)? {
             Some(value) => write!(out, "{value}"),
@@ -43,14 +43,14 @@ impl Decoding {
         }
     }
 
-    pub(super) fn to_json<'a>(self, record: &RecordRef<'a>, field: RecordField) -> io::Result<Option<Decoded<'a>>> {
+    pub(super) fn to_json<'a>(self, record: &RecordRef<'a>, field: RecordField) -> io::Result<Option<FieldValue<'a>>> {
         Ok(match self.read(record, field)? {
-            Some(value) => Some(Decoded::Value(value.into())),
-            None => bytes(record, field).map(Text).map(Decoded::Text),
+            Some(value) => Some(FieldValue::Value(value.into())),
+            None => bytes(record, field).map(Text).map(FieldValue::Text),
         })
     }
 
-    /// The value of a type that is more than bytes. `None` for bytes, text and null.
+    /// The value of a type other than bytes and text; `None` for bytes, text and null.
     fn read(self, record: &RecordRef<'_>, field: RecordField) -> io::Result<Option<AnyValue>> {
         let name = match field {
             RecordField::Key => self.key,

@@ -1,11 +1,11 @@
-//! When everything is read.
+//! Detection of the end of all partitions, for `--exit-at-end`.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use milena_client::consumer::{Consumer, TopicPartition};
 
-/// Where partitions ended when they were first looked at. What comes later is not waited for, or a busy topic would never
+/// The end offsets of partitions when they were first seen. Later records do not count, or a busy topic would never
 /// end.
 #[derive(Default)]
 pub(crate) struct Ends {
@@ -13,7 +13,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Whether all partitions that we have are read to their ends.
+    /// Whether all assigned partitions are read to their end offsets.
     pub(crate) async fn are_reached(&mut self, consumer: &mut Consumer) -> Result<bool> {
         let assignment = consumer.assignment();
         let new: Vec<_> = assignment
@@ -29,7 +29,7 @@ impl Ends {
                 return Ok(false);
             }
         }
-        // A group may not have given us any yet.
+        // A group may not have assigned partitions yet.
         Ok(!assignment.is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! How a record is printed.
+//! Output formats of records.
 
 use std::{
     io::{self, Write},
@@ -10,7 +10,7 @@ use milena_client::consumer::{RecordRef, deserialize::RecordField};
 use super::{decode::Decoding, json};
 use crate::time::TimeFormat;
 
-/// What `-f` says.
+/// The value of `-f`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -21,7 +21,7 @@ pub(super) enum Format {
 pub(super) enum Piece {
     Text(Vec<u8>),
     Field(Field),
-    /// The timestamp in a form of one's own.
+    /// The timestamp in a given format.
     Time(TimeFormat),
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Field {
     ValueLength,
 }
 
-/// With the letters that kcat uses.
+/// The letters are those of kcat.
 const FIELDS: [(char, Field, &str); 9] = [
     ('t', Field::Topic, "topic"),
     ('p', Field::Partition, "partition"),
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<Format, String> {
                 Some('%') => push_text(&mut pieces, '%'),
                 Some('T') if characters.as_str().starts_with('{') => pieces.push(time(&mut characters)?),
                 Some(letter) => pieces.push(Piece::Field(field(letter)?)),
-                None => return Err("it ends in a single %; write %% for a percent sign".to_owned()),
+                None => return Err("a single % at the end; write %% for a percent sign".to_owned()),
             },
             '\\' => push_text(&mut pieces, escaped(characters.next())?),
             character => push_text(&mut pieces, character),
@@ -72,17 +72,17 @@ pub(super) fn parse(text: &str) -> Result<Format, String> {
     let has_fields = pieces.iter().any(|piece| !matches!(piece, Piece::Text(_)));
     if !has_fields {
         return Err(format!(
-            "it is neither json nor a text with fields of the record; fields are {}",
+            "neither json nor a text with fields of the record; fields are {}",
             known_fields()
         ));
     }
     Ok(Format::Pieces(pieces))
 }
 
-/// The form between the braces of `%T{…}`.
+/// The format between the braces of `%T{…}`.
 fn time(characters: &mut Chars<'_>) -> Result<Piece, String> {
     let Some((form, rest)) = characters.as_str().trim_start_matches('{').split_once('}') else {
-        return Err("%T{ has no } behind it".to_owned());
+        return Err("%T{ has no closing }".to_owned());
     };
     *characters = rest.chars();
     TimeFormat::parse(form).map(Piece::Time)
@@ -92,7 +92,7 @@ fn field(letter: char) -> Result<Field, String> {
     let found = FIELDS.iter().find(|(known, ..)| *known == letter);
     found
         .map(|(_, field, _)| *field)
-        .ok_or_else(|| format!("%{letter} is not known; known are {}", known_fields()))
+        .ok_or_else(|| format!("unknown field %{letter}; fields are {}", known_fields()))
 }
 
 fn known_fields() -> String {
@@ -109,9 +109,9 @@ pub(crate) fn escaped(letter: Option<char>) -> Result<char, String> {
         Some('0') => Ok('\0'),
         Some('\\') => Ok('\\'),
         Some(letter) => Err(format!(
-            "\\{letter} is not known; known are \\n, \\r, \\t, \\0 and \\\\"
+            "unknown escape \\{letter}; escapes are \\n, \\r, \\t, \\0 and \\\\"
         )),
-        None => Err("it ends in a single \\; write \\\\ for a backslash".to_owned()),
+        None => Err("a single \\ at the end; write \\\\ for a backslash".to_owned()),
     }
 }
 
@@ -134,7 +134,7 @@ impl Format {
             match piece {
                 Piece::Text(text) => out.write_all(text)?,
                 Piece::Field(field) => field.write(out, record, decoding)?,
-                // The pattern was checked when it was read.
+                // The pattern was checked by `parse`.
                 Piece::Time(form) => out.write_all(form.write(record.timestamp()).unwrap_or_default().as_bytes())?,
             }
         }
@@ -158,7 +158,7 @@ impl Field {
     }
 }
 
-/// What is not there has a length of -1, as in Kafka's formats.
+/// The length of a null field is -1, as in Kafka's formats.
 fn write_length(out: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {
     match bytes {
         Some(bytes) => write!(out, "{}", bytes.len()),
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn unknown_fields_are_named() {
         for (wrong, named) in [
-            ("%s %z", "%z is not known; known are %t topic, %p partition"),
-            ("%s\\q", "\\q is not known"),
+            ("%s %z", "unknown field %z; fields are %t topic, %p partition"),
+            ("%s\\q", "unknown escape \\q"),
             ("%s %", "single %"),
             ("%s\\", "single \\"),
-            ("%T{%H", "no } behind it"),
-            ("%T{%Q}", "%Q is not a field of a time"),
+            ("%T{%H", "no closing }"),
+            ("%T{%Q}", "unknown time field %Q"),
             ("jsn", "neither json nor"),
             ("", "neither json nor"),
         ] {

@@ -1,4 +1,4 @@
-//! A record as one line of JSON.
+//! Records as lines of JSON.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use milena_app::json::Text;
 use milena_client::consumer::{RecordRef, TimestampType, deserialize::RecordField};
 use serde::Serialize;
 
-use super::decode::{Decoded, Decoding};
+use super::decode::{Decoding, FieldValue};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -15,9 +15,9 @@ struct Line<'a> {
     offset: i64,
     timestamp: Option<i64>,
     timestamp_type: Option<&'static str>,
-    key: Option<Decoded<'a>>,
-    value: Option<Decoded<'a>>,
-    /// A list: names may repeat, and their order counts.
+    key: Option<FieldValue<'a>>,
+    value: Option<FieldValue<'a>>,
+    /// A list: keys may repeat, and their order counts.
     headers: Vec<Header<'a>>,
 }
 

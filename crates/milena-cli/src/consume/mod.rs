@@ -1,11 +1,11 @@
 //! `milena consume`: prints records.
 
-mod closed;
 mod decode;
 mod ends;
 mod format;
 mod json;
-mod start;
+mod start_position;
+mod stdout_closed;
 mod topics;
 
 use std::{
@@ -21,58 +21,59 @@ use crate::{
     connection::{self, ConnectionArguments},
     signals::Signals,
 };
-use closed::stdout_closed;
 use decode::Decoding;
 pub(crate) use ends::Ends;
 use format::Format;
 pub(crate) use format::escaped;
-use start::{Start, Where};
+use start_position::{OffsetArgument, StartPosition};
+use stdout_closed::stdout_closed;
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena consume letters                       from the start, then what comes
+  milena consume letters                       from the start, then new records
   milena consume letters words -e              two topics, to their ends
-  milena consume '^orders-.*' -g readers       a pattern, as a member of a group
+  milena consume '^orders-.*' -g readers       a pattern, in a group
   milena consume letters -o -10 -e -o json     the last 10 of each partition
   milena consume letters -o @-1h -f '%T{iso} %k: %s\\n'
 
--o takes a place and, as in all other commands, the output format json: both
-may be given. Without -n and -e the command goes on until Ctrl-C; a group then
-commits what was printed. It also ends when the reader of a pipe is gone.";
+-o sets the start position; -o json sets the output format, as in all other
+commands. Both may be given. Without -n and -e the command runs until Ctrl-C,
+or until the reader of its output exits. With -g it then commits the printed
+records.";
 
-/// How long to wait before looking again whether all is read.
+/// The interval of checks for the end of all partitions.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Topics to read; one that begins with ^ is a regular expression
+    /// Topics to read; a name that begins with ^ is a regular expression
     #[arg(value_name = "TOPIC")]
     names: Vec<String>,
-    /// The same as TOPIC; may be repeated
+    /// Same as TOPIC; may be repeated
     #[arg(short, long = "topic", value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Read as a member of this group, and commit what was printed
+    /// Join this group, and commit the printed records
     #[arg(short, long)]
     group: Option<String>,
-    /// Read only this partition; may be repeated. A group then only keeps the offsets
+    /// Read only this partition; may be repeated. With -g the group only stores offsets
     #[arg(short, long, value_name = "NUMBER")]
     partition: Vec<i32>,
-    /// Where to begin: start, end, an offset, +N after the start, -N before the end, @TIME as milliseconds, as a date such
-    /// as @2026-07-01T08:00:00Z (UTC if no zone is given) or as an age such as @-1h; or json, the same as -f json. With a
-    /// group the place is for partitions without a committed offset [default: start]
-    #[arg(short, long, visible_alias = "from", value_name = "WHERE", value_parser = start::parse)]
+    /// Start position: start, end, an offset, +N after the start, -N before the end, or @TIME: milliseconds, a date
+    /// such as @2026-07-01T08:00:00Z (UTC without a zone) or an age such as @-1h. With -g it applies to partitions
+    /// without a committed offset. The value json is the same as -f json [default: start]
+    #[arg(short, long, visible_alias = "from", value_name = "WHERE", value_parser = start_position::parse)]
     #[arg(allow_hyphen_values = true)]
-    offset: Vec<Where>,
-    /// End after so many records
+    offset: Vec<OffsetArgument>,
+    /// Exit after N records
     #[arg(short = 'n', short_alias = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
-    /// End at the end: when all is printed that was there at the start
+    /// Exit at the end: after all records that existed at the start
     #[arg(short, long)]
     exit_at_end: bool,
-    /// How to print a record: json, or a text with %t topic, %p partition, %o offset, %k key, %s value, %h headers, %K and
-    /// %S lengths of key and value (-1 for none), %T timestamp in milliseconds, %T{s}, %T{iso}, %T{%F %T.%L} in other forms,
-    /// %% a percent sign; \n \r \t \0 \\ as usual [default: %s\n]
+    /// Output format: json, or a text with %t topic, %p partition, %o offset, %k key, %s value, %h headers, %K and %S
+    /// lengths of key and value (-1 for null), %T timestamp in milliseconds, %T{s}, %T{iso}, %T{%F %T.%L} in other
+    /// formats, %% percent sign; \n \r \t \0 \\ as usual [default: %s\n]
     #[arg(short, long, alias = "output", value_parser = format::parse)]
     format: Option<Format>,
     #[command(flatten)]
@@ -80,21 +81,21 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The place to begin, if one is named.
-    fn start(&self) -> Result<Option<Start>> {
+    /// The start position, if one is given.
+    fn start(&self) -> Result<Option<StartPosition>> {
         let mut starts = self.offset.iter().filter_map(|place| match place {
-            Where::Start(start) => Some(*start),
-            Where::Json => None,
+            OffsetArgument::Position(start) => Some(*start),
+            OffsetArgument::Json => None,
         });
         let start = starts.next();
-        ensure!(starts.next().is_none(), "-o names two places to begin; give one");
+        ensure!(starts.next().is_none(), "-o sets two start positions; remove one");
         Ok(start)
     }
 
     fn format(&self) -> Result<Format> {
-        let is_json = self.offset.contains(&Where::Json);
+        let is_json = self.offset.contains(&OffsetArgument::Json);
         match &self.format {
-            Some(format) if is_json && *format != Format::Json => bail!("-o json and another -f exclude each other"),
+            Some(format) if is_json && *format != Format::Json => bail!("-o json conflicts with -f; remove one"),
             Some(format) => Ok(format.clone()),
             None if is_json => Ok(Format::Json),
             None => format::parse("%s\\n").map_err(Error::msg),
@@ -131,7 +132,7 @@ async fn consume(arguments: &Arguments) -> Result<()> {
     let outcome = outcome.and_then(|()| Ok(printer.out.flush()?));
     let closed = tokio::select! {
         closed = consumer.close() => closed,
-        () = signals.received() => bail!("interrupted while closing; the last offsets may not be committed"),
+        () = signals.received() => bail!("interrupted while closing; the last printed records may not be committed"),
     };
     outcome?;
     Ok(closed?)
@@ -142,7 +143,7 @@ async fn read(consumer: &mut Consumer, arguments: &Arguments, printer: &mut Prin
     loop {
         let mut records = consumer.poll(Duration::ZERO).await.map_err(explain)?;
         if records.is_empty() {
-            // Somebody may be looking, and there is time now.
+            // A person may be watching, and there is nothing else to do now.
             printer.out.flush()?;
             if arguments.exit_at_end && ends.are_reached(consumer).await? {
                 return Ok(());
@@ -156,9 +157,9 @@ async fn read(consumer: &mut Consumer, arguments: &Arguments, printer: &mut Prin
         }
         match printer.print(&records) {
             Ok(printed) if printed == records.len() => {}
-            Ok(printed) => give_back(consumer, &records, printed)?,
+            Ok(printed) => seek_to_unprinted(consumer, &records, printed)?,
             Err(error) => {
-                give_back(consumer, &records, 0)?;
+                seek_to_unprinted(consumer, &records, 0)?;
                 return Err(error);
             }
         }
@@ -168,18 +169,18 @@ async fn read(consumer: &mut Consumer, arguments: &Arguments, printer: &mut Prin
     }
 }
 
-/// What was taken and not printed is for the next reader: it must not be committed.
-fn give_back(consumer: &mut Consumer, records: &ConsumerRecords, printed: usize) -> Result<()> {
-    let mut given_back = BTreeSet::new();
+/// Seeks back to the first record that was not printed, so that it is not committed.
+fn seek_to_unprinted(consumer: &mut Consumer, records: &ConsumerRecords, printed: usize) -> Result<()> {
+    let mut sought = BTreeSet::new();
     for record in records.iter().skip(printed) {
-        if given_back.insert(record.topic_partition()) {
+        if sought.insert(record.topic_partition()) {
             consumer.seek(record.topic_partition(), record.offset())?;
         }
     }
     Ok(())
 }
 
-/// What this command's user can do about it.
+/// Adds advice for the user of this command.
 fn explain(error: PollError) -> Error {
     match error {
         PollError::Listener(error) => Error::from_boxed(error),
@@ -189,7 +190,7 @@ fn explain(error: PollError) -> Error {
             next_offset,
             problem,
         } => anyhow::anyhow!(
-            "{partition} cannot be read at offset {offset}: {problem}; to read what is behind it, try: milena consume {} -p {} -o {}",
+            "cannot read {partition} at offset {offset}: {problem}; to skip it, try: milena consume {} -p {} -o {}",
             partition.topic,
             partition.partition,
             next_offset
@@ -202,14 +203,14 @@ struct Printer<'a> {
     out: BufWriter<StdoutLock<'static>>,
     format: &'a Format,
     decoding: Decoding,
-    /// How many may still be printed.
+    /// The number of records left to print.
     left: Option<u64>,
-    /// What may be committed soon must be out.
+    /// Flushes after every poll, so that a committed record was printed.
     flushes_always: bool,
 }
 
 impl Printer<'_> {
-    /// Prints as many as may be, and says how many that were.
+    /// Prints up to the remaining number of records. Returns the number printed.
     fn print(&mut self, records: &ConsumerRecords) -> Result<usize> {
         let left = self
             .left

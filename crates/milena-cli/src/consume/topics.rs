@@ -1,14 +1,15 @@
-//! The topics and partitions to read.
+//! Topics and partitions of `milena consume`.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use milena_client::consumer::{Consumer, TopicPartition};
 
-use super::{Arguments, start::Start};
+use super::{Arguments, start_position::StartPosition};
 use crate::{connection, log};
 
-/// The names that the user gave. One that begins with `^` is a regular expression for whole names, as in librdkafka.
+/// The names on the command line. A name that begins with `^` is a regular expression for whole names, as in
+/// librdkafka.
 struct Names<'a> {
     plain: Vec<&'a str>,
     patterns: Vec<&'a str>,
@@ -19,7 +20,7 @@ impl<'a> Names<'a> {
         let names = arguments.names.iter().chain(&arguments.topics).map(String::as_str);
         let (patterns, plain): (Vec<&str>, Vec<&str>) = names.partition(|name| name.starts_with('^'));
         if patterns.is_empty() && plain.is_empty() {
-            bail!("name a topic; `milena topic list` shows which there are");
+            bail!("no topic given; `milena topic list` lists them");
         }
         Ok(Self { plain, patterns })
     }
@@ -31,7 +32,7 @@ impl<'a> Names<'a> {
         plain.chain(patterns).collect::<Vec<_>>().join("|")
     }
 
-    /// The topics that are there now.
+    /// The matching topics that exist now.
     async fn matching(&self, consumer: &mut Consumer) -> Result<BTreeSet<String>> {
         let mut topics = BTreeSet::new();
         for name in &self.plain {
@@ -50,15 +51,18 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Lets the consumer read what the arguments name, from where they say.
-pub(super) async fn choose(consumer: &mut Consumer, arguments: &Arguments, start: Option<Start>) -> Result<()> {
+/// Subscribes or assigns the consumer to the named topics, and positions it.
+pub(super) async fn choose(consumer: &mut Consumer, arguments: &Arguments, start: Option<StartPosition>) -> Result<()> {
     let names = Names::of(arguments)?;
     let topics = names.matching(consumer).await?;
     let is_member = consumer.config().group_id.is_some() && arguments.partition.is_empty();
     if topics.is_empty() {
         let patterns = names.patterns.join(" ");
         if !is_member || arguments.exit_at_end {
-            bail!("no topic matches {patterns}; {}", connection::others(consumer).await?);
+            bail!(
+                "no topic matches {patterns}; {}",
+                connection::existing_topics(consumer).await?
+            );
         }
         log::notice(format_args!("no topic matches {patterns} yet; waiting for one"));
     }
@@ -78,7 +82,7 @@ async fn assign(
     consumer: &mut Consumer,
     arguments: &Arguments,
     topics: &BTreeSet<String>,
-    start: Option<Start>,
+    start: Option<StartPosition>,
 ) -> Result<()> {
     let mut chosen = vec![];
     for topic in topics {
@@ -95,7 +99,7 @@ async fn assign(
     }
     consumer.assign(chosen.clone())?;
     match start {
-        Some(start) => start.place(consumer, &chosen).await,
+        Some(start) => start.seek(consumer, &chosen).await,
         None => Ok(()),
     }
 }

@@ -3,29 +3,29 @@
 use anyhow::{Result, ensure};
 
 use super::scope::{self, Scope};
-use crate::{common::Common, output::print_outcomes};
+use crate::{admin_arguments::AdminArguments, output::print_outcomes};
 
 pub(crate) const HELP: &str = "\
 Examples:
   milena group delete-offsets readers -t letters          all partitions
   milena group delete-offsets readers -t letters:0,1
 
-No member may be subscribed to the topic. Where the group has no offset, it
-begins anew as auto.offset.reset says.";
+No member may be subscribed to the topic. Without a committed offset, the group
+starts at auto.offset.reset.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The group
+    /// Group
     #[arg(value_name = "GROUP", required_unless_present = "group")]
     name: Option<String>,
-    /// The same as GROUP
+    /// Same as GROUP
     #[arg(short, long, value_name = "GROUP", conflicts_with = "name")]
     group: Option<String>,
-    /// A topic, or some of its partitions, as in letters:0,1; may be repeated
+    /// Topic, or some of its partitions, as in letters:0,1; may be repeated
     #[arg(short, long, value_name = "TOPIC[:NUMBERS]", value_parser = scope::parse, required = true)]
     topic: Vec<Scope>,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn delete(arguments: &Arguments) -> Result<()> {
@@ -37,7 +37,7 @@ pub(super) async fn delete(arguments: &Arguments) -> Result<()> {
     let partitions: Vec<_> = committed.iter().filter(chosen).cloned().collect();
     ensure!(
         !partitions.is_empty(),
-        "group {group} has committed no offset there; `milena group describe {group}` shows which it has"
+        "group {group} has no committed offset there; `milena group describe {group}` lists its offsets"
     );
     let deleted = admin.delete_group_offsets(group.as_str(), partitions).await;
     print_outcomes(&arguments.common.output, deleted, |partition, ()| {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::groups::Groups;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, counted, split},
 };
 
@@ -20,11 +20,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     groups: Groups,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Described {
+struct GroupReport {
     group: String,
     #[serde(rename = "type")]
     group_type: String,
@@ -32,9 +32,9 @@ struct Described {
     assignment_strategy: String,
     coordinator: Coordinator,
     members: usize,
-    /// Over all partitions whose lag is known; `None` if it is known of none.
+    /// The sum over all partitions with a known lag; `None` if there are none.
     lag: Option<i64>,
-    /// The number of partitions whose lag is not known: nothing is committed yet, or there is no leader.
+    /// The number of partitions without a known lag: nothing is committed yet, or there is no leader.
     lag_unknown: usize,
     partitions: Vec<Partition>,
 }
@@ -56,11 +56,11 @@ struct Partition {
     consumer_id: Option<String>,
     host: Option<String>,
     client_id: Option<String>,
-    /// The owner is a static member that has left for a while: its partitions wait for it.
+    /// The owner is a static member that left temporarily and keeps its partitions.
     absent: bool,
 }
 
-/// The epoch of a static member that has left for a while.
+/// The member epoch of a static member that left temporarily.
 pub(super) const ABSENT_EPOCH: i32 = -2;
 
 pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
@@ -85,7 +85,7 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     problems.and(unread)
 }
 
-async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<TopicPartition, i64>) -> Described {
+async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<TopicPartition, i64>) -> GroupReport {
     let assigned = group.members.iter().flat_map(|member| &member.assignment);
     let all: BTreeSet<TopicPartition> = assigned.chain(offsets.keys()).cloned().collect();
     let ends = admin
@@ -93,7 +93,7 @@ async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<
         .await;
     let partitions = all.into_iter().map(|partition| {
         let current_offset = offsets.get(&partition).copied();
-        // One without a leader, or whose topic is gone, has no end to show.
+        // A partition without a leader, or of a deleted topic, has no end offset.
         let end = ends
             .get(&partition)
             .and_then(|end| end.as_ref().ok().copied().flatten());
@@ -117,7 +117,7 @@ async fn describe_one(admin: &Admin, group: GroupDescription, offsets: BTreeMap<
         }
     });
     let partitions: Vec<Partition> = partitions.collect();
-    Described {
+    GroupReport {
         group: group.group_id.to_string(),
         group_type: group.group_type.name().to_owned(),
         state: group.state.to_string(),
@@ -142,7 +142,7 @@ fn total_lag(partitions: &[Partition]) -> Option<i64> {
         .reduce(|a, b| a.saturating_add(b))
 }
 
-fn text(group: &Described) -> String {
+fn text(group: &GroupReport) -> String {
     let Coordinator { id, host, port } = &group.coordinator;
     let strategy = match group.assignment_strategy.as_str() {
         "" => "-",

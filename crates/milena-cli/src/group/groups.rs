@@ -1,4 +1,4 @@
-//! The groups that a command is about.
+//! Groups on the command line.
 
 use anyhow::{Result, ensure};
 use milena_client::admin::{Admin, GroupFilter};
@@ -7,10 +7,10 @@ use crate::output::fail_if_any;
 
 #[derive(clap::Args)]
 pub(super) struct Groups {
-    /// The groups
+    /// Groups
     #[arg(value_name = "GROUP")]
     names: Vec<String>,
-    /// The same as GROUP; may be repeated
+    /// Same as GROUP; may be repeated
     #[arg(short, long = "group", value_name = "GROUP")]
     groups: Vec<String>,
     /// All groups of the cluster
@@ -19,11 +19,11 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Fails if no group is named, before anything is asked of a broker.
+    /// Fails if no group is named, before a request is sent.
     pub(super) fn check(&self) -> Result<()> {
         ensure!(
             self.are_named(),
-            "name a group, or --all-groups; `milena group list` shows which there are"
+            "no group given; name one or use --all-groups; `milena group list` lists them"
         );
         Ok(())
     }

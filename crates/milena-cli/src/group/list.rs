@@ -5,7 +5,7 @@ use milena_client::admin::{GroupFilter, GroupType};
 use serde::Serialize;
 
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, fail_if_any},
 };
 
@@ -14,15 +14,15 @@ pub(crate) struct Arguments {
     /// Only groups in this state, such as Stable or Empty; may be repeated
     #[arg(long, value_name = "STATE")]
     state: Vec<String>,
-    /// Only groups of this type: classic (a member assigns) or consumer (the broker assigns); may be repeated
+    /// Only groups of this type, such as classic or consumer; may be repeated
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct GroupRow {
     group: String,
     #[serde(rename = "type")]
     group_type: Option<String>,
@@ -41,15 +41,15 @@ pub(super) async fn list(arguments: &Arguments) -> Result<()> {
             "consumer" => GroupType::Consumer,
             "share" => GroupType::Other("Share".into()),
             "streams" => GroupType::Other("Streams".into()),
-            _ => bail!("there are no groups of type {name}; it must be classic, consumer, share or streams"),
+            _ => bail!("unknown group type {name}; use classic, consumer, share or streams"),
         });
     }
     let admin = arguments.common.connection.admin().await?;
     let listed = admin.list_groups(filter).await?;
-    let groups: Vec<Listed> = listed
+    let groups: Vec<GroupRow> = listed
         .found
         .into_iter()
-        .map(|group| Listed {
+        .map(|group| GroupRow {
             group: group.group_id.to_string(),
             group_type: group.group_type.map(|of| of.name().to_owned()),
             protocol: group.protocol_type.to_string(),
@@ -60,7 +60,7 @@ pub(super) async fn list(arguments: &Arguments) -> Result<()> {
         let mut table = Table::new(&["GROUP", "TYPE", "PROTOCOL", "STATE"]);
         for group in &groups {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            let Listed { group_type, state, .. } = group;
+            let GroupRow { group_type, state, .. } = group;
             table.row([
                 group.group.clone(),
                 text(group_type),

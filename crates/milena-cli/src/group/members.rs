@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{describe::ABSENT_EPOCH, groups::Groups};
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, split},
 };
 
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     groups: Groups,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
@@ -29,9 +29,9 @@ struct Member {
     client_id: String,
     rack: Option<String>,
     epoch: Option<i32>,
-    /// It is a static member that has left for a while: its partitions wait for it.
+    /// A static member that left temporarily and keeps its partitions.
     absent: bool,
-    /// The partitions of each topic.
+    /// Partition numbers by topic.
     assignment: BTreeMap<String, Vec<i32>>,
 }
 

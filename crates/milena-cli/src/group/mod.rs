@@ -1,4 +1,4 @@
-//! `milena group`: looks after consumer groups.
+//! `milena group`: consumer groups.
 
 mod delete;
 mod delete_offsets;
@@ -16,22 +16,22 @@ use crate::connection;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List all groups
+    /// List groups
     #[command(visible_alias = "ls")]
     List(list::Arguments),
-    /// Show how far groups have read, and which member reads what
+    /// Show offsets and lag of groups, and the owner of each partition
     Describe(describe::Arguments),
     /// Show the members of groups and their partitions
     Members(members::Arguments),
-    /// Move groups without members to other offsets; a dry run unless --execute
+    /// Set offsets of groups without members; a dry run without --execute
     #[command(after_help = reset::HELP)]
     Reset(reset::Arguments),
     /// Delete committed offsets of a group
     #[command(after_help = delete_offsets::HELP)]
     DeleteOffsets(delete_offsets::Arguments),
-    /// Delete groups without members, with their committed offsets
+    /// Delete groups without members, and their committed offsets
     Delete(delete::Arguments),
-    /// The name of `reset` in rpk
+    /// Catches the name of `reset` in rpk.
     #[command(hide = true)]
     Seek(SeekArguments),
 }
@@ -50,8 +50,8 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Reset(arguments) => connection::run(reset::reset(arguments)),
         Command::DeleteOffsets(arguments) => connection::run(delete_offsets::delete(arguments)),
         Command::Delete(arguments) => connection::run(delete::delete(arguments)),
-        Command::Seek(_) => bail!(
-            "the command is `milena group reset GROUP --to WHERE`; it shows what would change, and --execute does it"
-        ),
+        Command::Seek(_) => {
+            bail!("use `milena group reset GROUP --to WHERE`; it is a dry run, add --execute to commit the offsets")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The topics and partitions whose offsets a command is about.
+//! Topics and partitions on the command line of group commands.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::output::split;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scope {
     topic: String,
-    /// All if there are none.
+    /// Empty means all.
     partitions: Vec<i32>,
 }
 
@@ -30,14 +30,14 @@ pub(super) fn parse(text: &str) -> Result<Scope, String> {
         });
     };
     let numbers: Option<Vec<i32>> = numbers.split(',').map(|number| number.trim().parse().ok()).collect();
-    let partitions = numbers.ok_or("it must be a topic, or a topic and its partitions, as in letters:0,1")?;
+    let partitions = numbers.ok_or("expected a topic, or a topic and its partitions, as in letters:0,1")?;
     Ok(Scope {
         topic: topic.to_owned(),
         partitions,
     })
 }
 
-/// The partitions that a group has committed an offset of.
+/// The partitions with a committed offset of the group.
 pub(super) async fn committed(admin: &Admin, group: &str) -> Result<BTreeSet<TopicPartition>> {
     let (committed, problems) = split(admin.list_group_offsets([group]).await);
     problems?;
@@ -45,13 +45,13 @@ pub(super) async fn committed(admin: &Admin, group: &str) -> Result<BTreeSet<Top
     Ok(offsets.collect())
 }
 
-/// The partitions that are named, or all that the group has committed an offset of.
+/// The partitions in `scopes`, or all with a committed offset if there are none.
 pub(super) async fn partitions(admin: &Admin, group: &str, scopes: &[Scope]) -> Result<BTreeSet<TopicPartition>> {
     if scopes.is_empty() {
         let committed = committed(admin, group).await?;
         ensure!(
             !committed.is_empty(),
-            "group {group} has committed nothing that could be moved; name a topic with -t to give it a place to begin"
+            "group {group} has no committed offsets; name a topic with -t to set its first ones"
         );
         return Ok(committed);
     }

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON and YAML for programs.
+//! Output of commands: tables for people, JSON and YAML for programs.
 
 mod table;
 mod yaml;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Tables for people
+    /// Tables
     Text,
     /// For programs
     Json,
@@ -24,14 +24,14 @@ pub(crate) enum Format {
 
 #[derive(clap::Args)]
 pub(crate) struct OutputArguments {
-    /// Output as text, json or yaml
+    /// Output format: text, json or yaml
     #[arg(short, short_alias = 'f', long, alias = "format", value_name = "FORMAT")]
     #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     output: Format,
 }
 
 impl OutputArguments {
-    /// Prints what there is to say: `value` for programs, `text` for people.
+    /// Prints `value` as JSON or YAML, or `text`.
     pub(crate) fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         let text = match self.output {
             Format::Text => text(),
@@ -43,15 +43,15 @@ impl OutputArguments {
     }
 }
 
-/// What became of one item, for programs.
+/// The outcome of one item.
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     name: String,
-    /// `None` if it is done.
+    /// `None` after success.
     error: Option<String>,
 }
 
-/// Prints what was done to each item. Errors go where errors go, and make the command fail.
+/// Prints the outcome of each item. Errors go to stderr and make the command fail.
 pub(crate) fn print_outcomes<K: ToString, V>(
     output: &OutputArguments,
     results: Results<K, V>,
@@ -74,7 +74,7 @@ pub(crate) fn print_outcomes<K: ToString, V>(
     fail_if_any(results.into_values().filter_map(Result::err))
 }
 
-/// The good results; the bad ones as one error, for later.
+/// Splits results into the successful ones and one error for the rest.
 pub(crate) fn split<K: Ord, V>(results: Results<K, V>) -> (Vec<(K, V)>, Result<()>) {
     let (mut good, mut bad) = (vec![], vec![]);
     for (key, result) in results {
@@ -86,7 +86,7 @@ pub(crate) fn split<K: Ord, V>(results: Results<K, V>) -> (Vec<(K, V)>, Result<(
     (good, fail_if_any(bad))
 }
 
-/// An error with a line for each that there is.
+/// An error with one line per item, or `Ok` without items.
 pub(crate) fn fail_if_any<E: ToString>(errors: impl IntoIterator<Item = E>) -> Result<()> {
     let lines: Vec<String> = errors.into_iter().map(|error| error.to_string()).collect();
     match lines.is_empty() {
@@ -100,7 +100,7 @@ pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     counted_in(count, noun, &format!("{noun}s"))
 }
 
-/// The same with a plural of its own.
+/// As [`counted`], with an irregular plural.
 pub(crate) fn counted_in(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     match count.try_into().unwrap_or_default() {
         1 => format!("1 {one}"),

@@ -1,6 +1,6 @@
-//! Tables for people.
+//! Text tables.
 
-/// Columns that are as wide as what is in them, with a line of names on top.
+/// Columns that are as wide as their widest cell, below a header.
 pub(crate) struct Table {
     columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -14,7 +14,7 @@ impl Table {
         }
     }
 
-    /// A row with a cell for each column. An empty cell is shown as a dash.
+    /// Adds a row with a cell per column. An empty cell is printed as a dash.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len(), "{:?}", self.columns);

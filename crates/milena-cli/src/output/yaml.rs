@@ -1,13 +1,13 @@
-//! YAML, as little of it as JSON's values need.
+//! A YAML writer for JSON values.
 //!
-//! A string is written bare only where no reader of YAML could take it for something else; otherwise as JSON writes it,
-//! which YAML reads the same. Fields are in the order of their names.
+//! A string is written without quotes only if every YAML reader takes it for a string; otherwise in JSON's form, which
+//! YAML reads the same. Fields are sorted by name.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A whole document.
+/// Formats a whole document.
 pub(super) fn write(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -26,7 +26,7 @@ fn write_items(text: &mut String, items: &[Value], depth: usize) {
         indent(text, depth);
         text.push('-');
         match item {
-            // The first field stands beside the dash.
+            // The first field follows the dash.
             Value::Object(fields) if !fields.is_empty() => {
                 let mut inner = String::new();
                 write_fields(&mut inner, fields, depth + 1);
@@ -47,7 +47,7 @@ fn write_fields(text: &mut String, fields: &serde_json::Map<String, Value>, dept
     }
 }
 
-/// What stands behind a dash or a name.
+/// Formats the value after a dash or a name.
 fn write_value(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Array(items) if !items.is_empty() => {
@@ -67,16 +67,16 @@ fn indent(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A value in one line.
+/// A scalar on one line.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
-        // JSON's form of the rest is YAML's too.
+        // JSON's form of other values is valid YAML.
         other => other.to_string(),
     }
 }
 
-/// Whether no reader could take a text for anything but a string.
+/// Whether every YAML reader takes the text for a string.
 fn is_plain(text: &str) -> bool {
     let begins_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let is_harmless = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
@@ -84,7 +84,7 @@ fn is_plain(text: &str) -> bool {
     begins_well && text.chars().all(is_harmless) && !WORDS.contains(&lower.as_str())
 }
 
-/// What some version of YAML takes for a truth value or for nothing.
+/// Words that some version of YAML reads as a boolean or null.
 const WORDS: &[&str] = &["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `milena perf consume`: reads so many records and says what that took.
+//! `milena perf consume`: measures reading.
 
 use std::{
     hint::black_box,
@@ -17,30 +17,30 @@ use crate::{
 };
 
 pub(super) const HELP: &str = "\
-The line has these figures:
-  records        how many were read: exactly N with -n N
-  bytes          of their keys and values
-  seconds        from the first records to the last one
-  seconds_total  from the start of the command, with connecting and joining
-  cpu_seconds    of this process until then, all threads, user and system
-  wire_bytes     that brokers sent until then, with what was fetched ahead
-  max_rss_bytes  the most memory of this process that was resident at once";
+Fields of the line:
+  records        records read: exactly N with -n N
+  bytes          bytes of their keys and values
+  seconds        time from the first records to the last
+  seconds_total  time from the start of the command, with connecting and joining
+  cpu_seconds    CPU time of this process, all threads, user and system
+  wire_bytes     bytes sent by brokers, including records fetched ahead
+  max_rss_bytes  peak resident memory of this process";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The topic to read, from its beginning
+    /// Topic to read from its beginning
     #[arg(value_name = "TOPIC", required_unless_present = "topic")]
     name: Option<String>,
-    /// The same as TOPIC
+    /// Same as TOPIC
     #[arg(short, long, conflicts_with = "name")]
     topic: Option<String>,
-    /// How many records to read; without it all that are there at the start
+    /// Number of records to read [default: all that exist at the start]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
-    /// Read as a member of this group, which should be new; without it all partitions are assigned
+    /// Read as a member of this group, which should be new [default: all partitions are assigned]
     #[arg(short, long, value_name = "GROUP")]
     group: Option<String>,
-    /// With -n, give up if no record comes for so long
+    /// With -n, fail if no record arrives for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl Arguments {
     }
 }
 
-/// How long to wait for records before looking whether there are more.
+/// The interval of checks for the end of all partitions.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
@@ -86,25 +86,25 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-struct Read {
+struct Measurement {
     records: u64,
     bytes: u64,
     first: Instant,
     last: Instant,
 }
 
-async fn read(consumer: &mut Consumer, arguments: &Arguments) -> Result<Read> {
+async fn read(consumer: &mut Consumer, arguments: &Arguments) -> Result<Measurement> {
     let timeout = Duration::from_secs(arguments.timeout);
     let max = arguments.records.unwrap_or(u64::MAX);
-    let (mut seen, mut ends) = (Seen::default(), Ends::default());
+    let (mut totals, mut ends) = (Totals::default(), Ends::default());
     let (mut first, mut last) = (None, Instant::now());
-    let mut is_told = false;
-    while seen.records < max {
+    let mut is_announced = false;
+    while totals.records < max {
         let records = consumer.poll(LOOK_AGAIN.min(timeout)).await?;
         if !records.is_empty() {
             let now = Instant::now();
             first.get_or_insert(now);
-            seen.touch(&records, max);
+            totals.touch(&records, max);
             last = Instant::now();
             continue;
         }
@@ -115,38 +115,38 @@ async fn read(consumer: &mut Consumer, arguments: &Arguments) -> Result<Read> {
             }
             continue;
         };
-        let read = seen.records;
+        let read = totals.records;
         ensure!(
             last.elapsed() < timeout,
-            "no record for {} s after {read} of {wanted}",
+            "no record for {} s after {read} of {wanted} records",
             arguments.timeout
         );
-        if is_at_end && !is_told {
-            is_told = true;
+        if is_at_end && !is_announced {
+            is_announced = true;
             log::notice(format_args!(
-                "at the end after {read} of {wanted}; waiting {} s for more (--timeout), Ctrl-C to stop",
+                "end of topic after {read} of {wanted} records; waiting {} s for more (--timeout), Ctrl-C to stop",
                 arguments.timeout
             ));
         }
     }
-    black_box(&seen);
-    Ok(Read {
-        records: seen.records,
-        bytes: seen.bytes,
+    black_box(&totals);
+    Ok(Measurement {
+        records: totals.records,
+        bytes: totals.bytes,
         first: first.unwrap_or(last),
         last,
     })
 }
 
 #[derive(Default)]
-struct Seen {
+struct Totals {
     records: u64,
     bytes: u64,
-    /// Sums of what nobody needs, so that it must be read.
+    /// A sum that forces every record to be read.
     offsets: i64,
 }
 
-impl Seen {
+impl Totals {
     fn touch(&mut self, records: &ConsumerRecords, max: u64) {
         let left = usize::try_from(max - self.records).unwrap_or(usize::MAX);
         for record in records.iter().take(left) {

@@ -1,4 +1,4 @@
-//! `milena perf latency`: from sending a record to reading it, one at a time.
+//! `milena perf latency`: measures the time from sending a record to reading it.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,23 @@ use serde_json::json;
 use crate::connection::{self, ConnectionArguments};
 
 pub(super) const HELP: &str = "\
-A record is sent, acknowledged and read, then the next one. The line has, in
-milliseconds, for `acknowledged` (from sending to the acknowledgement) and for
-`read` (from sending to having read it): p50, p90, p99, p999, max. The topic
-should have no other writer. Settings given with -X must be such that both a
-producer and a consumer have.";
+Sends one record at a time, waits for its acknowledgement, and reads it. The
+line has p50, p90, p99, p999 and max in milliseconds for `acknowledged` (from
+send to acknowledgement) and `read` (from send to poll). The topic should have no
+other producer. Configs given with -X must be valid for producers and consumers.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The topic to send to; its partition 0 is used
+    /// Topic to send to; only its partition 0 is used
     #[arg(value_name = "TOPIC", required_unless_present = "topic")]
     name: Option<String>,
-    /// The same as TOPIC
+    /// Same as TOPIC
     #[arg(short, long, conflicts_with = "name")]
     topic: Option<String>,
-    /// How many records to send
+    /// Number of records to send
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
-    /// How many bytes the value of each has
+    /// Size of each value in bytes
     #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
     size: usize,
     #[command(flatten)]
@@ -42,8 +41,8 @@ impl Arguments {
     }
 }
 
-/// How long a record may take before the measurement is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit of a record.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     connection::run(measure(arguments))
@@ -82,11 +81,11 @@ async fn measure(arguments: &Arguments) -> Result<()> {
 
 async fn read_up_to(consumer: &mut Consumer, offset: Option<i64>) -> Result<()> {
     loop {
-        let records = consumer.poll(PATIENCE).await?;
+        let records = consumer.poll(RECORD_TIMEOUT).await?;
         ensure!(
             !records.is_empty(),
-            "a record was not read within {} s",
-            PATIENCE.as_secs()
+            "record not read within {} s",
+            RECORD_TIMEOUT.as_secs()
         );
         if records
             .iter()

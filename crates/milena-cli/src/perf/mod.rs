@@ -1,4 +1,4 @@
-//! `milena perf`: how fast it goes.
+//! `milena perf`: measurements of a cluster.
 
 mod consume;
 mod latency;
@@ -10,13 +10,13 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Read records as fast as possible and print one line of JSON about it
+    /// Read records as fast as possible and print one line of JSON
     #[command(after_help = consume::HELP)]
     Consume(consume::Arguments),
-    /// Send records as fast as possible and print one line of JSON about it
+    /// Send records as fast as possible and print one line of JSON
     #[command(after_help = produce::HELP)]
     Produce(produce::Arguments),
-    /// Send and read one record after the other and print one line of JSON about how long that takes
+    /// Send and read one record at a time and print one line of JSON
     #[command(after_help = latency::HELP)]
     Latency(latency::Arguments),
 }

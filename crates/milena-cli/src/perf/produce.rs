@@ -1,4 +1,4 @@
-//! `milena perf produce`: sends so many records and says what that took.
+//! `milena perf produce`: measures sending.
 
 use std::time::Instant;
 
@@ -10,28 +10,28 @@ use super::usage;
 use crate::connection::{self, ConnectionArguments};
 
 pub(super) const HELP: &str = "\
-The line has these figures:
-  records        how many were acknowledged: exactly N
-  bytes          of their values
-  seconds        from the first record to the last acknowledgement
-  cpu_seconds    of this process until then, all threads, user and system
-  max_rss_bytes  the most memory of this process that was resident at once";
+Fields of the line:
+  records        records acknowledged: exactly N
+  bytes          bytes of their values
+  seconds        time from the first record to the last acknowledgement
+  cpu_seconds    CPU time of this process, all threads, user and system
+  max_rss_bytes  peak resident memory of this process";
 
-/// Deliveries that are not looked at before there are so many.
+/// The number of deliveries that are collected before they are awaited.
 const COLLECTED_MAX: u64 = 1_000_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The topic to send to
+    /// Topic to send to
     #[arg(value_name = "TOPIC", required_unless_present = "topic")]
     name: Option<String>,
-    /// The same as TOPIC
+    /// Same as TOPIC
     #[arg(short, long, conflicts_with = "name")]
     topic: Option<String>,
-    /// How many records to send
+    /// Number of records to send
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
-    /// How many bytes the value of each has
+    /// Size of each value in bytes
     #[arg(short, long, value_name = "BYTES", default_value_t = 100)]
     size: usize,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 async fn measure(arguments: &Arguments) -> Result<()> {
     let producer = arguments.connection.producer().await?;
-    // Bytes that compress as little as letters do.
+    // Values that compress about as well as text.
     let value: Vec<u8> = (0..arguments.size).map(|place| b'a' + (place * 7 % 23) as u8).collect();
     let first = Instant::now();
     let mut deliveries = Deliveries::default();

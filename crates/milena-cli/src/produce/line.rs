@@ -1,4 +1,4 @@
-//! A record as it stands in a line.
+//! Records in lines of input.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use milena_app::json::WrittenText;
 use milena_client::producer::Header;
 use serde::Deserialize;
 
-/// What a line says. The value alone is not copied.
+/// The record of a line. The value is borrowed from the line if possible.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     value: Option<Cow<'a, [u8]>>,
@@ -21,7 +21,7 @@ struct Fields {
     timestamp: Option<i64>,
 }
 
-/// An object as `milena consume -f json` prints it. Where a record was does not matter.
+/// An object as `milena consume -f json` prints it. Topic and offset are ignored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Object {
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The key stands before the first separator; a line without one is a value.
+    /// Splits at the first separator; a line without one is a value.
     pub(super) fn of_key_and_value(text: &'a [u8], separator: &[u8]) -> Self {
         let at = text.windows(separator.len()).position(|window| window == separator);
         let parts = at.and_then(|at| Some((text.get(..at)?, text.get(at + separator.len()..)?)));

@@ -28,33 +28,33 @@ Examples:
 
 Each line is the value of a record. With --json each line is an object as
 `milena consume -f json` prints it: key, value and headers (text, or
-{\"base64\": …}), partition and timestamp; all of them may be left out. Without a
-value it is a tombstone. The command ends when all records are acknowledged.";
+{\"base64\": …}), partition and timestamp, all of them optional. An object without
+a value is a tombstone. The command exits when all records are acknowledged.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Topic to send to
     #[arg(value_name = "TOPIC")]
     name: Option<String>,
-    /// File to send; without it, or with -, the standard input
+    /// File to send [default: standard input]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The same as TOPIC; FILE is then the only argument
+    /// Same as TOPIC; FILE is then the only argument
     #[arg(short, long)]
     topic: Option<String>,
-    /// Key of all records that have none of their own
+    /// Key of records without one
     #[arg(short, long)]
     key: Option<String>,
-    /// Each line is KEY, this separator and VALUE; a line without it has no key of its own. \t is a tab
+    /// Lines are KEY, this separator and VALUE; a line without it is a value. \t is a tab
     #[arg(short = 'K', long, value_name = "SEPARATOR", value_parser = separator, conflicts_with = "json")]
     key_separator: Option<String>,
-    /// An empty value is none: a tombstone
+    /// Send a null value (tombstone) for an empty one
     #[arg(short = 'Z', long)]
     null_if_empty: bool,
-    /// A header for all records; may be repeated
+    /// Header of all records; may be repeated
     #[arg(short = 'H', long = "header", value_name = "KEY=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Partition of all records that name none; without it the partitioner chooses
+    /// Partition of records that name none [default: chosen by the partitioner]
     #[arg(short, long, value_name = "NUMBER")]
     partition: Option<i32>,
     /// Lines are JSON objects
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => Err("it must be KEY=VALUE".to_owned()),
+        None => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
@@ -81,19 +81,21 @@ fn separator(text: &str) -> Result<String, String> {
         });
     }
     match separator.is_empty() {
-        true => Err("it must be a text between key and value, as in -K:".to_owned()),
+        true => Err("expected a text between key and value, as in -K:".to_owned()),
         false => Ok(separator),
     }
 }
 
 impl Arguments {
-    /// The topic, and the file if it is not the standard input.
+    /// The topic, and the file unless it is standard input.
     fn places(&self) -> Result<(&str, Option<&Path>)> {
         let (topic, file) = match (&self.topic, &self.name, &self.file) {
-            (Some(_), Some(name), Some(_)) => bail!("{name}: -t names the topic already, so only a file can be named"),
+            (Some(_), Some(name), Some(_)) => {
+                bail!("unexpected argument {name}: the topic is set by -t, so only FILE may follow")
+            }
             (Some(topic), file, None) => (topic, file.as_deref().map(Path::new)),
             (None, Some(topic), file) => (topic, file.as_deref()),
-            (_, None, _) => bail!("name a topic, as in `milena produce letters`"),
+            (_, None, _) => bail!("no topic given, as in `milena produce letters`"),
         };
         Ok((topic, file.filter(|file| file.as_os_str() != "-")))
     }
@@ -114,7 +116,7 @@ async fn produce(arguments: &Arguments) -> Result<()> {
     };
     let producer = arguments.connection.producer().await?;
     if file.is_none() && io::stdin().is_terminal() {
-        log::notice("each line becomes a record; Ctrl-D ends");
+        log::notice("each line becomes a record; Ctrl-D to finish");
     }
     let sent = send_lines(&producer, arguments, topic, source).await;
     let closed = producer.close().await;
@@ -135,7 +137,7 @@ async fn send_lines(
     let mut text = Vec::new();
     for number in 1_u64.. {
         text.clear();
-        if source.read_until(b'\n', &mut text).context("cannot read on")? == 0 {
+        if source.read_until(b'\n', &mut text).context("cannot read the input")? == 0 {
             break;
         }
         if text.last() == Some(&b'\n') {
@@ -146,7 +148,7 @@ async fn send_lines(
             (false, Some(separator)) => Line::of_key_and_value(&text, separator.as_bytes()),
             (true, _) => match Line::parse(&text) {
                 Ok(line) => line,
-                Err(error) => bail!("line {number} is not what --json needs: {error}; nothing after it was sent"),
+                Err(error) => bail!("line {number} is not valid for --json: {error}; the lines before it were sent"),
             },
         };
         let given = arguments

@@ -1,4 +1,4 @@
-//! The batches in a segment file, read one by one, so that the size of the file does not matter.
+//! Batches of a segment file, read one at a time, so that a large file needs little memory.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use milena_wire::{
     },
 };
 
-/// Enough for any batch that a broker with sane limits took; what claims more is reported as damaged.
+/// More than any batch of a broker with sane limits; a batch that claims more is reported as damaged.
 const DECOMPRESSED_MAX: usize = 1 << 30;
 
 pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Result<()> {
@@ -54,7 +54,7 @@ pub(super) fn list(out: &mut impl Write, path: &Path, with_records: bool) -> Res
     Ok(())
 }
 
-/// The offsets of a batch by its header alone, which may be damaged too.
+/// The offsets of a batch according to its header, which may be damaged.
 fn offsets(bytes: &[u8]) -> String {
     match bytes.first_chunk().map(BatchHeader::parse) {
         Some(header) => format!(
@@ -66,7 +66,7 @@ fn offsets(bytes: &[u8]) -> String {
     }
 }
 
-/// The bytes of the next batch, by its length alone; `None` when fewer than that are left.
+/// The bytes of the next batch according to its length; `None` if the file has fewer.
 fn next_batch(file: &mut impl Read, left: u64) -> Result<Option<Bytes>> {
     let mut start = [0; BATCH_OVERHEAD];
     if left < start.len() as u64 {
@@ -152,7 +152,7 @@ fn time_name(timestamp_type: TimestampType) -> &'static str {
     }
 }
 
-/// Bytes as text where they are that, with escapes where they are not.
+/// Bytes as text, with escapes where they are not ASCII.
 fn text(bytes: Option<&[u8]>) -> String {
     bytes.map_or_else(|| "null".to_owned(), |bytes| bytes.escape_ascii().to_string())
 }

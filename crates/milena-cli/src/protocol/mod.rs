@@ -1,4 +1,4 @@
-//! `milena protocol`: the tables of the wire protocol, and the batches in a segment file.
+//! `milena protocol`: tables of the wire protocol, and the batches of a segment file.
 
 mod batches;
 mod tables;
@@ -12,17 +12,17 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the APIs, with the versions that Milena's client and broker speak
+    /// List the APIs with the versions of Milena's client and broker
     Apis,
-    /// List the error codes, or explain one of them
+    /// List the error codes, or explain one
     Errors {
-        /// A code, as in 6, or a name, as in NOT_LEADER_OR_FOLLOWER
+        /// Code such as 6, or name such as NOT_LEADER_OR_FOLLOWER
         error: Option<String>,
     },
-    /// List the record batches in a segment file (.log) and check each
+    /// List and verify the record batches of a segment file (.log)
     Batches {
         file: PathBuf,
-        /// Show the records too
+        /// Print the records too
         #[arg(long)]
         records: bool,
     },

@@ -1,4 +1,4 @@
-//! The APIs and the error codes.
+//! Tables of APIs and error codes.
 
 use std::io::Write;
 
@@ -41,9 +41,8 @@ pub(super) fn error(out: &mut impl Write, text: &str) -> Result<()> {
             .into_iter()
             .find(|error| error.name().eq_ignore_ascii_case(text)),
     };
-    let error = found.with_context(|| {
-        format!("no error {text:?}; give a code or a name from the list of `milena protocol errors`")
-    })?;
+    let error =
+        found.with_context(|| format!("unknown error {text:?}; `milena protocol errors` lists codes and names"))?;
     writeln!(out, "code        {}", error.code())?;
     writeln!(out, "name        {}", error.name())?;
     if !error.exception().is_empty() {

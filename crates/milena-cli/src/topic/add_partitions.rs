@@ -5,7 +5,7 @@ use milena_client::admin::{NewPartitions, Results};
 
 use super::Topics;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{counted, print_outcomes},
 };
 
@@ -13,23 +13,23 @@ use crate::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
-    /// How many partitions to add
+    /// Number of partitions to add
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "total")]
     num: Option<i32>,
-    /// How many partitions there are to be in all
+    /// Number of partitions in total
     #[arg(long, visible_alias = "partitions", value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     total: Option<i32>,
-    /// Only ask whether they could be added
+    /// Only check whether they could be added
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn add(arguments: &Arguments) -> Result<()> {
     let names = arguments.topics.names()?;
     if arguments.num.is_none() && arguments.total.is_none() {
-        bail!("say how many partitions to add (--num N), or how many there are to be in all (--total N)");
+        bail!("no number of partitions given; use --num N (to add) or --total N");
     }
     let admin = arguments.common.connection.admin().await?;
     let described = admin.describe_topics(names).await;
@@ -50,7 +50,7 @@ pub(super) async fn add(arguments: &Arguments) -> Result<()> {
         true => admin.validate_partitions(wanted.clone()).await,
         false => admin.create_partitions(wanted.clone()).await,
     });
-    let verb = if arguments.dry_run { "could have" } else { "has" };
+    let verb = if arguments.dry_run { "would have" } else { "has" };
     print_outcomes(&arguments.common.output, results, |name, ()| {
         let total = wanted
             .iter()

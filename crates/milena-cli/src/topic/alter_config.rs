@@ -4,7 +4,7 @@ use anyhow::Result;
 use milena_client::admin::ConfigResource;
 
 use super::Topics;
-use crate::{common::Common, config::ChangeArguments};
+use crate::{admin_arguments::AdminArguments, config::ChangeArguments};
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     changes: ChangeArguments,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn alter(arguments: &Arguments) -> Result<()> {

@@ -5,7 +5,7 @@ use milena_client::admin::NewTopic;
 
 use super::Topics;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     config::setting,
     output::{counted, print_outcomes},
 };
@@ -17,33 +17,33 @@ Examples:
   milena topic create letters --assignment 1:2,2:3     two partitions, two
                                                        replicas each
 
-Without -p and -r the brokers' defaults count (num.partitions,
-default.replication.factor).";
+Without -p and -r the brokers' defaults apply: num.partitions and
+default.replication.factor.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
-    /// How many partitions
+    /// Number of partitions
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// How many brokers have each partition
+    /// Replication factor
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
-    /// The brokers of each partition, the preferred leader first: partitions are separated by commas, brokers by colons
+    /// Brokers of each partition, the preferred leader first; commas separate partitions, colons separate brokers
     #[arg(long, value_name = "BROKERS", value_parser = assignment, conflicts_with_all = ["partitions", "replicas"])]
     assignment: Option<Assignment>,
-    /// A setting of the topic; may be repeated
+    /// Topic config; may be repeated
     #[arg(short = 'c', long = "topic-config", value_name = "KEY=VALUE", value_parser = setting)]
     configs: Vec<(String, String)>,
-    /// Only ask whether it could be created
+    /// Only check whether it could be created
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
-/// The brokers of each partition.
+/// Broker ids by partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Assignment(Vec<Vec<i32>>);
 
@@ -57,7 +57,7 @@ fn assignment(text: &str) -> Result<Assignment, String> {
     let partitions: Option<Vec<_>> = text.split(',').map(partition).collect();
     partitions
         .map(Assignment)
-        .ok_or_else(|| "it must be ids of brokers, as in 1:2,2:3 for two partitions with two replicas each".to_owned())
+        .ok_or_else(|| "expected broker ids, as in 1:2,2:3 for two partitions with two replicas each".to_owned())
 }
 
 pub(super) async fn create(arguments: &Arguments) -> Result<()> {
@@ -81,7 +81,7 @@ pub(super) async fn create(arguments: &Arguments) -> Result<()> {
         true => admin.validate_topics(topics).await,
         false => admin.create_topics(topics).await,
     };
-    let done = if arguments.dry_run { "could create" } else { "created" };
+    let done = if arguments.dry_run { "would create" } else { "created" };
     let replicas = match arguments.replicas {
         Some(asked) => replicas(asked, admin.describe_cluster().await?.brokers.len()),
         None => String::new(),
@@ -94,7 +94,7 @@ pub(super) async fn create(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// The replication factor, where a cluster takes more than it has brokers for, as Milena's does.
+/// The actual replication factor, where a cluster accepts more replicas than it has brokers, as Milena's does.
 fn replicas(asked: i16, brokers: usize) -> String {
     match (usize::try_from(asked).is_ok_and(|asked| asked > brokers), brokers) {
         (false, _) => String::new(),

@@ -3,14 +3,14 @@
 use anyhow::Result;
 
 use super::Topics;
-use crate::{common::Common, output::print_outcomes};
+use crate::{admin_arguments::AdminArguments, output::print_outcomes};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn delete(arguments: &Arguments) -> Result<()> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Topics;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, split},
 };
 
@@ -20,16 +20,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Described {
+struct TopicReport {
     topic: String,
     topic_id: Option<String>,
     internal: bool,
     replication_factor: usize,
-    /// Those that are not the default.
+    /// Configs that differ from the default.
     configs: BTreeMap<String, Option<String>>,
     partitions: Vec<Partition>,
 }
@@ -57,9 +57,9 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     let starts = offsets(&admin, &partitions, OffsetSpec::Earliest).await;
     let ends = offsets(&admin, &partitions, OffsetSpec::Latest).await;
     let mut configs = configs(&admin, &topics).await;
-    let described: Vec<Described> = topics
+    let described: Vec<TopicReport> = topics
         .into_iter()
-        .map(|topic| Described {
+        .map(|topic| TopicReport {
             topic: topic.name.to_string(),
             topic_id: topic.id.map(|id| id.to_string()),
             internal: topic.internal,
@@ -90,7 +90,7 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     problems
 }
 
-/// One end of each partition. A partition without a leader cannot tell, and is shown without.
+/// One end of each partition. Partitions without a leader are left out.
 async fn offsets(admin: &Admin, partitions: &[TopicPartition], spec: OffsetSpec) -> BTreeMap<TopicPartition, i64> {
     let asked = partitions.iter().map(|partition| (partition.clone(), spec));
     let listed: Results<_, _> = admin.list_offsets(asked).await;
@@ -100,7 +100,7 @@ async fn offsets(admin: &Admin, partitions: &[TopicPartition], spec: OffsetSpec)
         .collect()
 }
 
-/// The settings of each topic that are its own.
+/// Configs that are set on the topic itself.
 async fn configs(admin: &Admin, topics: &[TopicDescription]) -> BTreeMap<String, BTreeMap<String, Option<String>>> {
     let resources = topics.iter().map(|topic| ConfigResource::topic(topic.name.clone()));
     let described = admin.describe_configs(resources).await.into_iter();
@@ -115,7 +115,7 @@ async fn configs(admin: &Admin, topics: &[TopicDescription]) -> BTreeMap<String,
     own.collect()
 }
 
-fn text(topic: &Described) -> String {
+fn text(topic: &TopicReport) -> String {
     let mut text = format!(
         "Topic: {}  TopicId: {}  PartitionCount: {}  ReplicationFactor: {}\n",
         topic.topic,

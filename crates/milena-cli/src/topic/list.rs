@@ -3,19 +3,19 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::{common::Common, output::Table};
+use crate::{admin_arguments::AdminArguments, output::Table};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Show Kafka's own topics too, such as __consumer_offsets
+    /// Include internal topics such as __consumer_offsets
     #[arg(short, long)]
     internal: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct TopicRow {
     topic: String,
     topic_id: Option<String>,
     internal: bool,
@@ -27,8 +27,8 @@ pub(super) async fn list(arguments: &Arguments) -> Result<()> {
     let admin = arguments.common.connection.admin().await?;
     let topics = admin.list_topics().await?.into_iter();
     let topics = topics.filter(|(_, topic)| arguments.internal || !topic.internal);
-    let topics: Vec<Listed> = topics
-        .map(|(name, topic)| Listed {
+    let topics: Vec<TopicRow> = topics
+        .map(|(name, topic)| TopicRow {
             topic: name.to_string(),
             topic_id: topic.id.map(|id| id.to_string()),
             internal: topic.internal,

@@ -1,4 +1,4 @@
-//! `milena topic`: looks after topics.
+//! `milena topic`: topics.
 
 mod add_partitions;
 mod alter_config;
@@ -16,25 +16,25 @@ use crate::connection;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List all topics
+    /// List topics
     #[command(visible_alias = "ls")]
     List(list::Arguments),
-    /// Show the partitions of topics, and the settings that are not the default
+    /// Show partitions and configs of topics
     Describe(describe::Arguments),
     /// Create topics
     #[command(after_help = create::HELP)]
     Create(create::Arguments),
-    /// Delete topics, with all of their records
+    /// Delete topics and their records
     Delete(delete::Arguments),
-    /// Add partitions to a topic; records that are there stay where they are
+    /// Add partitions to a topic; existing records keep their partition
     AddPartitions(add_partitions::Arguments),
-    /// Change settings of topics; those that are not named stay as they are
+    /// Change topic configs; others keep their values
     #[command(after_help = alter_config::HELP)]
     AlterConfig(alter_config::Arguments),
-    /// Delete the oldest records of a topic, up to an offset or a time
+    /// Delete the oldest records of a topic, up to an offset or a timestamp
     #[command(after_help = trim::HELP)]
     Trim(trim::Arguments),
-    /// Show how unevenly records, bytes and keys lie in the partitions of a topic
+    /// Show how unevenly records, bytes and keys are distributed over partitions
     #[command(after_help = skew::HELP)]
     Skew(skew::Arguments),
 }
@@ -42,10 +42,10 @@ pub(crate) enum Command {
 /// One or more topics.
 #[derive(clap::Args)]
 struct Topics {
-    /// The topics
+    /// Topics
     #[arg(value_name = "TOPIC")]
     names: Vec<String>,
-    /// The same as TOPIC; may be repeated
+    /// Same as TOPIC; may be repeated
     #[arg(short, long = "topic", value_name = "TOPIC")]
     topics: Vec<String>,
 }
@@ -53,10 +53,7 @@ struct Topics {
 impl Topics {
     fn names(&self) -> Result<Vec<String>> {
         let names: Vec<String> = self.names.iter().chain(&self.topics).cloned().collect();
-        ensure!(
-            !names.is_empty(),
-            "name a topic; `milena topic list` shows which there are"
-        );
+        ensure!(!names.is_empty(), "no topic given; `milena topic list` lists them");
         Ok(names)
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Topics;
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, fail_if_any, split},
     time::parse_instant,
 };
@@ -23,24 +23,24 @@ Examples:
   milena topic trim letters --before time:-7d
   milena topic trim letters --before latest             everything
 
-What is deleted cannot be brought back.";
+Deleted records cannot be restored.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     topics: Topics,
-    /// Delete what is before this: offset:N, time:MILLISECONDS, time:2026-07-01T08:00:00Z (UTC if no zone is given), time:-7d,
-    /// or latest, which is everything
+    /// Delete all records before: offset:N, time:MILLISECONDS, time:2026-07-01T08:00:00Z (UTC without a zone),
+    /// time:-7d, or latest (everything)
     #[arg(long, value_name = "WHERE", value_parser = before)]
     before: Before,
-    /// Only in this partition; may be repeated
+    /// Only this partition; may be repeated
     #[arg(short, long, value_name = "NUMBER")]
     partition: Vec<i32>,
-    /// Only show where each partition would begin
+    /// Only print the new start offsets
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,15 +58,15 @@ fn before(text: &str) -> Result<Before, String> {
         _ => None,
     };
     before.ok_or_else(|| {
-        "it must be latest, offset:N, time:MILLISECONDS or a time such as time:2026-07-01T08:00:00Z".to_owned()
+        "expected latest, offset:N, time:MILLISECONDS or a time such as time:2026-07-01T08:00:00Z".to_owned()
     })
 }
 
 #[derive(Serialize)]
-struct Trimmed {
+struct NewStart {
     topic: String,
     partition: i32,
-    /// Where it begins now.
+    /// The new start offset.
     start_offset: i64,
 }
 
@@ -80,9 +80,9 @@ pub(super) async fn trim(arguments: &Arguments) -> Result<()> {
         let wanted = wanted.into_iter().map(|(partition, offset)| (partition, Some(offset)));
         split_refused(admin.delete_records(wanted).await)
     };
-    let trimmed: Vec<Trimmed> = begins
+    let trimmed: Vec<NewStart> = begins
         .into_iter()
-        .map(|(partition, start_offset)| Trimmed {
+        .map(|(partition, start_offset)| NewStart {
             topic: partition.topic.to_string(),
             partition: partition.partition,
             start_offset,
@@ -102,7 +102,7 @@ pub(super) async fn trim(arguments: &Arguments) -> Result<()> {
     unknown.and(failed)
 }
 
-/// As [`split`]; a topic that cannot be trimmed at all is named once, with the reason.
+/// As [`split`], but a topic that cannot be trimmed at all is reported once.
 fn split_refused(results: Results<TopicPartition, i64>) -> (Vec<(TopicPartition, i64)>, Result<()>) {
     let is_refused = |result: &Result<i64, AdminError>| {
         result
@@ -140,7 +140,7 @@ async fn choose_partitions(admin: &Admin, arguments: &Arguments) -> Result<Vec<T
     Ok(partitions.filter(wanted).collect())
 }
 
-/// Where each partition is to begin. What is past the end is the end, so that every partition can be trimmed to one offset.
+/// The new start offset of each partition. Offsets past the end become the end, so that one offset fits all partitions.
 async fn find(admin: &Admin, partitions: Vec<TopicPartition>, before: Before) -> Results<TopicPartition, i64> {
     let ends = ends(admin, &partitions, OffsetSpec::Latest).await;
     let wanted = wanted(admin, &partitions, before).await;

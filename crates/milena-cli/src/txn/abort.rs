@@ -7,35 +7,35 @@ use milena_client::{
 };
 
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{print_outcomes, split},
 };
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena txn abort payments       fence the producer; its coordinator aborts
+  milena txn abort payments       fences the producer; the coordinator aborts
   milena txn abort -t letters -p 0 --start-offset 1234
 
-The second form is for a transaction that no coordinator knows of any more, and
-that keeps read_committed readers waiting: a marker is written into the partition
-behind the coordinator's back.";
+The second form is for a hanging transaction, which no coordinator knows and
+which blocks read_committed consumers. It writes an abort marker directly to the
+partition.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The transactional ids whose producers are fenced off
+    /// Transactional ids whose producers are fenced
     #[arg(value_name = "TRANSACTIONAL-ID", conflicts_with_all = ["topic", "partition", "start_offset"])]
     ids: Vec<String>,
-    /// The topic of a transaction that no coordinator knows
+    /// Topic of a transaction that no coordinator knows
     #[arg(short, long, requires = "partition", requires = "start_offset")]
     topic: Option<String>,
-    /// The partition of that transaction
+    /// Partition of that transaction
     #[arg(short, long, value_name = "NUMBER", requires = "topic")]
     partition: Option<i32>,
-    /// Where it begins
+    /// First offset of that transaction
     #[arg(long, value_name = "OFFSET", requires = "topic")]
     start_offset: Option<i64>,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 pub(super) async fn abort(arguments: &Arguments) -> Result<()> {
@@ -46,14 +46,14 @@ pub(super) async fn abort(arguments: &Arguments) -> Result<()> {
         .zip(arguments.start_offset);
     ensure!(
         !arguments.ids.is_empty() || hanging.is_some(),
-        "name a transactional id, or where the transaction is: -t TOPIC -p NUMBER --start-offset OFFSET"
+        "no transaction given; name a transactional id, or use -t TOPIC -p NUMBER --start-offset OFFSET"
     );
     let admin = arguments.common.connection.admin().await?;
     let Some(((topic, number), start_offset)) = hanging else {
         let fenced = admin.fence_producers(arguments.ids.iter().map(String::as_str)).await;
         return print_outcomes(&arguments.common.output, fenced, |id, producer| {
             format!(
-                "fenced {id} off; the next producer follows {} in epoch {}",
+                "fenced {id}: producer id {}, epoch {}",
                 producer.producer_id, producer.producer_epoch
             )
         });
@@ -63,11 +63,11 @@ pub(super) async fn abort(arguments: &Arguments) -> Result<()> {
     let aborted = admin.abort_transaction(transaction).await;
     let results = [(partition, aborted)].into();
     print_outcomes(&arguments.common.output, results, |partition, ()| {
-        format!("aborted the transaction in {partition} that began at {start_offset}")
+        format!("aborted the transaction at offset {start_offset} of {partition}")
     })
 }
 
-/// The producer whose open transaction begins there.
+/// The producer of the open transaction that begins at this offset.
 async fn find(admin: &Admin, partition: &TopicPartition, start_offset: i64) -> Result<AbortTransaction> {
     let (producers, problems) = split(admin.describe_producers([partition.clone()]).await);
     problems?;
@@ -84,7 +84,7 @@ async fn find(admin: &Admin, partition: &TopicPartition, start_offset: i64) -> R
         match open.is_empty() {
             true => bail!("no transaction is open in {partition}"),
             false => bail!(
-                "no transaction begins at {start_offset} in {partition}; open ones begin at {}",
+                "no transaction starts at offset {start_offset} of {partition}; open transactions start at {}",
                 open.join(", ")
             ),
         }
@@ -92,8 +92,8 @@ async fn find(admin: &Admin, partition: &TopicPartition, start_offset: i64) -> R
     Ok(AbortTransaction {
         partition: partition.clone(),
         producer_id: producer.producer_id,
-        producer_epoch: i16::try_from(producer.producer_epoch).context("the broker names an epoch that cannot be")?,
-        // Zero is what a coordinator that has never written here counts as.
+        producer_epoch: i16::try_from(producer.producer_epoch).context("the broker returned an invalid epoch")?,
+        // Zero is the epoch of a coordinator that has never written to the partition.
         coordinator_epoch: producer.coordinator_epoch.unwrap_or(0),
     })
 }

@@ -4,22 +4,22 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, split},
     time::now_ms,
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The transactional ids
+    /// Transactional ids
     #[arg(value_name = "TRANSACTIONAL-ID", required = true)]
     ids: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Described {
+struct TransactionReport {
     transactional_id: String,
     coordinator: i32,
     producer_id: i64,
@@ -39,9 +39,9 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
             .await,
     );
     let now_ms = now_ms();
-    let described: Vec<Described> = described
+    let described: Vec<TransactionReport> = described
         .into_iter()
-        .map(|(id, one)| Described {
+        .map(|(id, one)| TransactionReport {
             transactional_id: id.to_string(),
             coordinator: one.coordinator.id,
             producer_id: one.producer_id,
@@ -57,7 +57,7 @@ pub(super) async fn describe(arguments: &Arguments) -> Result<()> {
     problems
 }
 
-fn text(described: &[Described]) -> String {
+fn text(described: &[TransactionReport]) -> String {
     let mut table = Table::new(&[
         "TRANSACTIONAL-ID",
         "COORDINATOR",

@@ -7,27 +7,27 @@ use milena_client::admin::TransactionFilter;
 use serde::Serialize;
 
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     output::{Table, fail_if_any},
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only in this state, such as Ongoing or CompleteCommit; may be repeated
+    /// Only transactions in this state, such as Ongoing or CompleteCommit; may be repeated
     #[arg(long, value_name = "STATE")]
     state: Vec<String>,
-    /// Only those that have been open for at least so long
+    /// Only transactions that have been open for at least this long
     #[arg(long, value_name = "SECONDS")]
     open_for: Option<u64>,
     /// Only transactional ids that match this regular expression
     #[arg(long, value_name = "REGEX")]
     pattern: Option<String>,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct TransactionRow {
     transactional_id: String,
     coordinator: i32,
     producer_id: i64,
@@ -43,10 +43,10 @@ pub(super) async fn list(arguments: &Arguments) -> Result<()> {
     };
     let admin = arguments.common.connection.admin().await?;
     let listed = admin.list_transactions(filter).await?;
-    let transactions: Vec<Listed> = listed
+    let transactions: Vec<TransactionRow> = listed
         .found
         .into_iter()
-        .map(|one| Listed {
+        .map(|one| TransactionRow {
             transactional_id: one.transactional_id.to_string(),
             coordinator: one.coordinator,
             producer_id: one.producer_id,

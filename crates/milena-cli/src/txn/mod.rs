@@ -1,4 +1,4 @@
-//! `milena txn`: looks after transactions.
+//! `milena txn`: transactions.
 
 mod abort;
 mod describe;
@@ -14,7 +14,7 @@ pub(crate) enum Command {
     /// List transactional ids and their states
     #[command(visible_alias = "ls")]
     List(list::Arguments),
-    /// Show open transactions and the partitions that are part of them
+    /// Show transactions and their partitions
     Describe(describe::Arguments),
     /// Abort a transaction that its producer will not end
     #[command(after_help = abort::HELP)]

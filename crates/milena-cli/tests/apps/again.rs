@@ -1,5 +1,5 @@
-//! Records that are read again: some fail and go back to their own topic after a delay; then all are replayed, but for a
-//! partition that cannot go on and does so in the next run.
+//! Records that are handled again: some fail and return to their own topic after a delay; then all are replayed, except
+//! for a blocked partition, which continues in the next run.
 
 use std::{
     collections::BTreeMap,
@@ -17,20 +17,20 @@ use milena_client::{
     producer::{Producer, ProducerRecord},
 };
 
-use crate::stage::{PARTITIONS, Stage, until};
+use crate::environment::{Environment, PARTITIONS, until};
 
 const TOPIC: &str = "again";
 
-/// The attempts of each event, and what the replay has handled.
+/// The attempts per event, and the events that the replay has handled.
 #[derive(Default)]
-struct Book {
+struct Attempts {
     attempts: Mutex<BTreeMap<String, Vec<u32>>>,
     replayed: Mutex<Vec<String>>,
-    /// Whether the second partition can go on.
+    /// Whether the second partition may continue.
     is_mended: AtomicBool,
 }
 
-async fn at_first(Value(value): Value<String>, cx: Cx, State(book): State<Arc<Book>>) -> Result<(), Fault> {
+async fn at_first(Value(value): Value<String>, cx: Cx, State(book): State<Arc<Attempts>>) -> Result<(), Fault> {
     let mut attempts = book.attempts.lock().unwrap();
     attempts.entry(cx.event_id()).or_default().push(cx.attempt());
     if value.ends_with("later") && cx.attempt() == 1 {
@@ -39,7 +39,7 @@ async fn at_first(Value(value): Value<String>, cx: Cx, State(book): State<Arc<Bo
     Ok(())
 }
 
-async fn once_more(Value(value): Value<String>, State(book): State<Arc<Book>>) -> Result<(), Fault> {
+async fn once_more(Value(value): Value<String>, State(book): State<Arc<Attempts>>) -> Result<(), Fault> {
     if value == "1 later" && !book.is_mended.load(Ordering::SeqCst) {
         return Err(Fault::fatal("the books are closed"));
     }
@@ -47,21 +47,21 @@ async fn once_more(Value(value): Value<String>, State(book): State<Arc<Book>>) -
     Ok(())
 }
 
-pub async fn run(stage: &Stage) -> String {
-    stage.create(TOPIC, PARTITIONS).await;
-    let book = Arc::new(Book::default());
-    let app = || App::new(stage.address()).group(TOPIC).state(Arc::clone(&book));
+pub async fn run(env: &Environment) -> String {
+    env.create(TOPIC, PARTITIONS).await;
+    let book = Arc::new(Attempts::default());
+    let app = || App::new(env.address()).group(TOPIC).state(Arc::clone(&book));
     let running = app().on(TOPIC, at_first, |policy| {
         let policy = policy.retry(Retry::none()).then_topics([Duration::from_secs(1)]);
         policy.return_to_origin()
     });
     let running = running.start().await.unwrap();
-    write(stage, &["now", "later"]).await;
-    // What came back is a third record, and is known as what it was.
+    write(env, &["now", "later"]).await;
+    // The returned record is a third record with the identity of the original.
     until("all that came back is done", async || {
         let mut done = true;
         for partition in 0..PARTITIONS {
-            done &= stage.committed(TOPIC, TOPIC, partition).await == Some(3);
+            done &= env.committed(TOPIC, TOPIC, partition).await == Some(3);
         }
         done
     })
@@ -80,7 +80,7 @@ pub async fn run(stage: &Stage) -> String {
     };
     let left: Vec<&TopicPartition> = unfinished.report.unfinished.keys().collect();
     assert_eq!(left, [&TopicPartition::new(TOPIC, 1)], "{unfinished}");
-    write(stage, &["too late"]).await;
+    write(env, &["too late"]).await;
     book.is_mended.store(true, Ordering::SeqCst);
     replay().replay(Replay::new("repair")).await.unwrap();
     let mut replayed = std::mem::take(&mut *book.replayed.lock().unwrap());
@@ -91,9 +91,9 @@ pub async fn run(stage: &Stage) -> String {
     "records went back to their topic and were replayed, each once".to_owned()
 }
 
-/// Writes these words to each partition.
-async fn write(stage: &Stage, words: &[&str]) {
-    let producer = Producer::new(ProducerConfig::builder(stage.address())).unwrap();
+/// Writes these values to each partition.
+async fn write(env: &Environment, words: &[&str]) {
+    let producer = Producer::new(ProducerConfig::builder(env.address())).unwrap();
     for partition in 0..PARTITIONS {
         for word in words {
             let value = format!("{partition} {word}");

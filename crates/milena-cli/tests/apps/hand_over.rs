@@ -1,22 +1,22 @@
-//! Processes join and leave under load. Every record is handled once, and those of a key one after the other.
+//! Processes join and leave under load. Every record is handled once, and the records of a key in order.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    crew::Crew,
-    ledger::Expected,
+    environment::{Environment, PARTITIONS, PROTOCOLS, until},
+    handled_log::Expected,
     load::Load,
-    stage::{PARTITIONS, PROTOCOLS, Stage, until},
     worker::HANDLE,
+    workers::Workers,
 };
 
 const TOPIC: &str = "hand-over";
-/// How many records show that a process is at work.
+/// The number of records that proves that a process works.
 const ENOUGH: usize = 30;
 
 enum Step {
     Join(&'static str),
-    /// Who leaves, and who must take over.
+    /// The process that leaves, and the ones that must take over.
     Leave(&'static str, &'static [&'static str]),
 }
 
@@ -30,27 +30,27 @@ const STEPS: [Step; 7] = [
     Step::Leave("c", &["d"]),
 ];
 
-pub async fn run(stage: &Stage) -> String {
+pub async fn run(env: &Environment) -> String {
     let dir = tempfile::tempdir().unwrap();
-    stage.create(TOPIC, PARTITIONS).await;
-    let mut crews = PROTOCOLS.map(|protocol| Crew::new(stage, TOPIC, protocol, dir.path()));
-    for crew in &crews {
-        stage.be_patient_with(&crew.group).await;
+    env.create(TOPIC, PARTITIONS).await;
+    let mut crews = PROTOCOLS.map(|protocol| Workers::new(env, TOPIC, protocol, dir.path()));
+    for workers in &crews {
+        env.raise_session_timeout(&workers.group).await;
     }
-    let load = Load::start(stage.address(), TOPIC, 5);
+    let load = Load::start(env.address(), TOPIC, 5);
     for step in STEPS {
-        for crew in &mut crews {
+        for workers in &mut crews {
             match step {
-                Step::Join(name) => crew.start(name, HANDLE),
-                Step::Leave(name, _) => crew.stop(name).await,
+                Step::Join(name) => workers.start(name, HANDLE),
+                Step::Leave(name, _) => workers.stop(name).await,
             }
         }
-        for crew in &crews {
+        for workers in &crews {
             match step {
-                Step::Join(name) => crew.works(name, ENOUGH).await,
+                Step::Join(name) => workers.works(name, ENOUGH).await,
                 Step::Leave(_, others) => {
                     for name in others {
-                        crew.works(name, ENOUGH).await;
+                        workers.works(name, ENOUGH).await;
                     }
                 }
             }
@@ -58,14 +58,14 @@ pub async fn run(stage: &Stage) -> String {
     }
     let counts = load.end().await;
     let total = usize::try_from(counts.iter().sum::<i64>()).unwrap();
-    for crew in &mut crews {
-        let what = format!("{} handles all of {counts:?}", crew.group);
-        until(&what, async || crew.ledger.handled().len() >= total).await;
-        crew.stop_all().await;
+    for workers in &mut crews {
+        let what = format!("{} handles all of {counts:?}", workers.group);
+        until(&what, async || workers.handled_log.handled().len() >= total).await;
+        workers.stop_all().await;
         let mut expected = Expected::new(&counts, &BTreeSet::new());
-        expected.see(&crew.group, &crew.ledger.lines());
-        expected.assert_all_came(&crew.group);
-        stage.assert_all_committed(&crew.group, TOPIC, &counts).await;
+        expected.see(&workers.group, &workers.handled_log.lines());
+        expected.assert_all_came(&workers.group);
+        env.assert_all_committed(&workers.group, TOPIC, &counts).await;
     }
     format!("{total} records, each once and in order, for both groups")
 }

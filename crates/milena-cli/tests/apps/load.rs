@@ -1,4 +1,4 @@
-//! What feeds a topic. What it had acknowledged is what must be handled.
+//! The producer of a topic. Every record that it had acknowledged must be handled.
 
 use std::{
     sync::{
@@ -14,9 +14,9 @@ use milena_client::{
 };
 use tokio::task::JoinHandle;
 
-use crate::{ledger::key, stage::PARTITIONS};
+use crate::{environment::PARTITIONS, handled_log::key};
 
-/// How often records come.
+/// The interval between writes.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub struct Load {
@@ -25,7 +25,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Writes so many records into each partition every 20 ms.
+    /// Writes this many records into each partition every 20 ms.
     pub fn start(address: &str, topic: &str, records: i64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let writing = write(address.to_owned(), topic.to_owned(), records, Arc::clone(&stop));
@@ -35,7 +35,7 @@ impl Load {
         }
     }
 
-    /// Gives how many records each partition has, when all are acknowledged.
+    /// Waits for all acknowledgements. Returns the number of records per partition.
     pub async fn end(self) -> Vec<i64> {
         self.stop.store(true, Relaxed);
         self.writing.await.unwrap()
@@ -43,7 +43,7 @@ impl Load {
 }
 
 async fn write(address: String, topic: String, records: i64, stop: Arc<AtomicBool>) -> Vec<i64> {
-    // It is not the writer who is tested here: it waits for brokers as long as they need.
+    // The producer is not under test: it waits for brokers as long as they need.
     let config = ProducerConfig::builder(address)
         .set("delivery.timeout.ms", 600_000)
         .set("max.block.ms", 600_000);

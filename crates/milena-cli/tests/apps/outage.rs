@@ -1,5 +1,5 @@
-//! The topic of dead letters is gone for a while. The partition that needs it stops and says why, others go on, nothing is
-//! lost, and it goes on by itself.
+//! The dead letter topic is missing for a while. The partition that needs it stops and reports why; others continue,
+//! nothing is lost, and the partition resumes by itself.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use milena_client::{
 };
 
 use crate::{
+    environment::{Environment, until},
     programs::read_as,
-    stage::{Stage, until},
 };
 
 const TOPIC: &str = "outage";
-const LETTERS: &str = "outage.dlq";
+const DEAD_LETTERS: &str = "outage.dlq";
 
-pub async fn run(stage: &Stage) -> String {
-    stage.create(TOPIC, 2).await;
+pub async fn run(env: &Environment) -> String {
+    env.create(TOPIC, 2).await;
     let handler = |Value(value): Value<String>| async move {
         if value.starts_with("bad") {
             return Err(Fault::poison("it is bad"));
         }
         Ok(())
     };
-    // A producer that gives up soon says so soon.
-    let app = App::new(stage.address())
+    // A short delivery timeout, so that the failure is reported soon.
+    let app = App::new(env.address())
         .group(TOPIC)
         .producer("max.block.ms", 2_000)
         .producer("request.timeout.ms", 1_000)
@@ -34,14 +34,14 @@ pub async fn run(stage: &Stage) -> String {
         .on(TOPIC, handler, |policy| policy);
     let running = app.start().await.unwrap();
     until("it reads", async || running.status().partitions.len() == 2).await;
-    let deleted = stage.admin().delete_topics([LETTERS]).await;
+    let deleted = env.admin().delete_topics([DEAD_LETTERS]).await;
     deleted.into_values().for_each(|deleted| deleted.unwrap());
     until("the dead letters are gone", async || {
-        !stage.admin().list_topics().await.unwrap().contains_key(LETTERS)
+        !env.admin().list_topics().await.unwrap().contains_key(DEAD_LETTERS)
     })
     .await;
-    write(stage, 0, &["good", "bad", "good", "bad too"]).await;
-    write(stage, 1, &["good"; 10]).await;
+    write(env, 0, &["good", "bad", "good", "bad too"]).await;
+    write(env, 1, &["good"; 10]).await;
 
     let mut status = running.status();
     until("a partition says why it stands still", async || {
@@ -60,40 +60,43 @@ pub async fn run(stage: &Stage) -> String {
         .iter()
         .map(ToString::to_string)
         .find(|line| line.starts_with("outage-0"));
-    assert!(line.unwrap().contains("what it needs is not written"), "{status:?}");
+    assert!(
+        line.unwrap().contains("writing its output, retry or dead letter fails"),
+        "{status:?}"
+    );
     until("the other partition is done", async || {
-        stage.committed(TOPIC, TOPIC, 1).await == Some(10)
+        env.committed(TOPIC, TOPIC, 1).await == Some(10)
     })
     .await;
     until("it commits what came before", async || {
-        stage.committed(TOPIC, TOPIC, 0).await == Some(1)
+        env.committed(TOPIC, TOPIC, 0).await == Some(1)
     })
     .await;
 
-    // More is read meanwhile, and the commit stays.
-    write(stage, 1, &["good"; 10]).await;
+    // Records are still read, and the committed offset stays.
+    write(env, 1, &["good"; 10]).await;
     until("the other partition goes on", async || {
-        stage.committed(TOPIC, TOPIC, 1).await == Some(20)
+        env.committed(TOPIC, TOPIC, 1).await == Some(20)
     })
     .await;
-    assert_eq!(stage.committed(TOPIC, TOPIC, 0).await, Some(1));
+    assert_eq!(env.committed(TOPIC, TOPIC, 0).await, Some(1));
     assert!(!running.status().is_healthy());
 
-    stage.create(LETTERS, 2).await;
+    env.create(DEAD_LETTERS, 2).await;
     until("it goes on by itself", async || {
-        stage.committed(TOPIC, TOPIC, 0).await == Some(4)
+        env.committed(TOPIC, TOPIC, 0).await == Some(4)
     })
     .await;
     assert!(running.status().is_healthy(), "{:?}", running.status());
     running.stop().await.unwrap();
-    let mut letters = read_as(stage.address(), LETTERS, 0, "read_committed", "%s\\n");
+    let mut letters = read_as(env.address(), DEAD_LETTERS, 0, "read_committed", "%s\\n");
     letters.sort_unstable();
     assert_eq!(letters, ["bad", "bad too"]);
     "one partition stopped and went on, nothing was lost".to_owned()
 }
 
-async fn write(stage: &Stage, partition: i32, values: &[&str]) {
-    let producer = Producer::new(ProducerConfig::builder(stage.address())).unwrap();
+async fn write(env: &Environment, partition: i32, values: &[&str]) {
+    let producer = Producer::new(ProducerConfig::builder(env.address())).unwrap();
     for value in values {
         let record = ProducerRecord::new(TOPIC).partition(partition).value(*value);
         producer.send(record).await.unwrap();

@@ -1,18 +1,18 @@
-//! One process of an application.
+//! One process of an application under test.
 
 use std::{io::Read, path::Path, sync::Arc, thread, time::Duration};
 
 use milena_app::prelude::*;
 
-use crate::ledger::{KEYS, KILLER, Pen, key};
+use crate::handled_log::{KEYS, KILLER, LogWriter, key};
 
-/// The first argument of such a process. Address, protocol, topic, its name, its task and the file of the ledger follow.
-pub const WORD: &str = "work";
-/// Takes a moment for each record and writes into the ledger.
+/// The first argument of a worker process. These follow: address, protocol, topic, name, task, log file.
+pub const ROLE: &str = "work";
+/// Handles each record with a short delay and appends it to the handled log.
 pub const HANDLE: &str = "handle";
-/// The same, but of one key of each partition no record ever ends.
+/// As above, but the records of one key per partition never finish.
 pub const HANG: &str = "hang";
-/// The same, but one record ends the process.
+/// As above, but one record crashes the process.
 pub const ABORT: &str = "abort";
 /// Copies each record in a transaction.
 pub const COPY: &str = "copy";
@@ -21,17 +21,17 @@ pub fn group(topic: &str, protocol: &str) -> String {
     format!("{topic}-{protocol}")
 }
 
-/// Where copies go.
+/// The topic of the copies.
 pub fn output(topic: &str, protocol: &str) -> String {
     format!("{topic}-copy-{protocol}")
 }
 
 pub fn main(words: &[String]) {
-    // For whoever must find out what went wrong.
+    // The log is kept for the analysis of a failed test.
     if std::env::var_os("RUST_LOG").is_some() {
         tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     }
-    let [address, protocol, topic, name, task, ledger] = words else {
+    let [address, protocol, topic, name, task, handled_log] = words else {
         panic!("wrong arguments: {words:?}");
     };
     end_with_parent();
@@ -40,7 +40,7 @@ pub fn main(words: &[String]) {
         .instance(name)
         .consumer("group.protocol", protocol);
     let app = match protocol.as_str() {
-        // Who is gone is missed soon, but not in a test in which nobody is killed. In the other protocol the broker says.
+        // A short session timeout where processes are killed. In the consumer protocol the broker sets it.
         "classic" => app
             .consumer("heartbeat.interval.ms", 300)
             .consumer("session.timeout.ms", if task == HANDLE { 45_000 } else { 6_000 }),
@@ -49,30 +49,30 @@ pub fn main(words: &[String]) {
     let app = if task == COPY {
         copy(app, topic, output(topic, protocol))
     } else {
-        handle(app, topic, Pen::open(Path::new(ledger), name), task)
+        handle(app, topic, LogWriter::open(Path::new(handled_log), name), task)
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ended = runtime.block_on(app.run_until(shutdown_signal()));
     ended.unwrap_or_else(|error| panic!("{topic}, {protocol}, {name}: {error}"));
 }
 
-fn handle(app: App, topic: &str, pen: Pen, task: &str) -> App {
-    let pen = Arc::new(pen);
+fn handle(app: App, topic: &str, log: LogWriter, task: &str) -> App {
+    let log = Arc::new(log);
     let (hangs, aborts) = (task == HANG, task == ABORT);
     let handler = move |Event(number): Event<i64>, cx: Cx| {
-        let pen = Arc::clone(&pen);
-        let place = (cx.record().partition(), number);
+        let log = Arc::clone(&log);
+        let record = (cx.record().partition(), number);
         async move {
-            pen.begins(place);
+            log.begins(record);
             if hangs && number % KEYS == 3 {
                 std::future::pending::<()>().await;
             }
-            if aborts && place == KILLER {
+            if aborts && record == KILLER {
                 std::process::abort();
             }
-            // Some take longer than others, so that those behind them are done first.
+            // Different delays, so that later records finish first.
             tokio::time::sleep(Duration::from_millis(u64::try_from(number * 7 % 20).unwrap())).await;
-            pen.ends(place);
+            log.ends(record);
         }
     };
     app.on(topic, handler, |policy| policy.timeout(None))
@@ -89,7 +89,7 @@ fn copy(app: App, topic: &str, output: String) -> App {
     app.exactly_once(topic, handler, |policy| policy)
 }
 
-/// Nobody is left behind by a test that has failed.
+/// Exits with its parent, so that a failed test leaves no process behind.
 fn end_with_parent() {
     thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut vec![]);

@@ -1,4 +1,4 @@
-//! `milena run` as a process of its own, in a process group of its own as a shell with job control starts it.
+//! `milena run` as a separate process in its own process group, as a shell with job control starts it.
 
 use std::{
     fs::{self, File},
@@ -11,9 +11,9 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{process::Process, run::milena};
+use crate::{client::batch, command::milena, process::Process};
 
-/// Longer than anything takes, and shorter than a test that hangs may take.
+/// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A shell function that replies `{"id":…}` with further members to the record in `$line`.
@@ -30,12 +30,12 @@ pub struct Application {
 }
 
 impl Application {
-    /// Starts the application that `text` declares and waits until it runs.
+    /// Starts the application declared by `text` and waits until it runs.
     pub fn start(dir: &Path, text: &str, arguments: &[&str]) -> Self {
         Self::start_with(dir, text, arguments, &[])
     }
 
-    /// The same with variables of the environment.
+    /// As [`Self::start`], with environment variables.
     pub fn start_with(dir: &Path, text: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut application = Self::spawn(dir, text, arguments, variables);
         let mut line = String::new();
@@ -63,7 +63,7 @@ impl Application {
         Self { child, dir }
     }
 
-    /// Runs an application to its end, which it finds by itself, and returns its stderr.
+    /// Runs an application that must fail by itself, and returns its stderr.
     pub fn fails(dir: &Path, text: &str, arguments: &[&str]) -> String {
         let mut application = Self::spawn(dir, text, arguments, &[]);
         let status = application.child.wait().unwrap();
@@ -72,7 +72,7 @@ impl Application {
         log
     }
 
-    /// Everything that it has written to stderr so far.
+    /// Its stderr so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.join("stderr")).unwrap()
     }
@@ -85,7 +85,7 @@ impl Application {
         );
     }
 
-    /// Sends a signal to the whole process group, as a terminal does.
+    /// Sends a signal to the process group, as a terminal does.
     pub fn signal_group(&self, signal: &str) {
         let group = format!("-{}", self.child.id());
         let sent = Command::new("kill").args(["-s", signal, "--", &group]).status();
@@ -96,7 +96,7 @@ impl Application {
         self.child.wait().unwrap()
     }
 
-    /// Stops it as a service manager does.
+    /// Sends SIGTERM, as a service manager does, and expects success.
     pub fn stop(self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", "TERM", &pid]).status();
@@ -109,7 +109,7 @@ impl Application {
 
 impl Drop for Application {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -122,6 +122,15 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool, details: impl Fn() -> 
         assert!(begin.elapsed() < PATIENCE, "{what} did not happen:\n{}", details());
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A broker in `dir` whose topic `letters` has these records in one partition.
+pub fn broker_with(dir: &Path, values: &[&str]) -> Process {
+    let broker = Process::start(&dir.join("data"), &[]);
+    let mut client = broker.client();
+    client.create_topic("letters", 1, &[]);
+    client.produce("letters", 0, batch(values));
+    broker
 }
 
 /// The head of a file: group `readers` on this broker.

@@ -14,8 +14,8 @@ use milena_wire::messages::{
 
 use crate::{
     client::{Client, batch},
+    command::milena,
     process::{Process, command},
-    run::milena,
 };
 
 #[test]
@@ -92,7 +92,7 @@ fn up_says_what_to_do_where_it_cannot_listen() {
     assert!(message.contains("is Milena already up?"), "{message}");
     assert_eq!(message.matches("in use").count(), 1, "{message}");
     let message = up_fails(&["--listen", "0.0.0.0:43094"]);
-    assert!(message.contains("add --advertise HOST:PORT"), "{message}");
+    assert!(message.contains("with --advertise HOST:PORT"), "{message}");
     let message = up_fails(&["--listen", "43094"]);
     assert!(
         message.contains("--listen") && message.contains("did you mean 127.0.0.1:43094?"),
@@ -180,7 +180,7 @@ fn log_levels_change_while_the_broker_runs() {
     };
     let response = Client::connect(address).call(&request, 1);
     assert_eq!(response.responses[0].error_code, 0, "{response:?}");
-    // Why a connection ended is for those who look.
+    // Reasons of closed connections are logged at DEBUG only.
     TcpStream::connect(address).unwrap().write_all(&[0xff; 16]).unwrap();
     let mut lines = BufReader::new(broker.stderr.take().unwrap()).lines();
     let told = lines.any(|line| line.unwrap().contains("connection closed"));

@@ -1,4 +1,4 @@
-//! The address of a cluster, and one that cannot be reached.
+//! Bootstrap addresses, and brokers that cannot be reached.
 
 use std::{
     net::TcpListener,
@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
+    command::{fails, milena},
     process::Process,
-    run::{fails, milena},
 };
 
-/// An address that has had a listener, and has none any more.
+/// An address without a listener.
 fn refused() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -68,7 +68,7 @@ fn a_command_waits_for_a_broker_that_is_about_to_start() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The notice says that the first attempt is over.
+    // The first notice: the first attempt has failed.
     let mut first = [0; 7];
     std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
     assert_eq!(&first, b"milena:");
@@ -108,7 +108,7 @@ fn the_address_comes_from_a_flag_or_the_environment_or_is_the_default() {
     }
     let output = with_variable(&broker.address, &["topic", "list"]);
     assert!(output.status.success(), "{output:?}");
-    // A file that was named for this command is nearer than the environment.
+    // A file named on the command line overrides the environment.
     let file = dir.path().join("client.properties");
     std::fs::write(&file, format!("bootstrap.servers={}\n", broker.address)).unwrap();
     let output = with_variable(&refused(), &["topic", "list", "--config", file.to_str().unwrap()]);

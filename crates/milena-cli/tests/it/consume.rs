@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{
     client::batch,
+    command::{fails, milena},
     process::Process,
-    run::{fails, milena},
 };
 
 /// Two partitions: a, b, c in the first, x in the second.
@@ -27,7 +27,7 @@ fn broker_with_letters(dir: &Path) -> Process {
     broker
 }
 
-/// A broker on `dir` with one record, which has all that a record can have.
+/// A broker on `dir` with one record that has all parts of a record.
 fn broker_with_one(dir: &Path, key: &[u8], value: Option<&[u8]>) -> Process {
     let broker = Process::start(dir, &[]);
     let mut client = broker.client();
@@ -68,7 +68,7 @@ fn output(broker: &Process, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The lines in order of the alphabet, as partitions come in any order.
+/// The lines, sorted, because partitions arrive in any order.
 fn lines(broker: &Process, arguments: &[&str]) -> Vec<String> {
     let mut lines: Vec<String> = output(broker, arguments).lines().map(str::to_owned).collect();
     lines.sort_unstable();
@@ -169,7 +169,7 @@ fn several_topics_and_patterns_are_read() {
     assert_eq!(read(&["^wo.*", "letters"]), all);
     assert_eq!(read(&["^.*", "-g", "readers"]), all);
     assert_eq!(read(&["^wo.*", "letters", "-g", "others"]), all);
-    assert!(fails(&["consume", "-b", &broker.address]).contains("name a topic"));
+    assert!(fails(&["consume", "-b", &broker.address]).contains("no topic given"));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_format_names_the_fields_of_a_record() {
     let times = output(&broker, &["-n", "1", "-f", "%T{s} %T{iso} %T{%d.%m.%Y %H:%M:%S.%L}"]);
     assert_eq!(times, "1700000000 2023-11-14T22:13:20.123Z 14.11.2023 22:13:20.123");
     let output = milena(&consume(&broker, &["-n", "1", "-f", "%h;"]));
-    // Bytes come out as they are.
+    // Bytes are printed unchanged.
     assert_eq!(output.stdout, b"from=Prague,raw=\xff\xfe,none=NULL;");
 }
 
@@ -242,18 +242,18 @@ fn a_group_goes_on_behind_what_was_printed() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_letters(dir.path());
     let group = |rest: &[&'static str]| output(&broker, &[&["-g", "readers", "--partition", "0"], rest].concat());
-    // One poll brings all three, but two of them are not printed.
+    // One poll returns all three records, and two of them are not printed.
     assert_eq!(group(&["-n", "1"]), "a\n");
     assert_eq!(group(&["-n", "1", "--from", "earliest"]), "b\n");
     assert_eq!(group(&["--exit-at-end"]), "c\n");
     assert_eq!(group(&["--exit-at-end"]), "");
-    // A new one has no offsets yet, so it begins where it is told to.
+    // A new group has no offsets yet, and begins where `-o` says.
     let new = ["-g", "others", "--exit-at-end", "--from", "offset:1"];
     assert_eq!(lines(&broker, &new), ["b", "c"]);
     assert_eq!(lines(&broker, &new), [""; 0]);
 }
 
-/// A command that goes on, and the lines it prints.
+/// A running command and its output lines.
 fn start(broker: &Process, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
     command
@@ -287,7 +287,7 @@ fn ctrl_c_commits_and_ends_well() {
     client.produce("letters", 0, batch(&["a"]));
     let (child, mut lines) = start(&broker, &["-g", "readers"]);
     assert_eq!(next_line(&mut lines), "a\n");
-    // What comes later is there at once, as there is nothing else to wait for.
+    // Later records arrive at once.
     client.produce("letters", 0, batch(&["b"]));
     assert_eq!(next_line(&mut lines), "b\n");
     let pid = child.id().to_string();
@@ -298,7 +298,7 @@ fn ctrl_c_commits_and_ends_well() {
     assert_eq!(output(&broker, &["-g", "readers", "--exit-at-end"]), "c\n");
 }
 
-/// The offsets that a reader printed, which must be without a hole.
+/// The offsets that a consumer printed, which must have no gaps.
 fn offsets(lines: impl Iterator<Item = String>) -> RangeInclusive<i64> {
     let offsets: Vec<i64> = lines.map(|line| line.parse().unwrap()).collect();
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
@@ -317,7 +317,7 @@ fn what_a_killed_reader_has_not_printed_is_for_the_next() {
     for _ in 0..COUNT / 1_000 {
         client.produce("letters", 0, batch(&["letter"; 1_000]));
     }
-    // Many polls, and a commit with nearly each, so that it dies with one on its way.
+    // Small polls with a commit after nearly each, so that the consumer dies with a commit in flight.
     let reader = [
         ["-g", "readers"],
         ["-f", "%o\\n"],
@@ -365,7 +365,7 @@ fn a_reader_who_has_seen_enough_ends_it_quietly() {
     drop(lines);
     client.produce("letters", 0, batch(&["b"]));
     wait_quietly(child);
-    // Nobody has seen it, so it is still to be read.
+    // The record was not printed, so the group reads it again.
     assert_eq!(output(&broker, &["-g", "readers", "--exit-at-end"]), "b\n");
 }
 
@@ -377,27 +377,33 @@ fn what_is_wrong_is_named() {
     std::fs::write(&file, "max.poll.records=none\n").unwrap();
     let file = file.to_str().unwrap();
     for (arguments, expected) in [
-        (&["-t", "lettrs"][..], "there is no topic \"lettrs\"; there are letters"),
+        (
+            &["-t", "lettrs"][..],
+            "topic \"lettrs\" does not exist; existing topics are letters",
+        ),
         (
             &["--partition", "7"],
             "letters has no partition 7; it has 2, numbered from 0",
         ),
         (
             &["--from", "offset:3"],
-            "letters-1 has no offset 3: it begins at 0 and ends before 1",
+            "letters-1 has no offset 3: its offsets start at 0 and end before 1",
         ),
         (
             &["-g", "g", "--from", "offset:3"],
-            "letters-1 has no offset 3: it begins at 0 and ends before 1",
+            "letters-1 has no offset 3: its offsets start at 0 and end before 1",
         ),
         (
             &["--from", "yesterday"],
-            "it must be start, end, an offset, +N (after the start)",
+            "expected start, end, an offset, +N (after the start)",
         ),
-        (&["-o", "start", "-o", "end"], "-o names two places to begin"),
-        (&["-o", "json", "-f", "%s"], "-o json and another -f exclude each other"),
-        (&["-t", "^lettrs"], "no topic matches ^lettrs; there are letters"),
-        (&["-f", "%s %z"], "%z is not known; known are %t topic"),
+        (&["-o", "start", "-o", "end"], "-o sets two start positions"),
+        (&["-o", "json", "-f", "%s"], "-o json conflicts with -f"),
+        (
+            &["-t", "^lettrs"],
+            "no topic matches ^lettrs; existing topics are letters",
+        ),
+        (&["-f", "%s %z"], "unknown field %z; fields are %t topic"),
         (
             &["-X", "max.poll.recods=1"],
             "max.poll.recods (-X) is not a key of the consumer; did you mean max.poll.records?",

@@ -1,4 +1,4 @@
-//! kill -9 under load, again and again: every acknowledged record is there, in order, once.
+//! SIGKILL under load, repeatedly: every acknowledged record survives, in order, once.
 
 use std::{
     path::Path,
@@ -23,7 +23,7 @@ use crate::{
 const ROUNDS: usize = 8;
 const WRITERS: usize = 3;
 
-/// A producer with a partition of its own, which sends what was not acknowledged again after a crash.
+/// A producer with its own partition. After a crash it retries the batch that was not acknowledged.
 struct Writer {
     partition: i32,
     producer_id: i64,
@@ -31,7 +31,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes until the broker is gone.
+    /// Writes until the connection breaks.
     fn write(&mut self, address: &str, total: &AtomicUsize) {
         let mut client = Client::connect(address);
         while let Some(response) = client.try_call(&self.request(), 12) {
@@ -45,7 +45,7 @@ impl Writer {
         }
     }
 
-    /// Follows from what was acknowledged, so that a retry is the same batch.
+    /// Derived from the acknowledged count, so that a retry is the same batch.
     fn request(&self) -> ProduceRequest {
         let first = self.acknowledged;
         let texts: Vec<String> = (first..first + self.batch_size()).map(|i| i.to_string()).collect();
@@ -98,7 +98,7 @@ fn crash_under_load(dir: &Path, arguments: &[&str]) {
                 })
             })
             .collect();
-        // Another amount of work in each round, so that the crash comes at another moment.
+        // A different amount of work in each round, so that crashes hit different moments.
         while total.load(Ordering::Relaxed) < 200 + 97 * round {
             thread::yield_now();
         }
@@ -113,7 +113,7 @@ fn crash_under_load(dir: &Path, arguments: &[&str]) {
     assert!(broker.terminate().success());
 }
 
-/// All records of the writer's partition are its numbers in order; what was in flight at the end may be there or not.
+/// Checks that the writer's partition has its numbers in order; the batch in flight at the end may be missing.
 fn check(client: &mut Client, writer: &Writer) {
     let mut offset = 0;
     loop {

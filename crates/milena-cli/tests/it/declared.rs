@@ -1,12 +1,12 @@
-//! The file of `milena run`: checks, messages, and settings from elsewhere.
+//! The file of `milena run`: checks, messages, and overrides.
 
 use std::{fs, process::Command};
 
 use crate::{
     application::{Application, head, is_committed, records, script, until},
     client::batch,
+    command::{fails, milena},
     process::Process,
-    run::{fails, milena},
 };
 
 #[test]
@@ -36,10 +36,10 @@ http = "ftp://nowhere"
             "bootstrap.servrs is not a key of the consumer; did you mean bootstrap.servers?",
         ),
         (5, "acks cannot be \"many\""),
-        (8, "handlers[0].command: there is no program \"nosuchprogram\" in PATH"),
+        (8, "handlers[0].command: no program \"nosuchprogram\" in PATH"),
         (
             9,
-            "handlers[0].comand is not known; did you mean command? The keys here are topic,",
+            "handlers[0].comand is not a known key; did you mean command? Known keys: topic,",
         ),
         (
             10,
@@ -75,7 +75,10 @@ fn policies_that_contradict_themselves_are_found_without_a_broker() {
     for (handler, message) in [
         ("retry = { attempts = 0 }", "attempts is 0; it must be at least 1"),
         ("bulkhead = \"database\"", "add it under [bulkheads]"),
-        ("delivery = \"exactly-once\"", "needs instance at the top of the file"),
+        (
+            "delivery = \"exactly-once\"",
+            "requires instance at the top of the file",
+        ),
     ] {
         let text = format!("group = \"g\"\n[[handlers]]\ntopic = \"letters\"\ncommand = [\"cat\"]\n{handler}\n");
         fs::write(&file, text).unwrap();

@@ -1,12 +1,12 @@
-//! `milena doctor`, and what consumers and operators are told of damage.
+//! `milena doctor`, and reports of damage to consumers and operators.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::{client::batch, process::Process, run::milena};
+use crate::{client::batch, command::milena, process::Process};
 
-/// A directory whose topic has a batch of three records and one of a single record, after a clean stop.
+/// A directory whose topic has a batch of three records and one of one record, after a clean stop.
 fn fill(dir: &Path) {
     let broker = Process::start(dir, &[]);
     let mut client = broker.client();
@@ -30,10 +30,7 @@ fn the_doctor_tells_damage_from_health_and_refuses_a_directory_in_use() {
     let healthy = milena(&["doctor", "--data-dir", path]);
     let text = String::from_utf8_lossy(&healthy.stdout);
     assert!(healthy.status.success(), "{healthy:?}");
-    assert!(
-        text.contains("4 records") && text.contains("nothing is damaged"),
-        "{text}"
-    );
+    assert!(text.contains("4 records") && text.contains("no damage found"), "{text}");
 
     flip(&dir.path().join("letters-0/00000000000000000000.log"), 65);
     let before = fs::read(dir.path().join("letters-0/00000000000000000000.log")).unwrap();

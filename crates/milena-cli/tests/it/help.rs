@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use crate::run::milena;
+use crate::command::milena;
 
 fn help(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
-    // Without a terminal, this is what says how wide one would be.
+    // Sets the width of the help without a terminal.
     let output = command
         .args(arguments)
         .arg("--help")

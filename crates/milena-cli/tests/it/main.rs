@@ -1,15 +1,15 @@
-//! The binary as its users meet it.
+//! Tests of the `milena` binary through its command line.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
 mod admin;
-mod app;
 mod application;
 mod broker;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
+mod command;
 mod connection;
 mod consume;
 mod crash;

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::{
     client::batch,
+    command::{fails, milena},
     process::Process,
-    run::{fails, milena},
 };
 
 fn broker_with_letters(dir: &std::path::Path) -> Process {
@@ -48,13 +48,13 @@ fn no_more_records_than_asked_for_are_counted() {
 }
 
 #[test]
-fn a_topic_that_is_too_short_is_told() {
+fn a_topic_that_is_too_short_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_letters(dir.path());
     let command = ["perf", "consume", "-b", &broker.address, "-t", "letters"];
     let message = fails(&[&command[..], &["-n", "5", "--timeout", "3"]].concat());
-    let expected = "milena: at the end after 4 of 5; waiting 3 s for more (--timeout), Ctrl-C to stop\n\
-                    milena: no record for 3 s after 4 of 5\n";
+    let expected = "milena: end of topic after 4 of 5 records; waiting 3 s for more (--timeout), Ctrl-C to stop\n\
+                    milena: no record for 3 s after 4 of 5 records\n";
     assert_eq!(message, expected);
 }
 

@@ -1,4 +1,4 @@
-//! `milena broker` as a process of its own.
+//! `milena broker` as a separate process.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,17 +14,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a broker and waits for the line that says where it serves.
+    /// Starts a broker and waits for its `BOOTSTRAP=` line.
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
         Self::start_at("127.0.0.1:0", dir, arguments)
     }
 
-    /// Starts one at the address of one that has ended.
+    /// Starts a broker at the address of an earlier one.
     pub fn start_at(address: &str, dir: &Path, arguments: &[&str]) -> Self {
         Self::spawn(&mut command_at(address, dir, arguments))
     }
 
-    /// Runs `milena up` for a user whose data belongs into `home`.
+    /// Runs `milena up` with `home` as the user's data directory.
     pub fn up(home: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
         Self::spawn(
@@ -34,7 +34,7 @@ impl Process {
         )
     }
 
-    /// Starts a command that prints where its broker serves.
+    /// Starts a command that prints a `BOOTSTRAP=` line.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -53,10 +53,10 @@ impl Process {
         Client::connect(&self.address)
     }
 
-    /// As a crash would: without a chance to do anything. Dropping does the same, so that no test leaves one behind.
+    /// Sends SIGKILL. Dropping does the same, so that no test leaves a process behind.
     pub fn kill(self) {}
 
-    /// As an operator would.
+    /// Sends SIGTERM.
     pub fn terminate(mut self) -> ExitStatus {
         let pid = self.child.id().to_string();
         assert!(
@@ -72,7 +72,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! `milena produce`, and what `milena perf` sends.
+//! `milena produce` and `milena perf produce`.
 
 use std::{
     io::Write as _,
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{process::Process, run::milena};
+use crate::{command::milena, process::Process};
 
 fn produce(broker: &Process, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
@@ -22,7 +22,7 @@ fn produce(broker: &Process, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// All records, as JSON without where and when they are.
+/// All records as JSON, without offsets and timestamps.
 fn records(broker: &Process) -> Vec<Value> {
     let arguments = [
         "consume",
@@ -106,7 +106,7 @@ fn the_topic_may_be_the_first_argument() {
     assert_eq!(records(&broker).len(), 2);
     let nameless = milena(&["produce", "-b", &broker.address]);
     assert!(
-        String::from_utf8_lossy(&nameless.stderr).contains("name a topic"),
+        String::from_utf8_lossy(&nameless.stderr).contains("no topic given"),
         "{nameless:?}"
     );
     let twice = milena(&["produce", "-b", &broker.address, "-t", "letters", "letters", "file"]);

@@ -2,23 +2,12 @@
 
 use std::{
     fs,
-    path::Path,
     process::{Command, Stdio},
 };
 
-use crate::{
-    application::{Application, committed, dead_letters, head, header, is_committed, script, until},
-    client::batch,
-    process::Process,
+use crate::application::{
+    Application, broker_with, committed, dead_letters, head, header, is_committed, script, until,
 };
-
-fn broker_with(dir: &Path, values: &[&str]) -> Process {
-    let broker = Process::start(&dir.join("data"), &[]);
-    let mut client = broker.client();
-    client.create_topic("letters", 1, &[]);
-    client.produce("letters", 0, batch(values));
-    broker
-}
 
 fn is_alive(pid: &str) -> bool {
     let mut signal = Command::new("kill");
@@ -139,7 +128,7 @@ fn a_program_that_dies_with_a_record_leaves_its_last_lines_in_the_dead_letter() 
     assert!(reason.contains("exit status: 7"), "{reason}");
     let stack = header(&dead[0], "dlq.stacktrace");
     assert!(stack.contains("ValueError: no such customer"), "{stack}");
-    // The operator sees the program's stderr too.
+    // The program's stderr is in the log, too.
     assert!(application.log().contains("ValueError: no such customer"));
     application.stop();
 }

@@ -1,4 +1,4 @@
-//! The commands of README.md, in the order in which they are printed.
+//! The commands of README.md, run in the order of the page.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ fn commands() -> Vec<String> {
     commands
 }
 
-/// Runs a line as a shell would, with `milena` installed.
+/// Runs a line as a shell with `milena` in its PATH does.
 fn shell(line: &str, broker: &Process) -> Output {
     let binary = Path::new(env!("CARGO_BIN_EXE_milena"));
     let path = std::env::join_paths(
@@ -38,7 +38,7 @@ fn shell(line: &str, broker: &Process) -> Output {
     );
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("PATH", path.unwrap());
-    // The broker of the test has a port of its own.
+    // The broker of the test listens on its own port.
     command.env("MILENA_BOOTSTRAP", &broker.address).env_remove("RUST_LOG");
     command.output().unwrap()
 }
@@ -63,7 +63,7 @@ fn the_commands_work_in_the_order_printed() {
             assert_eq!(String::from_utf8_lossy(&output.stdout), "Dear Milena,\n", "{line}");
         }
     }
-    // Every block was found.
+    // Guards against blocks that the parser missed.
     assert!(
         commands.iter().any(|line| line.starts_with("milena txn list")),
         "{commands:?}"

@@ -1,4 +1,4 @@
-//! The examples of `docs/run.md`, as they stand there.
+//! The examples of `docs/run.md`, run as they are printed there.
 
 use std::{
     fs,
@@ -10,13 +10,13 @@ use std::{
 use crate::{
     application::{Application, header, records, until},
     client::batch,
+    command::milena,
     process::Process,
-    run::milena,
 };
 
 const PAGE: &str = include_str!("../../../../docs/run.md");
 
-/// The text of the code block whose fence has this label.
+/// The text of the code block whose fence has this info string.
 fn example(label: &str) -> &'static str {
     let (_, behind) = PAGE
         .split_once(&format!("```{label}\n"))
@@ -38,7 +38,7 @@ fn broker_with_orders(dir: &Path) -> Process {
     broker
 }
 
-/// Two bills, and a dead letter for the order that costs nothing.
+/// Checks for two bills, and a dead letter for the order that costs nothing.
 fn are_billed(broker: &Process, application: &Application, reason: &str) {
     let done = || records(broker, "bills").len() == 2 && records(broker, "orders.dlq").len() == 1;
     until("two bills and a dead letter", done, || application.log());
@@ -58,7 +58,7 @@ fn the_program_in_python_runs_as_documented() {
     let arguments = ["-b", broker.address.as_str()];
     let application = Application::start(dir.path(), example("toml app.toml"), &arguments);
     are_billed(&broker, &application, "an order must cost something");
-    // A value that is no order ends the program with a traceback, which the dead letter has.
+    // A value that is not an order ends the program with a traceback, which the dead letter carries.
     broker.client().produce("orders", 0, batch(&["garbage"]));
     let done = || records(&broker, "orders.dlq").len() == 2;
     until("the dead letter of a crash", done, || application.log());
@@ -92,7 +92,11 @@ fn the_service_in_python_runs_as_documented() {
     let arguments = ["-b", broker.address.as_str()];
     let text = example("toml service.toml");
     let application = Application::start_with(dir.path(), text, &arguments, &[("PORT", &port)]);
-    are_billed(&broker, &application, "answered 422: an order must cost something");
+    are_billed(
+        &broker,
+        &application,
+        "responded with 422: an order must cost something",
+    );
     application.stop();
 }
 

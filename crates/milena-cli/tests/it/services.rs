@@ -3,7 +3,6 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -11,25 +10,13 @@ use std::{
     thread,
 };
 
-use crate::{
-    application::{Application, dead_letters, head, header, is_committed},
-    client::batch,
-    process::Process,
-};
-
-fn broker_with(dir: &Path, values: &[&str]) -> Process {
-    let broker = Process::start(&dir.join("data"), &[]);
-    let mut client = broker.client();
-    client.create_topic("letters", 1, &[]);
-    client.produce("letters", 0, batch(values));
-    broker
-}
+use crate::application::{Application, broker_with, dead_letters, head, header, is_committed};
 
 fn handler(address: &str, more: &str) -> String {
     format!("[[handlers]]\ntopic = \"letters\"\nhttp = \"http://{address}/\"\nretry = {{ attempts = 1 }}\n{more}\n")
 }
 
-/// Replies to the nth request with the nth status, and to all later ones with the last. Counts requests.
+/// Replies to the nth request with the nth status, and to all later ones with the last. Returns the request counter.
 fn serve(listener: TcpListener, statuses: &'static [u16]) -> Arc<AtomicUsize> {
     let served = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&served);
@@ -68,7 +55,7 @@ fn serve_one(stream: &TcpStream, count: &AtomicUsize, statuses: &[u16]) -> Optio
 fn a_service_that_is_down_pauses_and_makes_no_dead_letters() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with(dir.path(), &["a", "b", "c"]);
-    // The port was free a moment ago, and nothing listens there.
+    // A port that was free a moment ago, without a listener.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

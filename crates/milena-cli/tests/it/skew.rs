@@ -10,8 +10,8 @@ use milena_wire::records::{BatchBuilder, BatchOptions, Header, NewRecord};
 use serde_json::{Value, json};
 
 use crate::{
+    command::{fails, milena},
     process::Process,
-    run::{fails, milena},
 };
 
 /// Records of one partition, each with its key and its age in hours. Values have 10 bytes.
@@ -54,7 +54,7 @@ fn skew(broker: &Process, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// How many records of each partition were looked at.
+/// The number of counted records per partition.
 fn counts(broker: &Process, arguments: &[&str]) -> Vec<u64> {
     let text = skew(broker, &[arguments, &["-o", "json"]].concat());
     let report: Value = serde_json::from_str(&text).unwrap();
@@ -75,7 +75,7 @@ orders  1          0        0.0       0      0.0     0            -
 orders  2          2        25.0      22     25.3    0            c 100.0%
 
 8 records, 87 bytes.
-The fullest partition has 2.25 times the mean in records, 2.24 times in bytes.
+Fullest partition: 2.25 times the mean records, 2.24 times the mean bytes.
 ";
     assert_eq!(skew(&broker, &[]), expected);
     let one = skew(&broker, &["--top", "1"]);
@@ -158,10 +158,7 @@ fn an_empty_topic_has_nothing_to_compare() {
     let broker = Process::start(dir.path(), &[]);
     broker.client().create_topic("orders", 2, &[]);
     let text = skew(&broker, &[]);
-    assert!(
-        text.ends_with("\n0 records, 0 bytes: there is nothing to compare.\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("\n0 records, 0 bytes: nothing to compare.\n"), "{text}");
 }
 
 #[test]
@@ -170,7 +167,10 @@ fn what_is_wrong_is_told() {
     let broker = broker_with_orders(dir.path());
     let command = ["topic", "skew", "-b", &broker.address, "-t"];
     let error = fails(&[&command[..], &["ordes"]].concat());
-    assert_eq!(error, "milena: there is no topic \"ordes\"; there are orders\n");
+    assert_eq!(
+        error,
+        "milena: topic \"ordes\" does not exist; existing topics are orders\n"
+    );
     let error = fails(&[&command[..], &["orders", "--since", "soon"]].concat());
     assert!(error.contains("a number followed by ms, s, m, h or d"), "{error}");
     let error = fails(&[&command[..], &["orders", "--since", "1h", "--last", "5"]].concat());

@@ -1,4 +1,4 @@
-//! Clients in other languages; the scripts in `clients/` judge what the broker answers.
+//! Clients in other languages. The scripts in `clients/` check the responses of the broker.
 
 use crate::{
     groups::SETTINGS,

@@ -1,4 +1,4 @@
-//! Kafka's tools for the cluster as a whole.
+//! Kafka's tools for clusters.
 
 use std::fs;
 

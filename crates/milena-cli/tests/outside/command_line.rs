@@ -1,4 +1,4 @@
-//! Our commands on a real Apache Kafka, which answers as only Kafka does.
+//! The commands of `milena` on a real Apache Kafka.
 
 use std::{
     io::Write as _,
@@ -33,7 +33,7 @@ impl Bench {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The rows of a table, below its head.
+    /// The rows of a table, without its header.
     fn rows(&self, line: &str) -> Vec<Vec<String>> {
         let text = self.prints(line);
         let rows = text.lines().skip(1);
@@ -48,7 +48,7 @@ impl Bench {
     }
 }
 
-/// One test, because starting Kafka is what takes long.
+/// A single test, because starting Kafka takes long.
 #[test]
 fn a_kafka_is_looked_after() {
     let bench = Bench {
@@ -118,7 +118,7 @@ fn configs(bench: &Bench) {
     ] {
         let (key, value) = setting.split_once('=').unwrap();
         bench.prints(&format!("config alter {entity} --set {setting}"));
-        // It takes Kafka a moment until what it has written is what it says.
+        // Kafka shows a change only a moment after it has accepted it.
         let shown = || {
             let rows = bench.rows(&format!("config describe {entity}"));
             rows.iter().any(|row| row[2..] == [key, value, source])

@@ -1,4 +1,4 @@
-//! Kafka's own transactional copier, of now and of old, while others fence it and it and the broker are killed.
+//! Kafka's transactional copier, current and old, while it is fenced and while it and the broker are killed.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use crate::{
 };
 
 const RECORDS: usize = 3_000;
-/// Enough to be in the middle of it.
+/// Enough records to interrupt it halfway.
 const TRANSACTIONS: usize = 10;
-/// How often a copier may be started to copy what is left.
+/// The number of times a copier may be restarted to finish.
 const COPIERS_MAX: usize = 5;
 
-/// Clients that know of the second version of transactions, in which a partition is added by producing to it. They share
-/// the partitions of the input in a group.
+/// Clients with transactions version 2, in which producing adds a partition. They share the input partitions in a
+/// group.
 #[test]
 fn new_clients_copy_each_record_exactly_once() {
     copies_each_record_exactly_once("kafka", 3, &["--input-partition", "-1", "--group-mode"]);
 }
 
-/// Clients that add partitions before they produce, and keep their epoch after each transaction.
+/// Clients with transactions version 1: they add partitions before they produce and keep their epoch.
 #[test]
 fn old_clients_copy_each_record_exactly_once() {
     copies_each_record_exactly_once("old", 1, &["--input-partition", "0"]);
@@ -50,7 +50,7 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     wait_for_transactions(&mut fencing);
     fenced.signal("CONT");
     let (code, said) = fenced.end();
-    // It is told that it was fenced when it goes on. The other may have left it nothing: then it ends in peace.
+    // It learns that it was fenced when it resumes. If the other one left nothing to copy, it exits normally.
     let had_nothing = said.trim_end().ends_with("\"consumed\":0,\"remaining\":0}");
     assert!(
         code != Some(0) || had_nothing,
@@ -67,7 +67,7 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     wait_for_transactions(&mut killed);
     killed.kill();
 
-    // As long as the group waits for the one that was killed, another copies only its own share and ends.
+    // While the group waits for the killed member, another copies only its own share and exits.
     let copied = (0..COPIERS_MAX).any(|_| {
         let said = copy().succeed();
         assert!(said.contains("\"remaining\":0}"), "{said}");
@@ -79,7 +79,7 @@ fn copies_each_record_exactly_once(jars: &str, partitions: usize, how: &[&str]) 
     assert!(broker.terminate().success());
 }
 
-/// A key goes to the same partition in both topics, so that order can be compared.
+/// A key has the same partition in both topics, so that order can be compared.
 fn write(address: &str, numbers: Range<usize>) {
     let records: String = numbers.map(|i| format!("{}:{i}\n", i % 20)).collect();
     kcat(
@@ -89,9 +89,9 @@ fn write(address: &str, numbers: Range<usize>) {
     );
 }
 
-/// Waits until a copier has begun so many transactions.
+/// Waits until a copier has begun this many transactions.
 fn wait_for_transactions(copier: &mut Program) {
-    // It begins none before it has partitions, and knows no end.
+    // It begins none before it has partitions, and never exits by itself.
     let unknown = format!("\"remaining\":{}", i64::MAX);
     let mut begun = 0;
     while begun < TRANSACTIONS {
@@ -115,7 +115,8 @@ fn copier(jars: &str, address: &str, how: &[&str]) -> Program {
         "copier",
         "--transaction-size",
         "5",
-        // The next one asks for its position before it fences the last, and waits a minute at most for what that has open.
+        // The next copier reads its position before it fences the last one, and waits up to a minute for that one's
+        // open transaction.
         "--transaction-timeout",
         "10000",
         "--enable-random-aborts",
@@ -125,7 +126,7 @@ fn copier(jars: &str, address: &str, how: &[&str]) -> Program {
     Program::java(jars, "message-copier", &arguments)
 }
 
-/// Each input is in the output once, in its order, for those who read what was committed.
+/// Each input record is committed once in the output, in order.
 fn check(address: &str, partitions: usize) {
     let (mut copied, mut aborted) = (0, 0);
     for partition in 0..partitions {

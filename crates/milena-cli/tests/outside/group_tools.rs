@@ -1,13 +1,13 @@
-//! Kafka's own command line tools for groups and transactions, and what they print about us.
+//! Kafka's command line tools for groups and transactions, used on our broker.
 
 use crate::{kafka_tools::Bench, program::Program, programs::kcat};
 
 const RECORDS: usize = 20;
-/// Kafka's own default, for both internal topics.
+/// Kafka's default for both internal topics.
 const INTERNAL_PARTITIONS: i32 = 50;
 
 impl Bench {
-    /// A topic of two partitions, with as many records in each.
+    /// A topic of two partitions with this many records each.
     fn write_letters(&self) {
         self.run("topics --create --topic letters --partitions 2");
         for partition in ["0", "1"] {
@@ -16,7 +16,7 @@ impl Bench {
         }
     }
 
-    /// The words of the line that begins with these.
+    /// The words of the line that begins with these words.
     fn row(&self, line: &str, beginning: &[&str]) -> Vec<String> {
         let said = self.run(line);
         let mut rows = said
@@ -26,8 +26,7 @@ impl Bench {
             .unwrap_or_else(|| panic!("{line}: {said}"))
     }
 
-    /// The first records of an internal topic that tell of this group or transaction, as one of Kafka's classes prints
-    /// them.
+    /// The first records of an internal topic about this group or transaction, as printed by Kafka's formatter class.
     fn internal_records(&self, topic: &str, key: &str, formatter: &str, count: usize) -> String {
         let partition = java_hash(key).abs() % INTERNAL_PARTITIONS;
         self.run(&format!(
@@ -37,7 +36,7 @@ impl Bench {
     }
 }
 
-/// Kafka finds a coordinator's partition by this.
+/// `String.hashCode`, by which Kafka chooses the partition of a coordinator.
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16()
         .fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
@@ -56,7 +55,7 @@ fn classic_groups_can_be_managed() {
     let shown = manage_group(&bench, "classic");
     assert_eq!(shown.assignor, "range");
     assert_eq!(shown.epochs, ["-", "letters:0,1", "-", "-"]);
-    // The group without members, as its first one found it, and the first generation.
+    // The record of the empty group, then the first generation.
     let written = bench.internal_records("__consumer_offsets", "classic", "GroupMetadataMessageFormatter", 2);
     has_all(
         &written,
@@ -87,7 +86,7 @@ struct Shown {
     epochs: [String; 4],
 }
 
-/// A group of this protocol and of its name, from its first member until it is deleted.
+/// The life of a group of this protocol, from its first member to its deletion.
 fn manage_group(bench: &Bench, protocol: &str) -> Shown {
     let address = bench.broker.address.as_str();
     let mut member = Program::java(
@@ -217,7 +216,7 @@ fn transactions_can_be_found_and_aborted() {
 
     bench.run("transactions abort --topic letters --partition 0 --start-offset 10");
     kcat(address, &["-P", "-t", "letters", "-p", "0"], "one more\n");
-    // The one that was aborted is not there, and what comes after it is.
+    // The aborted record is missing, and later records are present.
     assert_eq!(bench.committed_letters(), RECORDS / 2 + 1);
     writer.say("go on");
     assert!(writer.succeed().ends_with("committed\n"));
@@ -237,7 +236,7 @@ fn transactions_can_be_found_and_aborted() {
 }
 
 impl Bench {
-    /// How many records of partition 0 are there for those who read what was committed.
+    /// The number of records of partition 0 with `read_committed`.
     fn committed_letters(&self) -> usize {
         let level = "isolation.level=read_committed";
         let arguments = [

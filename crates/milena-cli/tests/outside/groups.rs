@@ -1,8 +1,9 @@
-//! Java's consumers in groups, while the broker dies and comes back.
+//! Java's consumers in groups while the broker is killed and restarted.
 
 use crate::{process::Process, program::Program};
 
-/// Members hear of changes soon. Those that die are missed after a time that is short, but not for a busy machine.
+/// Short intervals, so that members notice changes soon. The session timeout is short too, but long enough for a busy
+/// machine.
 pub const SETTINGS: [&str; 8] = [
     "-X",
     "group.consumer.min.session.timeout.ms=15000",

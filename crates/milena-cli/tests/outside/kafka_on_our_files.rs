@@ -1,4 +1,4 @@
-//! A real Kafka goes on with the files of our partitions, and finds all that they hold.
+//! A real Kafka continues with the files of our partitions and finds everything in them.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +16,11 @@ use crate::{
 };
 
 const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
-/// The smallest that Kafka allows.
+/// The smallest segment that Kafka allows.
 const SEGMENT_BYTES: &str = "1048576";
-/// Offsets of partition 0 below this are deleted.
+/// Offsets of partition 0 below this one are deleted.
 const DELETED: i64 = 700;
-/// The file with the id of the topic, without which Kafka takes a folder for a stray.
+/// The file with the topic id, without which Kafka takes a folder for a stray.
 const TOPIC_ID: &str = "partition.metadata";
 const KEYS: usize = 500;
 
@@ -30,7 +30,7 @@ enum Ending {
     Killed,
 }
 
-/// One test, because starting Kafka is what takes long.
+/// A single test, because starting Kafka takes long.
 #[test]
 fn kafka_reads_all_that_a_stopped_and_a_killed_broker_left() {
     let kafka = Kafka::start(19410);
@@ -53,7 +53,7 @@ fn kafka_reads_our_files(kafka: &Kafka, ending: Ending) {
     let written = write(&ours, ending);
     copy_dir(&ours, &copy);
 
-    // What our own broker makes of the files. It compacts no further, so that both see the same.
+    // Our own broker on the same files, without further compaction, so that both see the same.
     let broker = Process::start(&ours, &["-X", "log.cleaner.enable=false"]);
     let expected = read(&broker.address);
     written.check(&expected);
@@ -67,7 +67,7 @@ fn kafka_reads_our_files(kafka: &Kafka, ending: Ending) {
         assert_same(ours, &theirs);
     }
     assert_eq!(producers(&kafka.address()), our_producers);
-    // It goes on where we ended.
+    // It continues at our log end offset.
     kcat(&kafka.address(), &["-P", "-t", "letters", "-p", "0"], "one more\n");
     let last = read_all(&kafka.address(), "letters", 0).pop().unwrap();
     assert!(last.starts_with(&format!("{} ", written.letters[0].len())), "{last}");
@@ -77,26 +77,26 @@ fn kafka_reads_our_files(kafka: &Kafka, ending: Ending) {
     }
 }
 
-/// Whether Kafka dislikes something about our partitions.
+/// Whether Kafka's log has a complaint about our partitions.
 fn is_complaint(line: &str, ending: Ending) -> bool {
     let severe = line.contains(" WARN ") || line.contains(" ERROR ");
     let about_us = line.contains("letters-") || line.contains("compacted-");
-    // We write the indexes of the last segment when it is done or the broker stops.
+    // We write the indexes of the active segment when it is rolled or the broker stops.
     let no_index = ending == Ending::Killed && line.contains("Could not find offset index file");
-    // Its own checkpoint of that is not ours to write.
+    // Kafka's own checkpoint, which we do not write.
     let no_high_watermark = line.contains("Non-monotonic update of high watermark");
     severe && about_us && !no_index && !no_high_watermark
 }
 
-/// What was sent.
+/// The records that were sent.
 struct Written {
-    /// The values of each partition, from offset 0 on.
+    /// The values of each partition, from offset 0.
     letters: Vec<Vec<String>>,
-    /// The last value of each key; none if the last was a tombstone.
+    /// The last value of each key; `None` for a tombstone.
     compacted: BTreeMap<String, Option<String>>,
 }
 
-/// Lets a broker of ours write several segments by each codec, and compact a topic; then it ends.
+/// Lets our broker write several segments with each codec and compact a topic, then stops it.
 fn write(dir: &Path, ending: Ending) -> Written {
     let broker = Process::start(dir, &["--durability", "os", "-X", "log.cleaner.backoff.ms=50"]);
     let mut client = broker.client();
@@ -157,7 +157,7 @@ fn delete_records(broker: &Process) {
     assert_eq!(answer.topics[0].partitions[0].error_code, 0);
 }
 
-/// Keys again and again, some of them ended by a tombstone; gives what must be left.
+/// Repeated keys, some of them ended by a tombstone. Returns the records that must remain.
 fn write_compacted(broker: &Process, random: &mut Random) -> BTreeMap<String, Option<String>> {
     let settings = [
         ("cleanup.policy", "compact"),
@@ -170,7 +170,7 @@ fn write_compacted(broker: &Process, random: &mut Random) -> BTreeMap<String, Op
         let mut lines = String::new();
         for i in 0..2 * KEYS {
             let key = format!("key-{}", i * 7 % KEYS);
-            // kcat sends nothing at all instead of an empty value.
+            // kcat sends null for an empty value.
             let value = if i % 11 == 0 { String::new() } else { random.hex(1_000) };
             lines.push_str(&format!("{key}:{value}\n"));
             latest.insert(key, Some(value).filter(|value| !value.is_empty()));
@@ -184,7 +184,7 @@ fn write_compacted(broker: &Process, random: &mut Random) -> BTreeMap<String, Op
     latest
 }
 
-/// Returns when all but the last segment is compacted, so that nothing more happens.
+/// Waits until all but the active segment are compacted, so that nothing changes afterwards.
 fn wait_for_compaction(dir: &Path) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -210,7 +210,7 @@ fn segments(folder: &Path) -> Vec<String> {
 }
 
 impl Written {
-    /// Our own reading has everything that was sent, where it must be.
+    /// Our own reader finds everything that was sent, at the right offsets.
     fn check(&self, read: &[Vec<String>]) {
         for (partition, (sent, read)) in self.letters.iter().zip(read).enumerate() {
             let first = if partition == 0 { DELETED as usize } else { 0 };
@@ -230,7 +230,7 @@ impl Written {
             found.insert(key.to_owned(), (length != "-1").then(|| value.to_owned()));
         }
         assert!(read[CODECS.len()].len() < 6 * KEYS, "little was compacted");
-        // A tombstone may be there or have taken itself away.
+        // The tombstone may be there or may have been removed.
         found.retain(|_, value| value.is_some());
         let mut expected = self.compacted.clone();
         expected.retain(|_, value| value.is_some());
@@ -244,7 +244,7 @@ fn read(address: &str) -> Vec<Vec<String>> {
     letters.chain([read_all(address, "compacted", 0)]).collect()
 }
 
-/// What the broker knows about the producers of a partition.
+/// The producer state of a partition, as the broker describes it.
 fn producers(address: &str) -> String {
     let describe = ["describe-producers", "--topic", "letters", "--partition", "1"];
     let described = kafka_tool(address, "transactions", &describe, "");
@@ -252,7 +252,7 @@ fn producers(address: &str) -> String {
     described
 }
 
-/// Puts our partitions and checkpoints in the place of Kafka's, which has other ids for the topics.
+/// Replaces Kafka's partitions and checkpoints with ours; Kafka has other ids for the topics.
 fn hand_over(ours: &Path, theirs: &Path, ending: Ending) {
     let clean = theirs.join(".kafka_cleanshutdown");
     assert!(clean.exists(), "Kafka did not stop as it should");
@@ -274,7 +274,7 @@ fn hand_over(ours: &Path, theirs: &Path, ending: Ending) {
         fs::remove_dir_all(&theirs).unwrap();
         copy_dir(&ours, &theirs);
         let our_id = fs::read_to_string(theirs.join(TOPIC_ID)).unwrap();
-        // But for the id it is as Kafka writes it.
+        // Identical to the file of Kafka except for the id.
         assert_eq!(without_id(&our_id), without_id(&id));
         fs::write(theirs.join(TOPIC_ID), id).unwrap();
     }
@@ -298,7 +298,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Names the first difference; all of it would be megabytes.
+/// Reports only the first difference; a full diff would be megabytes.
 fn assert_same(ours: &[String], theirs: &[String]) {
     for (ours, theirs) in ours.iter().zip(theirs) {
         assert_eq!(theirs, ours);
@@ -306,7 +306,7 @@ fn assert_same(ours: &[String], theirs: &[String]) {
     assert_eq!(theirs.len(), ours.len());
 }
 
-/// Text that compresses to half its size only, so that every codec fills segments.
+/// Text that compresses to half its size, so that every codec fills segments.
 struct Random(u64);
 
 impl Random {

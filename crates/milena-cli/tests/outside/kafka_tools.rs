@@ -1,4 +1,4 @@
-//! Kafka's own command line tools, and what they print about us.
+//! Kafka's command line tools, used on our broker.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::{
     programs::{any_kafka_tool, kafka_tool},
 };
 
-/// A broker and the tools that ask it.
+/// A broker, and Kafka's tools for it.
 pub struct Bench {
     pub dir: tempfile::TempDir,
     pub broker: Process,
@@ -20,12 +20,12 @@ impl Bench {
         Self { dir, broker }
     }
 
-    /// Runs a line such as `topics --list`; no word of it has a space inside.
+    /// Runs a line such as `topics --list`; words must not contain spaces.
     pub fn run(&self, line: &str) -> String {
         self.run_with(line, "")
     }
 
-    /// As [`Self::run`], for a tool that fails; gives what it prints.
+    /// As [`Self::run`] for a tool that must fail. Returns its output.
     pub fn run_failing(&self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (succeeded, text) = any_kafka_tool(&self.broker.address, words[0], &words[1..]);
@@ -151,7 +151,7 @@ fn records_can_be_written_read_and_deleted() {
 
     let producers = bench.run("transactions describe-producers --topic letters --partition 0");
     let row: Vec<&str> = producers.lines().nth(1).unwrap().split_whitespace().collect();
-    // The console's producer was idempotent and ended with sequence 1; the other one is not.
+    // The console producer was idempotent and ended at sequence 1; the other producer is not idempotent.
     assert_eq!((row[1], row[3], row[5]), ("0", "1", "None"), "{producers}");
     assert_eq!(producers.lines().count(), 2, "{producers}");
 

@@ -45,7 +45,7 @@ fn kcat_and_our_consumer_print_the_same_records() {
     let with_headers = ["-P", "-t", "letters", "-K:", "-H", "from=Prague", "-H", "empty="];
     kcat(&with_headers, "key:value\n:no key\n");
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-        // Nothing after the colon is no value.
+        // Nothing after the colon means a null value.
         let lines = format!("{codec}:{}\n{codec}:\nno colon\n", codec.repeat(100));
         kcat(&["-P", "-t", "letters", "-K:", "-Z", "-z", codec], &lines);
     }

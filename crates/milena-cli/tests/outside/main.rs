@@ -1,7 +1,7 @@
-//! Our broker before judges that Milena's authors did not write: other people's clients, Kafka's own tools, and a real
+//! Tests of our broker with programs that Milena's authors did not write: other clients, Kafka's own tools, and a real
 //! Kafka that takes over our files.
 //!
-//! `cargo test -p milena-cli --features outside --test outside`; CONTRIBUTING.md says what must be installed.
+//! Run it with `cargo test -p milena-cli --features outside --test outside`; CONTRIBUTING.md lists the requirements.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
@@ -24,4 +24,5 @@ mod old_formats;
 mod process;
 mod program;
 mod programs;
+mod promtool;
 mod streams;

@@ -1,5 +1,5 @@
-//! Partitions that were begun by old brokers, in the formats before the present one: a real Kafka and our broker serve
-//! them, librdkafka and our consumer read them, and all agree with what Kafka's own classes wrote.
+//! Partitions in record formats 0 and 1: a real Kafka and our broker serve them, librdkafka and our consumer read them,
+//! and all agree with the output of Kafka's own classes.
 
 use std::{fs, io::Read, path::Path, process::Command};
 
@@ -15,7 +15,7 @@ const TOPIC: &str = "old";
 /// The first segment of a partition.
 const SEGMENT: &str = "00000000000000000000";
 
-/// The bytes of a partition, and what is to be read from it.
+/// The bytes of a partition and the expected records.
 struct Case {
     name: String,
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ fn old_formats_are_read_from_kafka_and_from_our_broker() {
     let create = ["--create", "--topic", TOPIC, "--partitions", &count];
     kafka_tool(&kafka.address(), "topics", &create, "");
     kafka.stop();
-    // It then looks at the files anew, as after a crash.
+    // The broker then scans the files, as after a crash.
     fs::remove_file(kafka.data_dir().join(".kafka_cleanshutdown")).unwrap();
     replace_all(&kafka.data_dir(), &cases);
     kafka.start_again();
@@ -44,12 +44,12 @@ fn old_formats_are_read_from_kafka_and_from_our_broker() {
     let mut client = broker.client();
     client.create_topic(TOPIC, partitions, &[]);
     for partition in 0..partitions {
-        // There are no files before the first record.
+        // A partition has no files before its first record.
         client.produce(TOPIC, partition, batch(&["new"]));
     }
     broker.kill();
     replace_all(dir.path(), &cases);
-    // A directory that an old Kafka has left does not have it; with it, exchanged files would be noticed.
+    // A directory of an old Kafka does not have this file; with it, the broker would notice the exchanged files.
     fs::remove_file(dir.path().join("milena.log-ends")).unwrap();
     let broker = Process::start(dir.path(), &["--durability", "os"]);
     check(&broker.address, &cases);
@@ -58,7 +58,7 @@ fn old_formats_are_read_from_kafka_and_from_our_broker() {
 fn check(address: &str, cases: &[Case]) {
     for (partition, case) in cases.iter().enumerate() {
         assert_eq!(consume(address, partition), case.lines, "{} by our consumer", case.name);
-        // It says 0 where there is no timestamp.
+        // kcat prints 0 where a record has no timestamp.
         let lines = case.lines.iter().map(|line| line.replacen(" -1 key", " 0 key", 1));
         let lines: Vec<String> = lines.collect();
         assert_eq!(
@@ -94,7 +94,7 @@ fn replace_all(data_dir: &Path, cases: &[Case]) {
     }
 }
 
-/// What Kafka's classes wrote in formats 0 and 1, from offset 0 on.
+/// The bytes of formats 0 and 1 as Kafka's classes wrote them, from offset 0.
 fn cases() -> Vec<Case> {
     let golden = include_bytes!("../../../milena-wire/tests/golden/batches.txt.gz");
     let mut text = String::new();
@@ -118,8 +118,8 @@ fn case<'a>(mut lines: impl Iterator<Item = Vec<&'a str>>) -> Option<Case> {
     })
 }
 
-/// The one batch of the present format, behind old ones, claims an epoch that its partition has not seen. A consumer would
-/// take that for a log that was cut.
+/// The one batch of format 2 behind the old ones claims an epoch that its partition has not seen. A consumer would take
+/// that for a truncated log.
 fn in_first_epoch(mut bytes: Vec<u8>) -> Vec<u8> {
     const CLAIMED: [u8; 5] = [0, 0, 0, 7, 2];
     if let Some(place) = bytes.windows(CLAIMED.len()).position(|window| window == CLAIMED) {
@@ -128,7 +128,7 @@ fn in_first_epoch(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A record of the golden file as both programs print it.
+/// A record of the golden file in the form that both programs print.
 fn printed(words: &[&str]) -> String {
     let (key, value) = (text(words[4]), text(words[5]));
     let length = |text: &Option<String>| {

@@ -1,4 +1,4 @@
-//! A program that runs beside the test, which reads what it prints and answers.
+//! A program that runs beside the test; the test reads its output and writes to its input.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,13 +11,13 @@ use std::{
 
 use crate::programs::xtask;
 
-/// How long a program may take to say what is waited for.
+/// The time limit for an expected line.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub struct Program {
     child: Child,
     lines: Receiver<String>,
-    /// All that it has said, for whoever must find out what went wrong.
+    /// All output so far, for the report of a failed test.
     said: String,
 }
 
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// Waits for a line that contains this.
+    /// Waits for a line that contains this text.
     pub fn wait_for(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -72,7 +72,7 @@ impl Program {
         }
     }
 
-    /// What is waited for next must come after this.
+    /// Expected lines must come after this point.
     pub fn forget_what_it_said(&mut self) {
         self.said.extend(self.lines.try_iter().map(|line| line + "\n"));
     }
@@ -81,10 +81,10 @@ impl Program {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// As a crash would. Dropping does the same, so that no test leaves one behind.
+    /// Sends SIGKILL. Dropping does the same, so that no test leaves a process behind.
     pub fn kill(self) {}
 
-    /// As an operator would.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
@@ -95,7 +95,7 @@ impl Program {
         assert!(status.success(), "{}", self.said);
     }
 
-    /// Waits for its end; gives its exit code and all that it has said.
+    /// Waits for the exit. Returns the exit code and all output.
     pub fn end(&mut self) -> (Option<i32>, String) {
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             self.said.push_str(&line);
@@ -105,7 +105,7 @@ impl Program {
         (status.code(), std::mem::take(&mut self.said))
     }
 
-    /// Waits for its end, which must be a good one; gives all that it has said.
+    /// Waits for a successful exit. Returns all output.
     pub fn succeed(&mut self) -> String {
         let (code, said) = self.end();
         assert_eq!(code, Some(0), "{said}");
@@ -115,7 +115,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Other people's programs, and what they say.
+//! Programs of others, and their output.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs a program with this input; gives what it prints, and fails if it does.
+/// Runs a program with this input. Returns its output; a failure of the program fails the test.
 pub fn run(command: &mut Command, input: &str) -> String {
     let mut child = command
         .stdin(Stdio::piped())
@@ -23,7 +23,7 @@ pub fn run(command: &mut Command, input: &str) -> String {
     text
 }
 
-/// Runs a program that may fail; gives whether it did not, and all that it prints.
+/// Runs a program that may fail. Returns whether it succeeded, and its output.
 pub fn run_any(command: &mut Command) -> (bool, String) {
     let output = command
         .output()
@@ -32,23 +32,23 @@ pub fn run_any(command: &mut Command) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The chores of this repository, for a command that follows.
+/// A `cargo xtask` command.
 pub fn xtask() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--package", "xtask", "--"]);
-    // Java's quick compiler only: what runs for a second or two is done before the slow one pays.
+    // Only Java's quick compiler: a run of a second or two ends before the slow one pays off.
     command.env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1");
     command
 }
 
-/// One of Kafka's own tools, with the option that all of them have.
+/// One of Kafka's tools, with `--bootstrap-server`.
 pub fn kafka_tool(address: &str, name: &str, arguments: &[&str], input: &str) -> String {
     let mut command = xtask();
     command.args(["kafka", "tool", name, "--bootstrap-server", address]);
     run(command.args(arguments), input)
 }
 
-/// As [`kafka_tool`], for one that may fail.
+/// As [`kafka_tool`], for a tool that may fail.
 pub fn any_kafka_tool(address: &str, name: &str, arguments: &[&str]) -> (bool, String) {
     let mut command = xtask();
     command.args(["kafka", "tool", name, "--bootstrap-server", address]);
@@ -63,16 +63,16 @@ pub fn kcat(address: &str, arguments: &[&str], input: &str) -> String {
     )
 }
 
-/// Everything that a record has, as kcat and `milena consume` print it.
+/// The format of `kcat` and `milena consume` that prints all parts of a record.
 pub const FORMAT: &str = "%o %T key %K %k value %S %s headers %h\\n";
 
-/// All records of a partition, one line for each with everything that a record has.
+/// All records of a partition, one line each, with all parts of a record.
 pub fn read_all(address: &str, topic: &str, partition: usize) -> Vec<String> {
-    // As librdkafka does by itself.
+    // The default of librdkafka.
     read_as(address, topic, partition, "read_committed", FORMAT)
 }
 
-/// All records of a partition with this `isolation.level`, one line for each in this format.
+/// All records of a partition with this `isolation.level`, one line each in this format.
 pub fn read_as(address: &str, topic: &str, partition: usize, level: &str, format: &str) -> Vec<String> {
     let (partition, level) = (partition.to_string(), format!("isolation.level={level}"));
     let read = ["-C", "-t", topic, "-p", &partition, "-o", "beginning", "-e", "-q"];
@@ -81,7 +81,7 @@ pub fn read_as(address: &str, topic: &str, partition: usize, level: &str, format
     read.lines().map(str::to_owned).collect()
 }
 
-/// A real Apache Kafka of one broker, gone with the test.
+/// A real Apache Kafka of one broker, stopped and removed with the test.
 pub struct Kafka {
     dir: tempfile::TempDir,
     port: u16,
@@ -93,7 +93,7 @@ impl Kafka {
             dir: tempfile::tempdir().unwrap(),
             port,
         };
-        // Its own compaction would change what is compared.
+        // Its own compaction would change the files that are compared.
         kafka.control(
             "up",
             &["--port", &port.to_string(), "--set", "log.cleaner.enable=false"],
@@ -117,7 +117,7 @@ impl Kafka {
         self.broker_dir().join("data")
     }
 
-    /// What the broker has logged since it was made.
+    /// The broker's log since its creation.
     pub fn output(&self) -> String {
         fs::read_to_string(self.broker_dir().join("output")).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Kafka Streams counts words exactly once, while it and the broker are killed.
+//! A Kafka Streams word count with exactly-once, while it and the broker are killed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 const LINES: usize = 120;
-/// What a killed application leaves in its group is gone soon.
+/// A short session timeout, so that members of a killed application expire soon.
 const SETTINGS: [&str; 2] = ["-X", "group.min.session.timeout.ms=1000"];
 
 #[test]
@@ -49,7 +49,7 @@ fn streams_counts_each_word_exactly_once() {
     assert_eq!(found, expected);
     last.terminate();
     last.end();
-    // Nothing came after what was waited for.
+    // Nothing followed the last expected count.
     let all = [
         "-C",
         "-t",
@@ -79,7 +79,7 @@ fn write(address: &str, lines: std::ops::Range<usize>) {
     kcat(address, &["-P", "-t", "lines"], &text);
 }
 
-/// Waits for so many committed counts; gives them in their order, which is that of each word.
+/// Waits for this many committed counts. Returns them in the order of each word.
 fn read(address: &str, count: usize) -> Vec<(String, usize)> {
     let count = count.to_string();
     let arguments = [
@@ -102,7 +102,7 @@ fn read(address: &str, count: usize) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Every word was counted from one on, without a gap and without a repetition.
+/// Checks that every word was counted from 1 without gaps or repetitions.
 fn assert_is_exact(counts: &[(String, usize)]) {
     let mut last: BTreeMap<&str, usize> = BTreeMap::new();
     for (word, count) in counts {

@@ -1,4 +1,4 @@
-//! Who looks at the result, all the time and at the end.
+//! Checks of the outputs, during the round and at its end.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +19,10 @@ use crate::{
 };
 
 const POLL: Duration = Duration::from_millis(200);
-/// How long nothing may come although something is missing.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest time without a new record while records are missing.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Reads what is committed as it comes. Each number must be the next of its place.
+/// Reads the committed records of an output. Each number must be the successor of the last one of its partition or key.
 pub struct Checker {
     consumer: Consumer,
     /// The next number of each partition of an output.
@@ -52,7 +52,7 @@ impl Checker {
         }
     }
 
-    /// Reads until as many records have come as the input has, as soon as that is known. Gives how many there are.
+    /// Reads until it has as many records as the input, once that number is known. Returns the count.
     pub async fn check(mut self, mut goal: watch::Receiver<Option<Vec<usize>>>) -> Result<usize, String> {
         let mut progress = Instant::now();
         loop {
@@ -73,7 +73,7 @@ impl Checker {
             if missing == 0 {
                 return Ok(self.next.values().sum());
             }
-            if progress.elapsed() > PATIENCE {
+            if progress.elapsed() > TIMEOUT {
                 return Err(format!(
                     "{missing} records have no effect, and nothing comes any more; the input has {counts:?}, and seen are {:?}",
                     self.next
@@ -102,9 +102,9 @@ impl Checker {
         };
         if number != *next {
             let wrong = if number < *next { "again" } else { "too early" };
-            let (place, offset) = (record.topic_partition(), record.offset());
+            let (slot, offset) = (record.topic_partition(), record.offset());
             return Err(format!(
-                "{place} has {number} {wrong} at offset {offset}, in place of {next}"
+                "{slot} has {number} {wrong} at offset {offset}, in slot of {next}"
             ));
         }
         *next += step;
@@ -128,17 +128,17 @@ impl Checker {
     }
 }
 
-/// What is in the outputs when all is quiet, as librdkafka sees it.
+/// The contents of the outputs after the round, read with librdkafka.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Outputs {
     pub committed: usize,
     pub aborted: usize,
     pub markers: usize,
 }
 
-/// Lets librdkafka read everything again: the outputs are as the input, and so are the offsets of the groups.
-pub async fn judge(address: &str, counts: &[usize]) -> Result<Found, String> {
-    let mut found = Found::default();
+/// Reads everything again with librdkafka: outputs must equal the input, and so must the offsets of the groups.
+pub async fn check_outputs(address: &str, counts: &[usize]) -> Result<Outputs, String> {
+    let mut found = Outputs::default();
     for protocol in PROTOCOLS {
         check_offsets(address, &topics::group(protocol), counts).await?;
         let (output, by_key) = (topics::output(protocol), topics::by_key(protocol));
@@ -174,19 +174,19 @@ async fn check_offsets(address: &str, group: &str, counts: &[usize]) -> Result<(
     let offsets = admin.list_group_offsets([group]).await.remove(group).unwrap();
     let offsets = offsets.map_err(|error| format!("the offsets of {group}: {error}"))?;
     for (partition, count) in (0..).zip(counts) {
-        let place = TopicPartition::new(INPUT, partition);
-        let committed = offsets.get(&place).map(|offset| offset.offset);
+        let slot = TopicPartition::new(INPUT, partition);
+        let committed = offsets.get(&slot).map(|offset| offset.offset);
         if committed != Some(i64::try_from(*count).unwrap()) {
             return Err(format!(
-                "{group} has committed {committed:?} of the {count} records of {place}"
+                "{group} has committed {committed:?} of the {count} records of {slot}"
             ));
         }
     }
     Ok(())
 }
 
-impl Found {
-    /// The keys and numbers of what is committed. What else is there is counted.
+impl Outputs {
+    /// The keys and numbers of committed records. Other records are only counted.
     fn read(&mut self, address: &str, topic: &str, partition: i32) -> Vec<(String, usize)> {
         let committed = read(address, topic, partition, "read_committed");
         let all = read(address, topic, partition, "read_uncommitted");

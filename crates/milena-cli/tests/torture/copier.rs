@@ -1,4 +1,4 @@
-//! The process that copies, and is tortured.
+//! The copying process, which the test kills, stops and pauses.
 
 use std::{io::Read, process::ExitCode, thread, time::Duration};
 
@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 
 use crate::topics;
 
-/// The first argument of such a process. Address, protocol, place in the crew, whether it is a static member, how long its
-/// transactions may take, and how long they are follow.
-pub const WORD: &str = "copy";
-/// The exit code of one that cannot go on and says why, such as one that was fenced.
+/// The first argument of a copier process. These follow: address, protocol, slot, whether it is a static member,
+/// transaction timeout, transaction length.
+pub const ROLE: &str = "copy";
+/// The exit code of a copier that cannot continue and printed the reason, such as being fenced.
 pub const GAVE_UP: u8 = 3;
 
-/// What it says when it copies the first record: from then on it is who has its `transactional.id`.
+/// The line that a copier prints with its first record: from then on it owns its `transactional.id`.
 pub const AT_WORK: &str = "at work";
 
 struct Copy {
@@ -45,7 +45,7 @@ impl Transform for Copy {
 }
 
 pub fn main(words: &[String]) -> ExitCode {
-    // For whoever must find out what went wrong.
+    // The log is kept for the analysis of a failed round.
     if std::env::var_os("RUST_LOG").is_some() {
         tracing_subscriber::fmt()
             .with_writer(std::io::stderr)
@@ -63,7 +63,7 @@ pub fn main(words: &[String]) -> ExitCode {
 }
 
 async fn copy(words: &[String]) -> Result<(), String> {
-    let [address, protocol, place, kind, timeout_ms, window_ms] = words else {
+    let [address, protocol, slot, kind, timeout_ms, window_ms] = words else {
         return Err(format!("wrong arguments: {words:?}"));
     };
     let mut consumer = ConsumerConfig::builder(address)
@@ -73,16 +73,16 @@ async fn copy(words: &[String]) -> Result<(), String> {
         .set("auto.offset.reset", "earliest")
         .set("isolation.level", "read_committed");
     if protocol == "classic" {
-        // Who is gone is missed soon. In the other protocol the broker says how soon.
+        // A short session timeout, so that a dead member is noticed soon. In the consumer protocol the broker sets it.
         consumer = consumer
             .set("session.timeout.ms", 4_000)
             .set("heartbeat.interval.ms", 300);
     }
     if kind == "static" {
-        consumer = consumer.set("group.instance.id", place);
+        consumer = consumer.set("group.instance.id", slot);
     }
     let producer = ProducerConfig::builder(address)
-        .set("transactional.id", format!("{protocol}-{place}"))
+        .set("transactional.id", format!("{protocol}-{slot}"))
         .set("transaction.timeout.ms", timeout_ms);
     let consumer = Consumer::new(consumer).map_err(|error| error.to_string())?;
     let producer = Producer::new(producer).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ async fn copy(words: &[String]) -> Result<(), String> {
     producer.close().await.map_err(|error| error.to_string())
 }
 
-/// Whoever started this process ends it so, or by ending itself.
+/// The parent closes standard input to stop this process, or exits.
 async fn input_ends() {
     let ended = std::sync::Arc::new(Notify::new());
     let ends = std::sync::Arc::clone(&ended);

@@ -1,4 +1,4 @@
-//! One round: everything together.
+//! One round: brokers, writer, copiers and checker together.
 
 use std::{
     fmt,
@@ -14,42 +14,42 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
+    any_cluster::{AnyCluster, Kind},
     checker::{self, Checker},
-    crew::{Blows, Crew},
-    dice::Dice,
+    copiers::{Copiers, FaultCounts},
+    random::Random,
     topics::{self, Progress},
-    world::{Kind, World},
     writer,
 };
 
-/// How often to say how far it is.
-const TELL: Duration = Duration::from_secs(10);
+/// The interval of progress lines.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What happened in a round that went well.
+/// The figures of a successful round.
 pub struct Figures {
     time: Duration,
-    blows: Blows,
+    faults: FaultCounts,
     broker_kills: usize,
     records: usize,
-    found: checker::Found,
+    found: checker::Outputs,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             time,
-            blows,
+            faults,
             broker_kills,
             records,
             found,
         } = self;
-        writeln!(f, "  {} s of blows", time.as_secs())?;
+        writeln!(f, "  {} s of faults", time.as_secs())?;
         writeln!(
             f,
             "  copiers: {} started; {} killed, {} paused ({} of them replaced meanwhile), {} stopped",
-            blows.started, blows.killed, blows.paused, blows.replaced, blows.stopped
+            faults.started, faults.killed, faults.paused, faults.replaced, faults.stopped
         )?;
-        for (why, count) in &blows.gave_up {
+        for (why, count) in &faults.gave_up {
             writeln!(f, "  copiers that gave up: {count}: {why}")?;
         }
         writeln!(f, "  brokers killed: {broker_kills}")?;
@@ -71,10 +71,10 @@ pub fn pause(time: Duration, stop: &AtomicBool) {
 }
 
 pub fn run(kind: Kind, brokers: u16, time: Duration, seed: u64) -> Result<Figures, String> {
-    let world = Arc::new(World::start(kind, brokers));
+    let cluster = Arc::new(AnyCluster::start(kind, brokers));
     let logs = tempfile::tempdir().unwrap().keep();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let figures = runtime.block_on(play(Arc::clone(&world), logs.clone(), time, seed));
+    let figures = runtime.block_on(play(Arc::clone(&cluster), logs.clone(), time, seed));
     match &figures {
         Ok(_) => std::fs::remove_dir_all(logs).unwrap(),
         Err(_) => println!("what the copiers said is in {}", logs.display()),
@@ -82,15 +82,15 @@ pub fn run(kind: Kind, brokers: u16, time: Duration, seed: u64) -> Result<Figure
     figures
 }
 
-/// What everybody is told.
+/// Signals to all parts of a round.
 struct Flags {
-    /// No blows.
+    /// No more faults.
     calm: AtomicBool,
     end: AtomicBool,
 }
 
-async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Result<Figures, String> {
-    let address = world.address().to_owned();
+async fn play(cluster: Arc<AnyCluster>, logs: PathBuf, time: Duration, seed: u64) -> Result<Figures, String> {
+    let address = cluster.address().to_owned();
     topics::create(&address).await;
     let flags = Arc::new(Flags {
         calm: AtomicBool::new(true),
@@ -108,12 +108,12 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
     ));
     let (goal, wanted) = watch::channel(None);
     let mut checking = tokio::spawn(Checker::new(&address, Arc::clone(&progress)).check(wanted));
-    let crew = Crew::new(&address, logs, seed + 1);
+    let copiers = Copiers::new(&address, logs, seed + 1);
     let told = Arc::clone(&flags);
-    let mut working = tokio::task::spawn_blocking(move || crew.work(&told.calm, &told.end));
+    let mut working = tokio::task::spawn_blocking(move || copiers.work(&told.calm, &told.end));
 
-    let blows = async {
-        // Each of these ends early only if something is wrong.
+    let round = async {
+        // Each of these ends early only after a failure.
         tokio::select! {
             () = progress.all_copy() => {}
             ended = &mut checking => return Err(ended.unwrap().err().unwrap_or_default()),
@@ -122,7 +122,7 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
         }
         flags.calm.store(false, Relaxed);
         let told = Arc::clone(&flags);
-        let striking = tokio::task::spawn_blocking(move || world_strikes(&world, seed + 2, &told.calm));
+        let striking = tokio::task::spawn_blocking(move || kill_brokers(&cluster, seed + 2, &told.calm));
         let began = Instant::now();
         tokio::select! {
             () = tokio::time::sleep(time) => {}
@@ -132,7 +132,7 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
         }
         let struck = began.elapsed();
         flags.calm.store(true, Relaxed);
-        let (world, broker_kills) = striking.await.unwrap();
+        let (cluster, broker_kills) = striking.await.unwrap();
         stop_writing.store(true, Relaxed);
         let counts = writing.await.unwrap()?;
         goal.send_replace(Some(counts.clone()));
@@ -141,19 +141,19 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
             ended = &mut working => return Err(ended.unwrap().err().unwrap_or_default()),
         };
         flags.end.store(true, Relaxed);
-        let blows = working.await.unwrap()?;
-        let found = checker::judge(world.address(), &counts).await?;
+        let faults = working.await.unwrap()?;
+        let found = checker::check_outputs(cluster.address(), &counts).await?;
         Ok(Figures {
             time: struck,
-            blows,
+            faults,
             broker_kills,
             records: counts.iter().sum(),
             found,
         })
     };
-    let figures = blows.await;
+    let figures = round.await;
     telling.abort();
-    // Also if something is wrong, nobody is left behind.
+    // No process may outlive the round, not even a failed one.
     flags.calm.store(true, Relaxed);
     flags.end.store(true, Relaxed);
     figures
@@ -162,26 +162,26 @@ async fn play(world: Arc<World>, logs: PathBuf, time: Duration, seed: u64) -> Re
 async fn tell(progress: &Progress) {
     let began = Instant::now();
     loop {
-        tokio::time::sleep(TELL).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
         println!("  {:>4} s: {}", began.elapsed().as_secs(), progress.line());
     }
 }
 
-/// Kills one broker after the other and starts it again. Gives the brokers back, all of them at work, and how many it was.
-fn world_strikes(world: &Arc<World>, seed: u64, stop: &AtomicBool) -> (Arc<World>, usize) {
-    let mut dice = Dice(seed);
+/// Kills and restarts one broker after the other. Returns the brokers, all of them running, and the number of kills.
+fn kill_brokers(cluster: &Arc<AnyCluster>, seed: u64, stop: &AtomicBool) -> (Arc<AnyCluster>, usize) {
+    let mut random = Random(seed);
     let mut kills = 0;
     loop {
-        let (calm, gap) = match **world {
-            World::Kafka { .. } => (dice.millis(2_000..8_000), dice.millis(0..4_000)),
-            World::Milena { .. } => (dice.millis(500..5_000), dice.millis(0..1_500)),
+        let (calm, gap) = match **cluster {
+            AnyCluster::Kafka { .. } => (random.millis(2_000..8_000), random.millis(0..4_000)),
+            AnyCluster::Milena { .. } => (random.millis(500..5_000), random.millis(0..1_500)),
         };
         pause(calm, stop);
         if stop.load(Relaxed) {
-            return (Arc::clone(world), kills);
+            return (Arc::clone(cluster), kills);
         }
         kills += 1;
-        let broker = u16::try_from(dice.number(0..usize::from(world.brokers()))).unwrap() + 1;
-        world.crash(broker, gap);
+        let broker = u16::try_from(random.number(0..usize::from(cluster.brokers()))).unwrap() + 1;
+        cluster.crash(broker, gap);
     }
 }

@@ -1,7 +1,7 @@
-//! The topics of a round, and what must stand in them.
+//! The topics of a round and their expected contents.
 //!
-//! The record `n` of a partition of the input has the value `n`. A copier writes it to the same partition of its output,
-//! and once more to a topic where its key decides on the partition.
+//! Record `n` of an input partition has the value `n`. A copier writes it to the same partition of its output, and to a
+//! second topic that is partitioned by key.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -15,21 +15,21 @@ use milena_client::{
 
 pub const INPUT: &str = "input";
 pub const PARTITIONS: i32 = 4;
-/// Of each partition of the input.
+/// Keys per partition of the input.
 pub const KEYS: usize = 5;
-/// There is a group for each protocol, and both copy everything.
+/// One group per protocol; each copies everything.
 pub const PROTOCOLS: [&str; 2] = ["classic", "consumer"];
 
 pub fn group(protocol: &str) -> String {
     format!("copiers-{protocol}")
 }
 
-/// Where copies stand as in the input.
+/// The output with the partitions of the input.
 pub fn output(protocol: &str) -> String {
     format!("output-{protocol}")
 }
 
-/// Where keys decide.
+/// The output that is partitioned by key.
 pub fn by_key(protocol: &str) -> String {
     format!("by-key-{protocol}")
 }
@@ -38,17 +38,17 @@ pub fn key(partition: i32, number: usize) -> String {
     format!("{partition}/{}", number % KEYS)
 }
 
-/// How far everybody is.
+/// Progress of the round.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Records that were given to the writer.
+    /// Records handed to the writer.
     pub written: AtomicUsize,
-    /// Copies that are committed, for each protocol.
+    /// Committed copies per protocol.
     pub copied: [AtomicUsize; PROTOCOLS.len()],
 }
 
 impl Progress {
-    /// Returns when copies of both groups were seen.
+    /// Waits until copies of both groups were seen.
     pub async fn all_copy(&self) {
         while self.copied.iter().any(|copied| copied.load(Relaxed) == 0) {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! What feeds the input. What it had acknowledged is what must have its effect.
+//! The producer of the input. Every record that it had acknowledged must be copied.
 
 use std::{
     sync::{
@@ -14,28 +14,28 @@ use milena_client::{
 };
 
 use crate::{
-    dice::Dice,
+    random::Random,
     topics::{INPUT, PARTITIONS, Progress},
 };
 
-/// Writes until it is told to stop, and until everything is acknowledged. Gives how many records each partition has.
+/// Writes until it is told to stop and everything is acknowledged. Returns the number of records per partition.
 pub async fn write(
     address: String,
     seed: u64,
     progress: Arc<Progress>,
     stop: Arc<AtomicBool>,
 ) -> Result<Vec<usize>, String> {
-    // It is not the writer who is tested here: it waits for brokers as long as they need.
+    // The writer is not under test: it waits for brokers as long as they need.
     let config = ProducerConfig::builder(address)
         .set("delivery.timeout.ms", 600_000)
         .set("max.block.ms", 600_000);
     let producer = Producer::new(config).map_err(|error| error.to_string())?;
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let mut counts = vec![0_usize; usize::try_from(PARTITIONS).unwrap()];
     let mut deliveries = Deliveries::default();
     while !stop.load(Relaxed) {
-        for _ in 0..dice.number(0..30) {
-            let partition = dice.number(0..counts.len());
+        for _ in 0..random.number(0..30) {
+            let partition = random.number(0..counts.len());
             let value = counts[partition].to_string();
             counts[partition] += 1;
             progress.written.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use milena_machines::{
     TopicPartition,
-    fetch::{Positions, Turn},
+    fetch::{PositionEpoch, Positions},
 };
 
 use super::fetched::{End, Fetched};
@@ -133,7 +133,7 @@ impl Buffer {
     }
 
     /// Lets go of the partition that takes most. It must be read again from where it stands.
-    pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, Turn)> {
+    pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, PositionEpoch)> {
         let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
         let partition = partition.clone();
         let turn = self.queue.iter().find(|fetched| fetched.partition == partition)?.turn;
@@ -176,17 +176,17 @@ mod tests {
     }
 
     /// Positions of which partitions 0 and 1 are read, and their turns.
-    fn reading() -> (Positions, Vec<Turn>) {
+    fn reading() -> (Positions, Vec<PositionEpoch>) {
         let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
         positions.assign([place(0), place(1)]);
-        let resets = positions.ask_resets(0);
+        let resets = positions.poll_resets(0);
         for reset in &resets {
-            positions.handle_reset(&reset.partition, reset.turn, Position::at(0));
+            positions.handle_reset(&reset.partition, reset.epoch, Position::at(0));
         }
-        (positions, resets.iter().map(|reset| reset.turn).collect())
+        (positions, resets.iter().map(|reset| reset.epoch).collect())
     }
 
-    fn fetched(partition: i32, turn: Turn, bytes: usize) -> Fetched {
+    fn fetched(partition: i32, turn: PositionEpoch, bytes: usize) -> Fetched {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         let value = vec![0; bytes];
         let record = NewRecord {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use milena_machines::member::{CommitMode, Leave, Standing};
+use milena_machines::member::{CommitMode, Leave, Membership};
 use tokio::time::Instant;
 
 use super::{
@@ -195,7 +195,7 @@ impl Shared {
 }
 
 fn is_rebalancing(group: &Group) -> bool {
-    matches!(group.member.standing(), Standing::Rebalancing)
+    matches!(group.member.membership(), Membership::Rebalancing)
 }
 
 impl Drop for Consumer {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn lost() -> CommitResults {
-        failed(OffsetError::Retriable(CallCause::NoAnswer(CallFailure::Disconnected)))
+        failed(OffsetError::Retriable(CallCause::NoResponse(CallFailure::Disconnected)))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use milena_machines::{
     TopicPartition,
-    fetch::{FetchError, Position, Turn},
+    fetch::{FetchError, Position, PositionEpoch},
 };
 use milena_wire::records::{Batch, BatchError, Batches, RecordDecoder, RecordSet};
 
@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) partition: TopicPartition,
-    pub(crate) turn: Turn,
+    pub(crate) turn: PositionEpoch,
     /// What it counts for in the budget.
     pub(crate) bytes: usize,
     /// The next record to hand out.
@@ -63,7 +63,7 @@ pub(crate) struct Reading {
 
 impl Fetched {
     pub(crate) fn new(
-        (partition, turn): (TopicPartition, Turn),
+        (partition, turn): (TopicPartition, PositionEpoch),
         position: Position,
         batches: Batches,
         aborted: Option<AbortedTransactions>,
@@ -83,7 +83,7 @@ impl Fetched {
     }
 
     /// No records, but something to be told in its turn.
-    pub(crate) fn ending((partition, turn): (TopicPartition, Turn), position: Position, end: End) -> Self {
+    pub(crate) fn ending((partition, turn): (TopicPartition, PositionEpoch), position: Position, end: End) -> Self {
         Self {
             end,
             ..Self::new((partition, turn), position, Batches::new(bytes::Bytes::new()), None)

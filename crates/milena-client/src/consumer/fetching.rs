@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use milena_machines::{
     TopicPartition,
-    fetch::{FetchFrom, FetchSession, Fetchable, Position, Turn, Verdict, Wanted},
+    fetch::{FetchErrorAction, FetchFrom, FetchSession, Fetchable, Position, PositionEpoch, SessionPartition},
 };
 use milena_wire::{
     errors::ErrorCode,
@@ -31,7 +31,7 @@ use crate::{
 /// What is under way to one broker.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFetch {
-    session: FetchSession<Turn>,
+    session: FetchSession<PositionEpoch>,
     in_flight: bool,
     retry_at_ms: i64,
 }
@@ -147,7 +147,7 @@ impl Shared {
             rack_id: self.config.client_rack.clone().unwrap_or_default().into(),
             ..Default::default()
         };
-        let wanted = fetchable.iter().map(|fetchable| Wanted {
+        let wanted = fetchable.iter().map(|fetchable| SessionPartition {
             partition: fetchable.partition.clone(),
             topic_id: cluster
                 .topic_id(&fetchable.partition.topic)
@@ -160,7 +160,7 @@ impl Shared {
                 .filter(|_| version >= DIVERGENCE_SINCE)
                 .unwrap_or(-1),
             max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
-            tag: fetchable.turn,
+            tag: fetchable.epoch,
         });
         let mut core = self.core();
         let fetch = core.nodes.entry(node).or_default();
@@ -222,7 +222,8 @@ impl Shared {
     fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse, held: &mut Held) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
-            let asked = session.and_then(|session| session.asked(&topic.topic, topic.topic_id, data.partition_index));
+            let asked =
+                session.and_then(|session| session.requested(&topic.topic, topic.topic_id, data.partition_index));
             let Some(asked) = asked else { continue };
             let epoch = Some(asked.last_fetched_epoch).filter(|epoch| *epoch >= 0);
             let position = Position {
@@ -245,17 +246,19 @@ impl Shared {
         &self,
         core: &mut Core,
         now_ms: i64,
-        (place, position): ((TopicPartition, Turn), Position),
+        (place, position): ((TopicPartition, PositionEpoch), Position),
         data: &PartitionData,
     ) -> Option<Batches> {
         let (partition, turn) = &place;
         let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
             match core.positions.handle_fetch_error(now_ms, partition, *turn, code) {
-                Verdict::Retry => {}
-                Verdict::RefreshMetadata => self.refresh_metadata(),
-                Verdict::WhenDrained => core.buffer.push(Fetched::ending(place, position, End::OutOfRange)),
-                Verdict::Tell(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
+                FetchErrorAction::Retry => {}
+                FetchErrorAction::RefreshMetadata => self.refresh_metadata(),
+                FetchErrorAction::ResetWhenDrained => {
+                    core.buffer.push(Fetched::ending(place, position, End::OutOfRange))
+                }
+                FetchErrorAction::Raise(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
             }
             return None;
         }
@@ -293,7 +296,7 @@ impl Shared {
         }
         if let Some((partition, turn)) = core.buffer.evict_largest() {
             tracing::debug!(%partition, "paused records make room; they are read again later");
-            core.positions.read_again(&partition, turn);
+            core.positions.refetch(&partition, turn);
         }
     }
 
@@ -367,7 +370,7 @@ struct Held {
 
 fn take_records(
     core: &mut Core,
-    place: (TopicPartition, Turn),
+    place: (TopicPartition, PositionEpoch),
     position: Position,
     batches: Batches,
     aborted: Option<AbortedTransactions>,

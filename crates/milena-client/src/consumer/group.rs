@@ -8,9 +8,9 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    fetch::{Position, Turn},
+    fetch::{Position, PositionEpoch},
     member::{
-        CallFailure, CallId, CommitId, CommitMode, FetchId, Member, MemberCall, MemberEvent, MemberRequest,
+        CallFailure, CallId, CommitId, CommitMode, FetchId, ForVersion, Member, MemberCall, MemberEvent, MemberRequest,
         MemberResponse, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError, OffsetEvent, OffsetRequest,
         OffsetResponse,
     },
@@ -110,7 +110,7 @@ enum Done {
 /// Who waits for committed offsets.
 #[derive(Debug)]
 enum Fetching {
-    Positions(Vec<(TopicPartition, Turn)>),
+    Positions(Vec<(TopicPartition, PositionEpoch)>),
     Application(oneshot::Sender<Committed>),
 }
 
@@ -237,14 +237,14 @@ impl Shared {
         let Some(connection) = group.coordinator.connection() else {
             return;
         };
-        while let Some(call) = group.member.poll_call(now_ms) {
+        while let Some(call) = group.member.poll_request(now_ms) {
             if matches!(call.request, MemberRequest::Join(_)) {
                 metrics.rebalance_began(now_ms);
             }
             self.send_member_call(&connection, call);
         }
-        let standing = group.member.standing();
-        while let Some(call) = group.offsets.poll_call(now_ms, &standing) {
+        let membership = group.member.membership();
+        while let Some(call) = group.offsets.poll_request(now_ms, &membership) {
             self.send_offset_call(&connection, call);
         }
     }
@@ -260,10 +260,7 @@ impl Shared {
                 carrier.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
             }
             MemberRequest::Leave(request) => {
-                let build = move |version| match MemberRequest::Leave(request).for_version(version) {
-                    MemberRequest::Leave(request) => request,
-                    _ => Default::default(),
-                };
+                let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
                     carrier.member_answered(result, MemberResponse::Leave);
                 });
@@ -279,10 +276,7 @@ impl Shared {
                 carrier.offsets_answered(result, OffsetResponse::Commit);
             }),
             OffsetRequest::Fetch(request) => {
-                let build = move |version| match OffsetRequest::Fetch(request).for_version(version) {
-                    OffsetRequest::Fetch(request) => request,
-                    OffsetRequest::Commit(_) => Default::default(),
-                };
+                let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
                     carrier.offsets_answered(result, OffsetResponse::Fetch);
                 });
@@ -363,9 +357,9 @@ impl Shared {
                         }
                         Some(Err(error)) => {
                             tracing::debug!(%partition, %error, "the committed offset is not known yet");
-                            core.positions.handle_unanswered(now_ms, &partition, turn);
+                            core.positions.handle_lookup_failed(now_ms, &partition, turn);
                         }
-                        None => core.positions.handle_unanswered(now_ms, &partition, turn),
+                        None => core.positions.handle_lookup_failed(now_ms, &partition, turn),
                     }
                 }
             }
@@ -376,7 +370,7 @@ impl Shared {
     /// Asks the group where partitions begin that have no place yet.
     pub(super) fn ask_committed(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
-        let asked = core.positions.ask_committed(now_ms);
+        let asked = core.positions.poll_committed(now_ms);
         if asked.is_empty() {
             return;
         }
@@ -496,8 +490,8 @@ impl Carrier {
             core.metrics.called(now_ms, GroupCall::Commit, latency_us);
         }
         if let Some(group) = &mut core.group {
-            let standing = group.member.standing();
-            group.offsets.handle_response(now_ms, self.call, answer, &standing);
+            let membership = group.member.membership();
+            group.offsets.handle_response(now_ms, self.call, answer, &membership);
             if group.offsets.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }

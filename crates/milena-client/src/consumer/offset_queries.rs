@@ -66,7 +66,7 @@ impl Shared {
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
-        for ResetNeeded { partition, turn, .. } in &needed {
+        for ResetNeeded { partition, epoch, .. } in &needed {
             match answers.remove(partition) {
                 Some(Ok(Some(found))) => {
                     let position = Position {
@@ -74,13 +74,13 @@ impl Shared {
                         epoch: found.epoch,
                     };
                     tracing::debug!(%partition, offset = found.offset, "reading begins here");
-                    core.positions.handle_reset(partition, *turn, position);
+                    core.positions.handle_reset(partition, *epoch, position);
                 }
                 Some(Err(error)) => {
                     tracing::debug!(%partition, %error, "could not find where to begin; it is tried again");
-                    core.positions.handle_unanswered(now_ms, partition, *turn);
+                    core.positions.handle_lookup_failed(now_ms, partition, *epoch);
                 }
-                Some(Ok(None)) | None => core.positions.handle_unanswered(now_ms, partition, *turn),
+                Some(Ok(None)) | None => core.positions.handle_lookup_failed(now_ms, partition, *epoch),
             }
         }
         self.drive_locked(&mut core, now_ms);

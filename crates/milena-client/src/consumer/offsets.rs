@@ -45,7 +45,7 @@ impl RebalanceConsumer {
                 if let Some(error) = core.positions.stuck_at(partition) {
                     return Err(error.clone().into());
                 }
-                core.positions.ask_place(partition);
+                core.positions.request_position(partition);
                 self.shared.drive_locked(&mut core, io::now_ms());
             }
             if !self.rung_before(Some(deadline)).await {

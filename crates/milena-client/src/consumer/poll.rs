@@ -153,7 +153,7 @@ impl Consumer {
                 }
                 Err(error) => {
                     // It is fetched again: what went wrong may have gone wrong on the way.
-                    core.positions.read_again(&fetched.partition, fetched.turn);
+                    core.positions.refetch(&fetched.partition, fetched.turn);
                     core.buffer.finish(&fetched);
                     core.is_dirty = true;
                     if records.is_empty() {
@@ -227,7 +227,7 @@ impl Consumer {
     }
 
     fn hold(&self, partitions: &[TopicPartition], held: bool) {
-        self.parts.shared.core().positions.hold(partitions, held);
+        self.parts.shared.core().positions.block(partitions, held);
     }
 
     /// What was handed out of these counts as done when they go, if commits are automatic.
@@ -257,7 +257,7 @@ impl Consumer {
         let shared = &self.parts.shared;
         let mut core = shared.core();
         core.positions.assign(all.iter().cloned());
-        core.positions.hold(added, true);
+        core.positions.block(added, true);
         shared.notice_recreated(&mut core);
         shared.want_topics(&core);
     }
@@ -287,7 +287,7 @@ impl Consumer {
                 core.buffer.retain_current(&core.positions);
             }
             MemberEvent::Assigned { added, .. } => {
-                core.positions.hold(added, false);
+                core.positions.block(added, false);
                 core.metrics.rebalanced(now_ms);
                 if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
                     auto_commit.restart(now_ms);
@@ -376,7 +376,7 @@ fn finish(core: &mut Core, fetched: &Fetched) -> Option<PollError> {
         }
         End::Error(error) => Some(PollError::Fetch(error.clone())),
         End::Unreadable => {
-            core.positions.read_again(partition, turn);
+            core.positions.refetch(partition, turn);
             Some(PollError::Unreadable {
                 partition: partition.clone(),
                 offset: fetched.position().offset,

@@ -230,7 +230,7 @@ impl Shared {
             return;
         }
         self.ask_committed(core, now_ms);
-        let needed = core.positions.ask_resets(now_ms);
+        let needed = core.positions.poll_resets(now_ms);
         if !needed.is_empty() {
             self.start_resets(needed);
         }
@@ -241,7 +241,7 @@ impl Shared {
         let group = core.group.as_ref().and_then(Group::next_deadline);
         let group = group.map(|deadline_ms| deadline_ms.max(now_ms + WAITING_MS));
         let nodes = core.nodes.values().filter_map(|node| node.next_retry(now_ms)).min();
-        let positions = core.positions.next_retry(now_ms);
+        let positions = core.positions.poll_timeout(now_ms);
         [group, nodes, positions].into_iter().flatten().min()
     }
 

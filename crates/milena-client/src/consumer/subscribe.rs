@@ -132,7 +132,7 @@ impl Consumer {
                 .assignment()
                 .filter(|partition| !topics.contains(&partition.topic));
             let gone: Vec<TopicPartition> = gone.cloned().collect();
-            core.positions.hold(&gone, true);
+            core.positions.block(&gone, true);
         }
         core.subscription = next;
         shared.want_topics(&core);

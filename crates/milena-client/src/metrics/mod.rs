@@ -87,8 +87,15 @@ impl Metrics {
         self.metrics.extend(other.metrics);
     }
 
-    /// In the text format of Prometheus: `records-lag` is `kafka_consumer_records_lag`. Numbers that do not exist yet are
-    /// left out.
+    /// Adds a tag to every metric that does not have it yet.
+    pub fn add_tag(&mut self, name: &'static str, value: &str) {
+        for metric in self.metrics.iter_mut().filter(|metric| metric.tag(name).is_none()) {
+            metric.tags.push((name, value.to_owned()));
+        }
+    }
+
+    /// Renders the metrics in Prometheus' text format: `records-lag` is `kafka_consumer_records_lag`. Metrics without a
+    /// value are left out.
     pub fn to_prometheus(&self) -> String {
         let mut metrics: Vec<&Metric> = self.metrics.iter().filter(|metric| !metric.value.is_nan()).collect();
         metrics.sort_by_key(|metric| (metric.client(), metric.name));
@@ -104,6 +111,11 @@ impl Metrics {
                     MetricKind::Gauge => "gauge",
                 };
                 // Writing to a string cannot fail.
+                let _ = writeln!(
+                    text,
+                    "# HELP {name} Kafka client metric {}:{}.",
+                    metric.group, metric.name
+                );
                 let _ = writeln!(text, "# TYPE {name} {kind}");
             }
             let tags = metric.tags.iter();
@@ -144,8 +156,10 @@ mod tests {
             lag("1", 0.5),
         ];
         let metrics = Metrics { metrics };
-        let expected = r#"# TYPE kafka_consumer_fetch_total counter
+        let expected = r#"# HELP kafka_consumer_fetch_total Kafka client metric consumer-fetch-manager-metrics:fetch-total.
+# TYPE kafka_consumer_fetch_total counter
 kafka_consumer_fetch_total{client_id="c"} 7
+# HELP kafka_consumer_records_lag Kafka client metric consumer-fetch-manager-metrics:records-lag.
 # TYPE kafka_consumer_records_lag gauge
 kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="0"} 3
 kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="1"} 0.5
@@ -176,12 +190,21 @@ kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="1"} 0.5
         assert_eq!(metrics.get("commit-total"), Some(2.0));
         metrics.extend(of("producer-metrics", "p", 1.0));
         metrics.extend(of("consumer-coordinator-metrics", "b", 3.0));
-        let expected = r#"# TYPE kafka_consumer_commit_total counter
+        let expected = r#"# HELP kafka_consumer_commit_total Kafka client metric consumer-coordinator-metrics:commit-total.
+# TYPE kafka_consumer_commit_total counter
 kafka_consumer_commit_total{client_id="a",group="g"} 2
 kafka_consumer_commit_total{client_id="b",group="g"} 3
+# HELP kafka_producer_commit_total Kafka client metric producer-metrics:commit-total.
 # TYPE kafka_producer_commit_total counter
 kafka_producer_commit_total{client_id="p",group="g"} 1
 "#;
         assert_eq!(metrics.to_prometheus(), expected);
+        metrics.add_tag("group", "other");
+        metrics.add_tag("host", "h");
+        assert!(
+            metrics.iter().all(|metric| metric.tag("group") == Some("g")),
+            "an existing tag stays"
+        );
+        assert!(metrics.iter().all(|metric| metric.tag("host") == Some("h")));
     }
 }

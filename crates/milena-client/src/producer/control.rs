@@ -24,13 +24,13 @@ const TRANSACTION_VERSION: &str = "transaction.version";
 
 impl Shared {
     pub(super) fn drive_control(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
-        while let Some(call) = core.sender.poll_call(now_ms) {
+        while let Some(call) = core.sender.poll_control_request(now_ms) {
             match self.connection_for(core, &call.target) {
                 Ok(connection) => self.send_control(&connection, call),
                 Err(Some(error)) => core.sender.handle_lookup_refused(now_ms, call.id, error),
                 Err(None) => core
                     .sender
-                    .handle_answer(now_ms, call.id, Err(CallFailure::CoordinatorUnknown)),
+                    .handle_control_response(now_ms, call.id, Err(CallFailure::CoordinatorUnknown)),
             }
         }
     }
@@ -128,7 +128,7 @@ impl Shared {
         let mut core = self.core();
         self.learn_features(&mut core);
         let answer = result.map_err(|error| failure(&error));
-        core.sender.handle_answer(now_ms, id, answer);
+        core.sender.handle_control_response(now_ms, id, answer);
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
         self.wake_at(next_ms);

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
     member::{CallFailure, CallId},
-    produce::{BatchError, BatchId, NewBatch, ProduceCall, Produced, SenderEvent, Slot},
+    produce::{BatchError, BatchId, NewBatch, ProduceCall, ProducePartitionResponse, SenderEvent, Slot},
 };
 use milena_wire::{
     Uuid,
@@ -57,7 +57,7 @@ impl Shared {
         // What is refused makes room for others, so the events come first and last.
         self.take_events(core, now_ms);
         let lingers_ms = self.take_batches(core, now_ms);
-        while let Some(call) = core.sender.poll_produce(now_ms) {
+        while let Some(call) = core.sender.poll_produce_request(now_ms) {
             self.send_produce(core, call);
         }
         self.drive_control(core, now_ms);
@@ -128,7 +128,7 @@ impl Shared {
         let cluster = self.metadata.cache();
         let Some(endpoint) = cluster.broker(call.node).map(Broker::endpoint) else {
             let failure = Err(CallFailure::Disconnected);
-            core.sender.handle_produced(io::now_ms(), call.id, failure);
+            core.sender.handle_produce_response(io::now_ms(), call.id, failure);
             return;
         };
         let mut topics: Vec<TopicProduceData> = vec![];
@@ -215,7 +215,7 @@ impl Shared {
         let mut core = self.core();
         match result {
             Ok(()) => core.sender.handle_sent(now_ms, call),
-            Err(error) => core.sender.handle_produced(now_ms, call, Err(failure(error))),
+            Err(error) => core.sender.handle_produce_response(now_ms, call, Err(failure(error))),
         }
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
@@ -236,11 +236,11 @@ impl Shared {
                 core.metrics.answered(now_ms, answer.latency_us, throttle_ms);
                 let produced = read_answer(&answer.response, asked);
                 self.learn_leaders(&mut core, now_ms, &answer.response, asked);
-                core.sender.handle_produced(now_ms, call, Ok(&produced));
+                core.sender.handle_produce_response(now_ms, call, Ok(&produced));
             }
             Err(error) => {
                 tracing::debug!(%error, "a request with batches was not answered");
-                core.sender.handle_produced(now_ms, call, Err(failure(&error)));
+                core.sender.handle_produce_response(now_ms, call, Err(failure(&error)));
             }
         }
         let next_ms = self.drive_locked(&mut core, now_ms);
@@ -395,12 +395,12 @@ fn find<'a>(asked: &'a [Asked], name: &str, topic_id: Uuid, partition: i32) -> O
     asked.iter().filter(|asked| asked.partition == partition).find(is_topic)
 }
 
-fn read_answer(response: &ProduceResponse, asked: &[Asked]) -> Vec<Produced> {
+fn read_answer(response: &ProduceResponse, asked: &[Asked]) -> Vec<ProducePartitionResponse> {
     let mut produced = Vec::with_capacity(asked.len());
     for topic in &response.responses {
         for data in &topic.partition_responses {
             if let Some(asked) = find(asked, &topic.name, topic.topic_id, data.index) {
-                produced.push(Produced {
+                produced.push(ProducePartitionResponse {
                     slot: asked.slot,
                     error: ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError),
                     base_offset: data.base_offset,

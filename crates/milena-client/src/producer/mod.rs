@@ -41,7 +41,7 @@ pub use transaction::Transaction;
 
 use crate::{
     config::ProducerConfig,
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, ConnectError, UnavailableTopic, UnreachableBroker},
 };
 use shared::Shared;
 
@@ -90,6 +90,16 @@ impl Producer {
     /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
     pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
         self.shared().connections.unreachable()
+    }
+
+    /// Topics that this producer writes to and that the cluster reports an error for, such as a missing topic.
+    pub fn unavailable_topics(&self) -> Vec<UnavailableTopic> {
+        let cache = self.shared().metadata.cache();
+        let errors = cache.topic_errors().map(|(topic, code)| UnavailableTopic {
+            topic: topic.to_string(),
+            reason: code.to_string(),
+        });
+        errors.collect()
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -1,8 +1,8 @@
-//! What a consumer reads next: positions and fetch sessions.
+//! Fetch positions and fetch sessions of a consumer.
 //!
-//! [`Positions`] knows the partitions a consumer has, where it stands in each, and what must be found out before it can
-//! read: the committed offset, or the offset a reset leads to. [`FetchSession`] is the client's half of an incremental
-//! fetch session (KIP-227) with one broker.
+//! [`Positions`] knows the partitions a consumer has, its position in each, and the lookup that a partition needs
+//! before it can be fetched: the committed offset, or the offset that a reset leads to. [`FetchSession`] is the
+//! client's half of an incremental fetch session (KIP-227) with one broker.
 
 mod partition;
 mod position;
@@ -10,5 +10,5 @@ mod positions;
 mod session;
 
 pub use position::{FetchFrom, Position, ResetPolicy, ResetTo};
-pub use positions::{FetchError, Fetchable, Positions, ResetNeeded, Turn, Verdict};
-pub use session::{FetchSession, SessionProblem, Wanted};
+pub use positions::{FetchError, FetchErrorAction, Fetchable, PositionEpoch, Positions, ResetNeeded};
+pub use session::{FetchSession, SessionError, SessionPartition};

@@ -1,57 +1,57 @@
-//! One partition that a consumer has.
+//! Fetch state of one assigned partition.
 
 use super::{
     position::{Position, ResetTo},
-    positions::{FetchError, Turn},
+    positions::{FetchError, PositionEpoch},
 };
 
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) turn: Turn,
+    pub(super) epoch: PositionEpoch,
     pub(super) state: State,
     pub(super) paused: bool,
-    /// Neither read nor handed out: the application has not been told that it has it, or is about to lose it.
-    pub(super) held: bool,
-    /// Somebody asks for its place, although it is held.
-    pub(super) asked_for: bool,
-    /// The next record to hand out.
+    /// Neither fetched nor returned by poll: the listener has not run for it yet, or it is about to be revoked.
+    pub(super) blocked: bool,
+    /// A lookup of the position was requested although the partition is blocked.
+    pub(super) is_position_requested: bool,
+    /// The position of the application: the next record that poll returns.
     pub(super) consumed: Position,
-    /// The next record to ask for: ahead of `consumed` by what is buffered.
+    /// The next offset to fetch: ahead of `consumed` by the buffered records.
     pub(super) fetch: Position,
     pub(super) high_watermark: Option<i64>,
     pub(super) last_stable_offset: Option<i64>,
     pub(super) log_start_offset: Option<i64>,
-    /// A follower that the leader has named, and until when we believe it.
+    /// The preferred read replica that the leader named, and until when it is used.
     pub(super) replica: Option<(i32, i64)>,
     pub(super) leader_epoch: i32,
-    /// Nothing is asked before this.
+    /// The end of the current backoff; nothing is requested before it.
     pub(super) retry_at_ms: i64,
-    /// The node that was asked for others without it, and since when.
+    /// The node whose fetch requests leave this partition out, and since when.
     pub(super) left_out: Option<(i32, i64)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
     NeedsCommitted {
-        asked: bool,
+        is_requested: bool,
     },
     NeedsReset {
         to: ResetTo,
-        asked: bool,
+        is_requested: bool,
     },
     Ready,
-    /// Something that only the application can decide; it is told with every poll until it seeks.
+    /// Needs a decision of the application; every poll fails with the error until it seeks.
     Stuck(FetchError),
 }
 
 impl Partition {
-    pub(super) fn new(turn: Turn, state: State) -> Self {
+    pub(super) fn new(epoch: PositionEpoch, state: State) -> Self {
         Self {
-            turn,
+            epoch,
             state,
             paused: false,
-            held: false,
-            asked_for: false,
+            blocked: false,
+            is_position_requested: false,
             consumed: Position::at(0),
             fetch: Position::at(0),
             high_watermark: None,
@@ -64,24 +64,24 @@ impl Partition {
         }
     }
 
-    /// Whether it is worth finding out where it begins.
-    pub(super) fn needs_place(&self) -> bool {
-        !self.held || self.asked_for
+    /// Whether the position is worth looking up.
+    pub(super) fn needs_position(&self) -> bool {
+        !self.blocked || self.is_position_requested
     }
 
     pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
-    /// Reads on from here; whatever was fetched for another place is stale.
-    pub(super) fn place(&mut self, turn: Turn, position: Position) {
-        self.change(turn, State::Ready);
+    /// Continues at `position`; records fetched for another position become stale.
+    pub(super) fn move_to(&mut self, epoch: PositionEpoch, position: Position) {
+        self.change(epoch, State::Ready);
         self.consumed = position;
         self.fetch = position;
     }
 
-    pub(super) fn change(&mut self, turn: Turn, state: State) {
-        self.turn = turn;
+    pub(super) fn change(&mut self, epoch: PositionEpoch, state: State) {
+        self.epoch = epoch;
         self.state = state;
         self.retry_at_ms = i64::MIN;
     }

@@ -1,10 +1,10 @@
-//! A place in a partition, and how to come to one.
+//! Positions in a partition, and the policies that lead to one.
 
 /// The next record to read: its offset, and the leader epoch of the record before it if that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub offset: i64,
-    /// With it a broker notices that what the consumer has read was cut off since; without it nobody looks.
+    /// With it, a broker detects that records the consumer has read were truncated; without it there is no check.
     pub epoch: Option<i32>,
 }
 
@@ -14,12 +14,12 @@ impl Position {
     }
 }
 
-/// `auto.offset.reset`: where to begin without a committed offset, and where to go from an offset that does not exist.
+/// `auto.offset.reset`: the position without a committed offset, or after an offset that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetPolicy {
     Earliest,
     Latest,
-    /// At the first record that is not older than this.
+    /// The first record that is not older than this.
     ByDuration {
         millis: i64,
     },
@@ -28,7 +28,7 @@ pub enum ResetPolicy {
 }
 
 impl ResetPolicy {
-    /// What to ask the leader for; `None` if the application is to decide.
+    /// The lookup at the leader; `None` if the application has to decide.
     pub fn target(self) -> Option<ResetTo> {
         match self {
             Self::Earliest => Some(ResetTo::Earliest),
@@ -39,7 +39,7 @@ impl ResetPolicy {
     }
 }
 
-/// What a leader can be asked to find.
+/// An offset that a leader can look up with `ListOffsets`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetTo {
     Earliest,
@@ -47,10 +47,10 @@ pub enum ResetTo {
     Ago { millis: i64 },
 }
 
-/// Where a fetch for a partition goes.
+/// The destination of a fetch for a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchFrom {
     pub node: i32,
-    /// The leader's epoch as far as we know, -1 if not at all.
+    /// The leader epoch as far as it is known, otherwise -1.
     pub leader_epoch: i32,
 }

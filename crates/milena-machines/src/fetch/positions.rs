@@ -1,4 +1,4 @@
-//! Where a consumer stands in each of its partitions.
+//! Positions of a consumer in its partitions.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::TopicPartition;
 
-/// Counts the changes of place: what was fetched or found out in an earlier turn is stale.
+/// Counter of seeks and assignments: a response to a request of an older epoch is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Turn(u64);
+pub struct PositionEpoch(u64);
 
-/// What only the application can decide.
+/// Errors that only the application can resolve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     #[error(
@@ -34,7 +34,7 @@ pub enum FetchError {
     LogTruncation {
         partition: TopicPartition,
         offset: i64,
-        /// Where the partition and what was read part; `None` if no broker knows.
+        /// The last offset and epoch at which log and consumer agree; `None` if no broker knows.
         divergent: Option<Position>,
     },
     #[error("not allowed to read the topic {topic}: ask for READ on it")]
@@ -47,46 +47,46 @@ pub enum FetchError {
     },
 }
 
-/// What an error of a fetch leads to.
+/// The consequence of an error in a fetch response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is asked for again after a pause.
+pub enum FetchErrorAction {
+    /// Fetched again after a backoff.
     Retry,
-    /// The same, but the metadata is old.
+    /// As [`Self::Retry`], and the metadata is outdated.
     RefreshMetadata,
-    /// It concerns the place after all that is buffered: [`Positions::handle_end_of_range`] once that is handed out.
-    WhenDrained,
-    /// The application must know, once all that is buffered is handed out.
-    Tell(FetchError),
+    /// Concerns the offset after all buffered records: [`Positions::handle_end_of_range`] once those are consumed.
+    ResetWhenDrained,
+    /// Raised by poll once all buffered records are consumed.
+    Raise(FetchError),
 }
 
-/// A partition that can be read now.
+/// A partition that can be fetched now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetchable {
     pub partition: TopicPartition,
-    pub turn: Turn,
+    pub epoch: PositionEpoch,
     pub position: Position,
-    /// The leader's epoch, -1 if it is not known.
+    /// The leader epoch, -1 if it is not known.
     pub leader_epoch: i32,
 }
 
-/// A partition for which a leader must be asked where to begin.
+/// A partition whose position its leader must look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResetNeeded {
     pub partition: TopicPartition,
-    pub turn: Turn,
+    pub epoch: PositionEpoch,
     pub to: ResetTo,
 }
 
-/// The partitions of one consumer. Every change of place begins a new [`Turn`].
+/// The positions of one consumer. Every seek and assignment begins a new [`PositionEpoch`].
 #[derive(Debug)]
 pub struct Positions {
     policy: ResetPolicy,
-    /// Whether there is a group whose committed offsets count.
+    /// Whether committed offsets of a group count.
     has_group: bool,
     retry_backoff_ms: i64,
     partitions: BTreeMap<TopicPartition, Partition>,
-    last_turn: u64,
+    last_epoch: u64,
 }
 
 impl Positions {
@@ -96,18 +96,18 @@ impl Positions {
             has_group,
             retry_backoff_ms,
             partitions: BTreeMap::new(),
-            last_turn: 0,
+            last_epoch: 0,
         }
     }
 
-    // What is assigned.
+    // Assignment.
 
-    /// Makes the assignment exactly this. What was assigned before keeps its place, and stays paused or not.
+    /// Replaces the assignment. Partitions that stay keep their position and whether they are paused.
     pub fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) {
         let mut old = std::mem::take(&mut self.partitions);
         for partition in partitions {
             let kept = old.remove(&partition);
-            let state = kept.unwrap_or_else(|| Partition::new(self.next_turn(), self.first_state(&partition)));
+            let state = kept.unwrap_or_else(|| Partition::new(self.next_epoch(), self.first_state(&partition)));
             self.partitions.insert(partition, state);
         }
     }
@@ -124,25 +124,26 @@ impl Positions {
         self.partitions.keys()
     }
 
-    /// Keeps partitions from being read and handed out, or ends that. Partitions that are not assigned are left out.
-    pub fn hold<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>, held: bool) {
+    /// Blocks partitions from being fetched and returned by poll, or unblocks them. Partitions that are not assigned
+    /// are ignored.
+    pub fn block<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>, blocked: bool) {
         for partition in partitions {
             if let Some(state) = self.partitions.get_mut(partition) {
-                state.held = held;
-                state.asked_for = false;
+                state.blocked = blocked;
+                state.is_position_requested = false;
             }
         }
     }
 
-    /// Somebody needs to know where a partition begins, although it is held: a listener does that, while the group waits
-    /// for it.
-    pub fn ask_place(&mut self, partition: &TopicPartition) {
+    /// Requests the position of a blocked partition: a rebalance listener may ask for it while the group waits for the
+    /// listener.
+    pub fn request_position(&mut self, partition: &TopicPartition) {
         if let Some(state) = self.partitions.get_mut(partition) {
-            state.asked_for = true;
+            state.is_position_requested = true;
         }
     }
 
-    /// Says whether it is assigned.
+    /// Pauses or resumes a partition. Returns whether it is assigned.
     pub fn pause(&mut self, partition: &TopicPartition, paused: bool) -> bool {
         let state = self.partitions.get_mut(partition);
         state.map(|state| state.paused = paused).is_some()
@@ -155,31 +156,39 @@ impl Positions {
             .map(|(partition, _)| partition)
     }
 
-    // Where to read.
+    // Positions.
 
-    /// Says whether it is assigned.
+    /// Moves the position. Returns whether the partition is assigned.
     pub fn seek(&mut self, partition: &TopicPartition, position: Position) -> bool {
-        let turn = self.next_turn();
+        let epoch = self.next_epoch();
         let state = self.partitions.get_mut(partition);
-        state.map(|state| state.place(turn, position)).is_some()
+        state.map(|state| state.move_to(epoch, position)).is_some()
     }
 
-    /// The leader will be asked. Says whether it is assigned.
+    /// Moves the position to an offset that the leader looks up. Returns whether the partition is assigned.
     pub fn seek_to(&mut self, partition: &TopicPartition, to: ResetTo) -> bool {
-        let turn = self.next_turn();
+        let epoch = self.next_epoch();
         let state = self.partitions.get_mut(partition);
         state
-            .map(|state| state.change(turn, State::NeedsReset { to, asked: false }))
+            .map(|state| {
+                state.change(
+                    epoch,
+                    State::NeedsReset {
+                        to,
+                        is_requested: false,
+                    },
+                )
+            })
             .is_some()
     }
 
-    /// The next record to hand out; `None` if it is not assigned, or the place is not found out yet.
+    /// The position of the application; `None` if the partition is not assigned or its position is not known yet.
     pub fn position(&self, partition: &TopicPartition) -> Option<Position> {
         let state = self.partitions.get(partition)?;
         state.is_ready().then_some(state.consumed)
     }
 
-    /// The places to commit: of all partitions that have one.
+    /// The positions to commit, of all partitions that have one.
     pub fn consumed(&self) -> impl Iterator<Item = (&TopicPartition, Position)> {
         self.partitions
             .iter()
@@ -187,7 +196,7 @@ impl Positions {
             .map(|(partition, state)| (partition, state.consumed))
     }
 
-    /// Records that are there and not handed out yet; `None` until a fetch has told.
+    /// The number of records behind the end of the partition; `None` before the first fetch response.
     pub fn lag(&self, partition: &TopicPartition, read_committed: bool) -> Option<i64> {
         let state = self.partitions.get(partition).filter(|state| state.is_ready())?;
         let end = if read_committed {
@@ -198,101 +207,114 @@ impl Positions {
         Some((end? - state.consumed.offset).max(0))
     }
 
-    /// Records that could be lost to retention before they are handed out; `None` until a fetch has told.
+    /// The number of records ahead of the log start offset, where retention deletes; `None` before the first fetch
+    /// response.
     pub fn lead(&self, partition: &TopicPartition) -> Option<i64> {
         let state = self.partitions.get(partition).filter(|state| state.is_ready())?;
         Some((state.consumed.offset - state.log_start_offset?).max(0))
     }
 
-    // What must be found out first.
+    // Lookups.
 
-    /// Whether anything keeps a partition from being read but time and the application.
+    /// Whether no partition waits for the lookup of its position.
     pub fn is_settled(&self) -> bool {
         let unsettled = |state: &Partition| {
-            state.needs_place() && matches!(state.state, State::NeedsCommitted { .. } | State::NeedsReset { .. })
+            state.needs_position() && matches!(state.state, State::NeedsCommitted { .. } | State::NeedsReset { .. })
         };
         !self.partitions.values().any(unsettled)
     }
 
-    /// Partitions whose committed offset is needed; each is named once until an answer or a failure is told.
-    pub fn ask_committed(&mut self, now_ms: i64) -> Vec<(TopicPartition, Turn)> {
+    /// Partitions whose committed offset must be fetched. Each is returned once until [`Self::handle_committed`] or
+    /// [`Self::handle_lookup_failed`].
+    pub fn poll_committed(&mut self, now_ms: i64) -> Vec<(TopicPartition, PositionEpoch)> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
-            let needs_place = state.needs_place();
-            if let State::NeedsCommitted { asked: asked @ false } = &mut state.state
-                && needs_place
+            let needs_position = state.needs_position();
+            if let State::NeedsCommitted {
+                is_requested: is_requested @ false,
+            } = &mut state.state
+                && needs_position
                 && state.retry_at_ms <= now_ms
             {
-                *asked = true;
-                needed.push((partition.clone(), state.turn));
+                *is_requested = true;
+                needed.push((partition.clone(), state.epoch));
             }
         }
         needed
     }
 
-    pub fn handle_committed(&mut self, partition: &TopicPartition, turn: Turn, committed: Option<Position>) {
+    pub fn handle_committed(&mut self, partition: &TopicPartition, epoch: PositionEpoch, committed: Option<Position>) {
         let policy = self.policy;
-        let Some(state) = self.in_turn(partition, turn) else {
-            return;
+        let Some(state) = self.in_epoch(partition, epoch) else {
+            return; // Stale.
         };
         match (committed, policy.target()) {
-            (Some(position), _) => state.place(turn, position),
-            (None, Some(to)) => state.change(turn, State::NeedsReset { to, asked: false }),
+            (Some(position), _) => state.move_to(epoch, position),
+            (None, Some(to)) => state.change(
+                epoch,
+                State::NeedsReset {
+                    to,
+                    is_requested: false,
+                },
+            ),
             (None, None) => {
                 let partition = partition.clone();
-                state.change(turn, State::Stuck(FetchError::NoOffset { partition }));
+                state.change(epoch, State::Stuck(FetchError::NoOffset { partition }));
             }
         }
     }
 
-    /// Partitions whose leader must be asked; each is named once until an answer or a failure is told.
-    pub fn ask_resets(&mut self, now_ms: i64) -> Vec<ResetNeeded> {
+    /// Partitions whose leader must look up an offset. Each is returned once until [`Self::handle_reset`] or
+    /// [`Self::handle_lookup_failed`].
+    pub fn poll_resets(&mut self, now_ms: i64) -> Vec<ResetNeeded> {
         let mut needed = vec![];
         for (partition, state) in &mut self.partitions {
-            let needs_place = state.needs_place();
+            let needs_position = state.needs_position();
             if let State::NeedsReset {
                 to,
-                asked: asked @ false,
+                is_requested: is_requested @ false,
             } = &mut state.state
-                && needs_place
+                && needs_position
                 && state.retry_at_ms <= now_ms
             {
-                *asked = true;
-                let (partition, turn, to) = (partition.clone(), state.turn, *to);
-                needed.push(ResetNeeded { partition, turn, to });
+                *is_requested = true;
+                let (partition, epoch, to) = (partition.clone(), state.epoch, *to);
+                needed.push(ResetNeeded { partition, epoch, to });
             }
         }
         needed
     }
 
-    pub fn handle_reset(&mut self, partition: &TopicPartition, turn: Turn, position: Position) {
-        if let Some(state) = self.in_turn(partition, turn)
+    pub fn handle_reset(&mut self, partition: &TopicPartition, epoch: PositionEpoch, position: Position) {
+        if let Some(state) = self.in_epoch(partition, epoch)
             && matches!(state.state, State::NeedsReset { .. })
         {
-            state.place(turn, position);
+            state.move_to(epoch, position);
         }
     }
 
-    /// There was no answer about a committed offset or a reset: it is asked for again after a pause.
-    pub fn handle_unanswered(&mut self, now_ms: i64, partition: &TopicPartition, turn: Turn) {
+    /// The lookup of a committed offset or of a reset failed: it is repeated after a backoff.
+    pub fn handle_lookup_failed(&mut self, now_ms: i64, partition: &TopicPartition, epoch: PositionEpoch) {
         let retry_at_ms = now_ms + self.retry_backoff_ms;
-        if let Some(state) = self.in_turn(partition, turn)
-            && let State::NeedsCommitted { asked } | State::NeedsReset { asked, .. } = &mut state.state
+        if let Some(state) = self.in_epoch(partition, epoch)
+            && let State::NeedsCommitted { is_requested } | State::NeedsReset { is_requested, .. } = &mut state.state
         {
-            *asked = false;
+            *is_requested = false;
             state.retry_at_ms = retry_at_ms;
         }
     }
 
-    /// When something can be asked again that a pause holds back now.
-    pub fn next_retry(&self, now_ms: i64) -> Option<i64> {
-        let waiting = self.partitions.values().filter(|state| state.needs_place());
+    /// The end of the next backoff: [`Self::poll_committed`], [`Self::poll_resets`] or [`Self::fetchable`] may return
+    /// more then.
+    pub fn poll_timeout(&self, now_ms: i64) -> Option<i64> {
+        let waiting = self.partitions.values().filter(|state| state.needs_position());
         waiting.map(|state| state.retry_at_ms).filter(|at| *at > now_ms).min()
     }
 
-    // What can be fetched, and what came of it.
+    // Fetches.
 
-    /// What can be read from `node` now. `leader` says who leads a partition, `wants` whether its records have a place.
+    /// The partitions to fetch from `node` now. `leader` returns the leader of a partition, `wants` whether the buffer
+    /// has room for its records.
     pub fn fetchable(
         &mut self,
         now_ms: i64,
@@ -303,10 +325,10 @@ impl Positions {
         let mut fetchable = vec![];
         for (partition, state) in &mut self.partitions {
             let Some(from) = leader(partition) else {
-                continue;
+                continue; // Until metadata names a leader.
             };
             if state.leader_epoch != from.leader_epoch {
-                // A new leader decides anew who is near.
+                // A new leader names its own preferred replica.
                 state.leader_epoch = from.leader_epoch;
                 state.replica = None;
             }
@@ -314,7 +336,7 @@ impl Positions {
             if state.replica.map_or(from.node, |(replica, _)| replica) != node {
                 continue;
             }
-            let waits = !state.is_ready() || state.held || state.paused || state.retry_at_ms > now_ms;
+            let waits = !state.is_ready() || state.blocked || state.paused || state.retry_at_ms > now_ms;
             if waits || !wants(partition) {
                 let since_ms = state.left_out.map_or(now_ms, |(_, since_ms)| since_ms);
                 state.left_out = Some((node, since_ms));
@@ -323,7 +345,7 @@ impl Positions {
             state.left_out = None;
             fetchable.push(Fetchable {
                 partition: partition.clone(),
-                turn: state.turn,
+                epoch: state.epoch,
                 position: state.fetch,
                 leader_epoch: from.leader_epoch,
             });
@@ -331,7 +353,8 @@ impl Positions {
         fetchable
     }
 
-    /// For how long the partition has been left out that was the last of `node` to be left out of what can be read.
+    /// The time since the last partition of `node` became part of those that fetches leave out. A short time means that
+    /// it may be fetchable again soon, so that a long poll without it would delay it.
     pub fn left_out_ms(&self, now_ms: i64, node: i32) -> Option<i64> {
         let left_out = self.partitions.values().filter_map(|state| state.left_out);
         let since = left_out
@@ -340,67 +363,79 @@ impl Positions {
         since.max().map(|since_ms| now_ms.saturating_sub(since_ms))
     }
 
-    /// Whether something fetched in this turn may be handed out now; `None` if it is stale.
-    pub fn deliverable(&self, partition: &TopicPartition, turn: Turn) -> Option<bool> {
-        let state = self.partitions.get(partition).filter(|state| state.turn == turn)?;
-        Some(state.is_ready() && !state.paused && !state.held)
+    /// Whether records fetched in this epoch may be returned by poll now; `None` if they are stale.
+    pub fn deliverable(&self, partition: &TopicPartition, epoch: PositionEpoch) -> Option<bool> {
+        let state = self.partitions.get(partition).filter(|state| state.epoch == epoch)?;
+        Some(state.is_ready() && !state.paused && !state.blocked)
     }
 
-    /// Records came that were asked for from the offset `asked` on: the next to ask for is `next`. Says whether they are
-    /// wanted still. When the leader has just changed, both may have been asked, and only the first answer counts.
-    pub fn handle_fetched(&mut self, partition: &TopicPartition, turn: Turn, asked: i64, next: Position) -> bool {
-        let is_wanted = |state: &&mut Partition| state.is_ready() && state.fetch.offset == asked;
-        let state = self.in_turn(partition, turn).filter(is_wanted);
+    /// Handles records that were fetched from the offset `requested`; `next` is the offset after them. Returns whether they
+    /// are still wanted: after a change of leader both may have been asked, and only the first response counts.
+    pub fn handle_fetched(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: PositionEpoch,
+        requested: i64,
+        next: Position,
+    ) -> bool {
+        let is_wanted = |state: &&mut Partition| state.is_ready() && state.fetch.offset == requested;
+        let state = self.in_epoch(partition, epoch).filter(is_wanted);
         state.map(|state| state.fetch = next).is_some()
     }
 
-    /// What a broker said about the ends of a partition; negative numbers say nothing.
+    /// Handles the offsets at the ends of a partition; negative numbers are unknown.
     pub fn handle_ends(&mut self, partition: &TopicPartition, high: i64, last_stable: i64, log_start: i64) {
-        let told = |old: Option<i64>, new: i64| if new >= 0 { Some(new) } else { old };
+        let known = |old: Option<i64>, new: i64| if new >= 0 { Some(new) } else { old };
         if let Some(state) = self.partitions.get_mut(partition) {
-            state.high_watermark = told(state.high_watermark, high);
-            state.last_stable_offset = told(state.last_stable_offset, last_stable);
-            state.log_start_offset = told(state.log_start_offset, log_start);
+            state.high_watermark = known(state.high_watermark, high);
+            state.last_stable_offset = known(state.last_stable_offset, last_stable);
+            state.log_start_offset = known(state.log_start_offset, log_start);
         }
     }
 
-    /// The leader has named a follower that is nearer.
-    pub fn handle_preferred_replica(&mut self, partition: &TopicPartition, turn: Turn, node: i32, until_ms: i64) {
-        if let Some(state) = self.in_turn(partition, turn) {
+    /// Handles the preferred read replica that the leader named.
+    pub fn handle_preferred_replica(
+        &mut self,
+        partition: &TopicPartition,
+        epoch: PositionEpoch,
+        node: i32,
+        until_ms: i64,
+    ) {
+        if let Some(state) = self.in_epoch(partition, epoch) {
             state.replica = Some((node, until_ms));
         }
     }
 
-    /// The follower that a partition is read from; `None` if that is the leader.
+    /// The follower that a partition is fetched from; `None` if it is the leader.
     pub fn preferred_replica(&self, partition: &TopicPartition) -> Option<i32> {
         self.partitions.get(partition)?.replica.map(|(node, _)| node)
     }
 
-    /// Nothing more is read from this broker as a follower until a leader names it again.
+    /// Stops fetching from this broker as a follower until a leader names it again.
     pub fn handle_node_lost(&mut self, node: i32) {
         for state in self.partitions.values_mut() {
             state.replica = state.replica.filter(|(replica, _)| *replica != node);
         }
     }
 
-    /// Records up to `next` were handed out.
-    pub fn handle_delivered(&mut self, partition: &TopicPartition, turn: Turn, next: Position) {
-        if let Some(state) = self.in_turn(partition, turn) {
+    /// Handles that poll returned the records before `next`.
+    pub fn handle_delivered(&mut self, partition: &TopicPartition, epoch: PositionEpoch, next: Position) {
+        if let Some(state) = self.in_epoch(partition, epoch) {
             state.consumed = next;
         }
     }
 
-    /// A fetch of `offset` was refused.
+    /// Handles the error of a partition in a fetch response.
     pub fn handle_fetch_error(
         &mut self,
         now_ms: i64,
         partition: &TopicPartition,
-        turn: Turn,
+        epoch: PositionEpoch,
         code: ErrorCode,
-    ) -> Verdict {
+    ) -> FetchErrorAction {
         let retry_at_ms = now_ms + self.retry_backoff_ms;
-        let Some(state) = self.in_turn(partition, turn) else {
-            return Verdict::Retry;
+        let Some(state) = self.in_epoch(partition, epoch) else {
+            return FetchErrorAction::Retry; // Stale.
         };
         let was_follower = state.replica.take().is_some();
         let offset = state.fetch.offset;
@@ -408,22 +443,22 @@ impl Positions {
         let name = || partition.clone();
         match code {
             ErrorCode::OffsetOutOfRange if was_follower => {
-                // The follower is behind; the leader knows better.
+                // The follower is behind; the leader knows the range.
                 state.retry_at_ms = now_ms;
-                Verdict::Retry
+                FetchErrorAction::Retry
             }
-            ErrorCode::OffsetOutOfRange => Verdict::WhenDrained,
-            ErrorCode::TopicAuthorizationFailed => Verdict::Tell(FetchError::TopicAuthorization {
+            ErrorCode::OffsetOutOfRange => FetchErrorAction::ResetWhenDrained,
+            ErrorCode::TopicAuthorizationFailed => FetchErrorAction::Raise(FetchError::TopicAuthorization {
                 topic: partition.topic.to_string(),
             }),
-            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => Verdict::Retry,
-            ErrorCode::CorruptMessage => Verdict::Tell(FetchError::Broker {
+            ErrorCode::UnknownLeaderEpoch | ErrorCode::UnknownServerError => FetchErrorAction::Retry,
+            ErrorCode::CorruptMessage => FetchErrorAction::Raise(FetchError::Broker {
                 partition: name(),
                 offset,
                 code,
             }),
-            code if code.is_retriable() => Verdict::RefreshMetadata,
-            code => Verdict::Tell(FetchError::Broker {
+            code if code.is_retriable() => FetchErrorAction::RefreshMetadata,
+            code => FetchErrorAction::Raise(FetchError::Broker {
                 partition: name(),
                 offset,
                 code,
@@ -431,15 +466,18 @@ impl Positions {
         }
     }
 
-    /// The offset to read on from does not exist, and all before it is handed out. The policy decides; without one the
-    /// application has to, and is told with every poll.
-    pub fn handle_end_of_range(&mut self, partition: &TopicPartition, turn: Turn) {
-        let (policy, next) = (self.policy, self.next_turn());
-        let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) else {
-            return;
+    /// Handles an offset out of range, once all records before it are consumed. The reset policy decides; without one
+    /// the application has to, and every poll raises the error.
+    pub fn handle_end_of_range(&mut self, partition: &TopicPartition, epoch: PositionEpoch) {
+        let (policy, next) = (self.policy, self.next_epoch());
+        let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) else {
+            return; // Stale.
         };
         let state_after = match policy.target() {
-            Some(to) => State::NeedsReset { to, asked: false },
+            Some(to) => State::NeedsReset {
+                to,
+                is_requested: false,
+            },
             None => State::Stuck(FetchError::OffsetOutOfRange {
                 partition: partition.clone(),
                 offset: state.fetch.offset,
@@ -448,28 +486,29 @@ impl Positions {
         state.change(next, state_after);
     }
 
-    /// A topic was deleted, and another one made under its name: no offset of the old one means anything there.
+    /// Handles a topic that was deleted and created again: no offset of the old one has a meaning there.
     pub fn handle_recreated(&mut self, topic: &str) {
         let of_topic = self.partitions.iter().filter(|(partition, _)| partition.topic == topic);
-        let old: Vec<(TopicPartition, Turn)> = of_topic
-            .map(|(partition, state)| (partition.clone(), state.turn))
+        let old: Vec<(TopicPartition, PositionEpoch)> = of_topic
+            .map(|(partition, state)| (partition.clone(), state.epoch))
             .collect();
-        for (partition, turn) in old {
-            self.handle_end_of_range(&partition, turn);
+        for (partition, epoch) in old {
+            self.handle_end_of_range(&partition, epoch);
         }
     }
 
-    /// The leader's log and what was read part at `end`: records from there on were cut off. What is buffered may be among
-    /// them and is read again. If what was handed out is, reading goes on at the place where they part; without a policy
-    /// the application decides.
-    pub fn handle_divergence(&mut self, partition: &TopicPartition, turn: Turn, end: Position) {
-        let (policy, next) = (self.policy, self.next_turn());
-        let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) else {
-            return;
+    /// Handles a truncation of the leader's log: log and consumer agree up to `end` only.
+    ///
+    /// Buffered records may be among the truncated ones and are fetched again. If consumed records are, the position
+    /// moves back to `end`; without a reset policy the application decides.
+    pub fn handle_divergence(&mut self, partition: &TopicPartition, epoch: PositionEpoch, end: Position) {
+        let (policy, next) = (self.policy, self.next_epoch());
+        let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) else {
+            return; // Stale.
         };
         let consumed = state.consumed;
         if end.offset > consumed.offset {
-            state.place(next, consumed);
+            state.move_to(next, consumed);
         } else if policy == ResetPolicy::None {
             let (partition, offset) = (partition.clone(), consumed.offset);
             let divergent = Some(end);
@@ -482,27 +521,27 @@ impl Positions {
                 }),
             );
         } else {
-            state.place(next, end);
+            state.move_to(next, end);
         }
     }
 
-    /// What was fetched is gone or cannot be used: it is read again from where the application stands.
-    pub fn read_again(&mut self, partition: &TopicPartition, turn: Turn) {
-        let next = self.next_turn();
-        if let Some(state) = self.in_turn(partition, turn).filter(|state| state.is_ready()) {
-            state.place(next, state.consumed);
+    /// Drops fetched records that cannot be used, and fetches again from the position of the application.
+    pub fn refetch(&mut self, partition: &TopicPartition, epoch: PositionEpoch) {
+        let next = self.next_epoch();
+        if let Some(state) = self.in_epoch(partition, epoch).filter(|state| state.is_ready()) {
+            state.move_to(next, state.consumed);
         }
     }
 
-    /// What the application must hear before anything else; it hears it again until it seeks.
+    /// The first error that only a seek resolves; it stays until then.
     pub fn stuck(&self) -> Option<&FetchError> {
         self.partitions.values().find_map(|state| match &state.state {
-            State::Stuck(error) if !state.held => Some(error),
+            State::Stuck(error) if !state.blocked => Some(error),
             _ => None,
         })
     }
 
-    /// The same for one partition.
+    /// As [`Self::stuck`], for one partition.
     pub fn stuck_at(&self, partition: &TopicPartition) -> Option<&FetchError> {
         match &self.partitions.get(partition)?.state {
             State::Stuck(error) => Some(error),
@@ -510,19 +549,23 @@ impl Positions {
         }
     }
 
-    fn in_turn(&mut self, partition: &TopicPartition, turn: Turn) -> Option<&mut Partition> {
-        self.partitions.get_mut(partition).filter(|state| state.turn == turn)
+    /// The state of a partition; `None` if `epoch` is stale: the partition was revoked or its position moved meanwhile.
+    fn in_epoch(&mut self, partition: &TopicPartition, epoch: PositionEpoch) -> Option<&mut Partition> {
+        self.partitions.get_mut(partition).filter(|state| state.epoch == epoch)
     }
 
-    fn next_turn(&mut self) -> Turn {
-        self.last_turn += 1;
-        Turn(self.last_turn)
+    fn next_epoch(&mut self) -> PositionEpoch {
+        self.last_epoch += 1;
+        PositionEpoch(self.last_epoch)
     }
 
     fn first_state(&self, partition: &TopicPartition) -> State {
         match (self.has_group, self.policy.target()) {
-            (true, _) => State::NeedsCommitted { asked: false },
-            (false, Some(to)) => State::NeedsReset { to, asked: false },
+            (true, _) => State::NeedsCommitted { is_requested: false },
+            (false, Some(to)) => State::NeedsReset {
+                to,
+                is_requested: false,
+            },
             (false, None) => State::Stuck(FetchError::NoOffset {
                 partition: partition.clone(),
             }),

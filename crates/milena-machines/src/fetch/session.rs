@@ -1,4 +1,4 @@
-//! The client's half of a fetch session.
+//! The client's half of a fetch session (KIP-227).
 
 use std::collections::BTreeMap;
 
@@ -14,38 +14,38 @@ use milena_wire::{
 
 use crate::TopicPartition;
 
-/// A partition to read and how.
+/// A partition of a fetch request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<Tag> {
+pub struct SessionPartition<Tag> {
     pub partition: TopicPartition,
-    /// `None` if no broker has told.
+    /// `None` if no broker has named it.
     pub topic_id: Option<Uuid>,
     pub offset: i64,
     pub leader_epoch: i32,
     pub last_fetched_epoch: i32,
     pub max_bytes: i32,
-    /// Comes back with the answer.
+    /// Returned with the response; the driver's own.
     pub tag: Tag,
 }
 
-/// Why an answer cannot be used. The session begins anew with the next request.
+/// A response that cannot be used. The next request opens a new session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SessionProblem {
+pub enum SessionError {
     #[error("the broker refused the fetch: {code}")]
     Refused { code: ErrorCode },
-    #[error("the broker answered for {partition}, which the fetch did not ask for")]
-    NotAsked { partition: String },
+    #[error("the fetch response has {partition}, which was not requested")]
+    NotRequested { partition: String },
 }
 
-/// A session with one broker (KIP-227): only what changes is said. One request at a time.
+/// A session with one broker: requests contain only the partitions that changed. One request is in flight at a time.
 #[derive(Debug)]
 pub struct FetchSession<Tag> {
-    /// 0 if there is none.
+    /// 0 without a session.
     id: i32,
-    /// Of the next request.
+    /// The epoch of the next request.
     epoch: i32,
     uses_ids: bool,
-    partitions: BTreeMap<TopicPartition, Wanted<Tag>>,
+    partitions: BTreeMap<TopicPartition, SessionPartition<Tag>>,
     names: BTreeMap<Uuid, ByteString>,
 }
 
@@ -65,17 +65,17 @@ impl<Tag> Default for FetchSession<Tag> {
 const TOPIC_IDS_SINCE: i16 = 13;
 
 impl<Tag: Copy> FetchSession<Tag> {
-    /// Whether a request with ids can be sent: every partition must have one.
-    fn can_use_ids(wanted: &[Wanted<Tag>]) -> bool {
-        wanted.iter().all(|wanted| wanted.topic_id.is_some())
+    /// Whether a request with topic ids can be sent: every partition must have one.
+    fn can_use_ids(requested: &[SessionPartition<Tag>]) -> bool {
+        requested.iter().all(|requested| requested.topic_id.is_some())
     }
 
-    /// Fills in session, partitions and what is forgotten. Returns the newest version that can carry it, if that is less
-    /// than any.
-    pub fn build(&mut self, wanted: Vec<Wanted<Tag>>, request: &mut FetchRequest) -> Option<i16> {
-        let uses_ids = Self::can_use_ids(&wanted);
+    /// Fills in the session, the partitions and the forgotten partitions of a request. Returns the newest version that
+    /// can carry it, if there is a limit.
+    pub fn build(&mut self, requested: Vec<SessionPartition<Tag>>, request: &mut FetchRequest) -> Option<i16> {
+        let uses_ids = Self::can_use_ids(&requested);
         if uses_ids != self.uses_ids {
-            // A session speaks of topics in one way only.
+            // A session uses ids or names, never both.
             self.reopen();
             self.uses_ids = uses_ids;
         }
@@ -84,23 +84,23 @@ impl<Tag: Copy> FetchSession<Tag> {
         let is_full = self.epoch == 0;
         let old = std::mem::take(&mut self.partitions);
         self.names.clear();
-        for wanted in &wanted {
-            if let Some(id) = wanted.topic_id {
-                self.names.insert(id, wanted.partition.topic.clone());
+        for requested in &requested {
+            if let Some(id) = requested.topic_id {
+                self.names.insert(id, requested.partition.topic.clone());
             }
-            let known = old.get(&wanted.partition);
-            if is_full || known.is_none_or(|known| known.is_said_differently(wanted)) {
-                push_wanted(&mut request.topics, wanted);
+            let known = old.get(&requested.partition);
+            if is_full || known.is_none_or(|known| known.differs(requested)) {
+                push_partition(&mut request.topics, requested);
             }
         }
-        self.partitions = wanted
+        self.partitions = requested
             .into_iter()
-            .map(|wanted| (wanted.partition.clone(), wanted))
+            .map(|requested| (requested.partition.clone(), requested))
             .collect();
         if !is_full {
             for gone in old.values() {
-                let stays = self.partitions.get(&gone.partition);
-                if stays.is_none_or(|stays| stays.topic_id != gone.topic_id) {
+                let kept = self.partitions.get(&gone.partition);
+                if kept.is_none_or(|kept| kept.topic_id != gone.topic_id) {
                     push_forgotten(&mut request.forgotten_topics_data, gone);
                 }
             }
@@ -108,13 +108,13 @@ impl<Tag: Copy> FetchSession<Tag> {
         (!uses_ids).then_some(TOPIC_IDS_SINCE - 1)
     }
 
-    /// Whether the last request asked for anything.
+    /// Whether the last request had no partitions.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty()
     }
 
-    /// The partition that a part of the answer is about, as it was asked for.
-    pub fn asked(&self, topic: &ByteString, topic_id: Uuid, partition: i32) -> Option<&Wanted<Tag>> {
+    /// The partition that a row of the response is about, as it was requested.
+    pub fn requested(&self, topic: &ByteString, topic_id: Uuid, partition: i32) -> Option<&SessionPartition<Tag>> {
         let topic = if self.uses_ids {
             self.names.get(&topic_id)?
         } else {
@@ -124,24 +124,24 @@ impl<Tag: Copy> FetchSession<Tag> {
         self.partitions.get(&TopicPartition { topic, partition })
     }
 
-    /// What was asked for last.
-    pub fn partitions(&self) -> impl Iterator<Item = &Wanted<Tag>> {
+    /// The partitions of the last request.
+    pub fn partitions(&self) -> impl Iterator<Item = &SessionPartition<Tag>> {
         self.partitions.values()
     }
 
-    /// Judges an answer as a whole. Its parts count only if this is fine.
-    pub fn handle_response(&mut self, response: &FetchResponse) -> Result<(), SessionProblem> {
+    /// Checks the response as a whole. Its rows count only after `Ok`.
+    pub fn handle_response(&mut self, response: &FetchResponse) -> Result<(), SessionError> {
         let code = ErrorCode::from_code(response.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
             if code == ErrorCode::FetchSessionIdNotFound {
                 self.id = 0;
             }
             self.reopen();
-            return Err(SessionProblem::Refused { code });
+            return Err(SessionError::Refused { code });
         }
-        if let Some(partition) = self.stranger(response) {
+        if let Some(partition) = self.unrequested(response) {
             self.reopen();
-            return Err(SessionProblem::NotAsked { partition });
+            return Err(SessionError::NotRequested { partition });
         }
         self.epoch = match (response.session_id, self.epoch) {
             (0, _) => 0,
@@ -152,12 +152,12 @@ impl<Tag: Copy> FetchSession<Tag> {
         Ok(())
     }
 
-    /// There was no answer: the broker may have taken the request or not.
+    /// Handles a request without a response: the broker may have seen it or not.
     pub fn handle_failure(&mut self) {
         self.reopen();
     }
 
-    /// The request that ends the session at the broker; `None` if there is none.
+    /// The request that closes the session at the broker; `None` without a session.
     pub fn close(&mut self) -> Option<FetchRequest> {
         let id = std::mem::take(&mut self.id);
         self.epoch = 0;
@@ -169,19 +169,19 @@ impl<Tag: Copy> FetchSession<Tag> {
         })
     }
 
-    /// The next request says everything; the broker lets go of the old session with it.
+    /// The next request contains all partitions; the broker drops the old session with it.
     fn reopen(&mut self) {
         self.epoch = 0;
     }
 
-    fn stranger(&self, response: &FetchResponse) -> Option<String> {
+    fn unrequested(&self, response: &FetchResponse) -> Option<String> {
         let mut all = response.responses.iter().flat_map(|topic| {
             topic
                 .partitions
                 .iter()
                 .map(move |partition| (topic, partition.partition_index))
         });
-        all.find(|(topic, partition)| self.asked(&topic.topic, topic.topic_id, *partition).is_none())
+        all.find(|(topic, partition)| self.requested(&topic.topic, topic.topic_id, *partition).is_none())
             .map(|(topic, partition)| {
                 let name = self.names.get(&topic.topic_id).unwrap_or(&topic.topic);
                 format!("{name}-{partition} (id {})", topic.topic_id)
@@ -189,9 +189,9 @@ impl<Tag: Copy> FetchSession<Tag> {
     }
 }
 
-impl<Tag> Wanted<Tag> {
-    fn is_said_differently(&self, other: &Self) -> bool {
-        let said = |wanted: &Self| {
+impl<Tag> SessionPartition<Tag> {
+    fn differs(&self, other: &Self) -> bool {
+        let fields = |requested: &Self| {
             let Self {
                 topic_id,
                 offset,
@@ -199,23 +199,23 @@ impl<Tag> Wanted<Tag> {
                 last_fetched_epoch,
                 max_bytes,
                 ..
-            } = wanted;
+            } = requested;
             (*topic_id, *offset, *leader_epoch, *last_fetched_epoch, *max_bytes)
         };
-        said(self) != said(other)
+        fields(self) != fields(other)
     }
 }
 
-fn push_wanted<Tag>(topics: &mut Vec<FetchTopic>, wanted: &Wanted<Tag>) {
+fn push_partition<Tag>(topics: &mut Vec<FetchTopic>, requested: &SessionPartition<Tag>) {
     let partition = FetchPartition {
-        partition: wanted.partition.partition,
-        current_leader_epoch: wanted.leader_epoch,
-        fetch_offset: wanted.offset,
-        last_fetched_epoch: wanted.last_fetched_epoch,
-        partition_max_bytes: wanted.max_bytes,
+        partition: requested.partition.partition,
+        current_leader_epoch: requested.leader_epoch,
+        fetch_offset: requested.offset,
+        last_fetched_epoch: requested.last_fetched_epoch,
+        partition_max_bytes: requested.max_bytes,
         ..Default::default()
     };
-    let (topic, topic_id) = (&wanted.partition.topic, wanted.topic_id.unwrap_or_default());
+    let (topic, topic_id) = (&requested.partition.topic, requested.topic_id.unwrap_or_default());
     match topics.last_mut() {
         Some(last) if last.topic == *topic && last.topic_id == topic_id => last.partitions.push(partition),
         _ => topics.push(FetchTopic {
@@ -227,7 +227,7 @@ fn push_wanted<Tag>(topics: &mut Vec<FetchTopic>, wanted: &Wanted<Tag>) {
     }
 }
 
-fn push_forgotten<Tag>(topics: &mut Vec<ForgottenTopic>, gone: &Wanted<Tag>) {
+fn push_forgotten<Tag>(topics: &mut Vec<ForgottenTopic>, gone: &SessionPartition<Tag>) {
     let (topic, topic_id) = (&gone.partition.topic, gone.topic_id.unwrap_or_default());
     match topics.last_mut() {
         Some(last) if last.topic == *topic && last.topic_id == topic_id => {

@@ -1,13 +1,13 @@
-//! The settings of groups, as the broker has checked them.
+//! Configuration of groups, already validated by the broker.
 
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
-/// Fields are named after Kafka's settings; the comments say which.
+/// The fields are named after Kafka's configuration keys; the comments say which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// `group.coordinator.rebalance.protocols` has `consumer`.
+    /// Whether `group.coordinator.rebalance.protocols` contains `consumer`.
     pub consumer_protocol_enabled: bool,
     /// `group.initial.rebalance.delay.ms`
     pub initial_rebalance_delay_ms: i32,
@@ -34,11 +34,11 @@ pub struct GroupConfig {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
-    /// Settings of single groups.
+    /// Configuration of single groups.
     pub overrides: BTreeMap<ByteString, GroupOverrides>,
 }
 
-/// What a group's own settings say; `None` for as the broker's.
+/// The configuration of one group; `None` means the broker's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupOverrides {
     /// `consumer.session.timeout.ms`
@@ -47,7 +47,7 @@ pub struct GroupOverrides {
     pub consumer_heartbeat_interval_ms: Option<i32>,
 }
 
-/// Whether groups may change their protocol while members are in them.
+/// Whether groups may change their protocol while they have members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationPolicy {
     Disabled,
@@ -67,7 +67,8 @@ impl MigrationPolicy {
 }
 
 impl Default for GroupConfig {
-    /// Kafka's defaults, but for the initial delay: the broker has one of its own, and tests would wait for it.
+    /// Kafka's defaults, except for the initial delay: the broker has a default of its own, and tests would wait for
+    /// it.
     fn default() -> Self {
         Self {
             consumer_protocol_enabled: true,

@@ -14,11 +14,11 @@ use super::{
     classic::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, State},
 };
 
-/// From this version on a group that is not there is an error.
+/// From this version on an unknown group is an error.
 const GROUP_NOT_FOUND_VERSION: i16 = 6;
 
 impl GroupCoordinator {
-    /// Classic groups only; those of the other protocol have a request of their own.
+    /// Classic groups only; groups of the consumer protocol have a request of their own.
     pub(super) fn describe_group(&self, context: &GroupContext, group_id: ByteString) -> GroupReply {
         let problem = match self.groups.get(&group_id) {
             Some(Group::Classic(group)) => return GroupReply::Describe(group.describe(group_id)),
@@ -70,7 +70,7 @@ impl GroupCoordinator {
         GroupReply::Delete(ErrorCode::None)
     }
 
-    /// Lets the log forget a group that nobody is in.
+    /// Writes the tombstones of a group without members.
     pub(super) fn remove_empty_group(&mut self, group_id: &ByteString, effects: &mut GroupEffects) {
         let tombstones = match self.groups.get(group_id) {
             Some(Group::Classic(group)) if group.is_empty() => vec![GroupRecord::Classic {
@@ -86,7 +86,7 @@ impl GroupCoordinator {
     }
 }
 
-/// No names stand for all. Case and space around them do not matter.
+/// An empty list matches all. Case and surrounding space do not matter.
 fn is_among(name: &str, names: &[ByteString]) -> bool {
     names.is_empty() || names.iter().any(|one| one.trim().eq_ignore_ascii_case(name))
 }
@@ -124,7 +124,7 @@ impl ClassicGroup {
         }
     }
 
-    /// What members have said is shown when they agree, in a stable group.
+    /// Metadata and assignments of members are shown in a stable group only.
     fn describe(&self, group_id: ByteString) -> DescribedGroup {
         let agreed = self.protocol_name.clone().filter(|_| self.state == State::Stable);
         let members = self.members.iter().map(|(member_id, member)| DescribedGroupMember {

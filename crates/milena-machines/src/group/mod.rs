@@ -1,7 +1,8 @@
-//! The group coordinator: who is in a group, who reads what, and how far they have come.
+//! The group coordinator: members of groups, their assignments, and their committed offsets.
 //!
-//! `classic` is the protocol in which a member assigns, `consumer` the one in which the broker does (KIP-848), `offsets`
-//! what groups have committed. One coordinator looks after the groups of one partition of `__consumer_offsets`.
+//! `classic` is the protocol in which a member computes the assignment, `consumer` the one in which the broker does
+//! (KIP-848), `offsets` the committed offsets. One coordinator serves the groups of one partition of
+//! `__consumer_offsets`.
 
 mod classic;
 mod config;
@@ -26,24 +27,24 @@ use classic::ClassicGroup;
 use consumer::ConsumerGroup;
 use offsets::Offsets;
 
-/// What came of an event: first the records are appended, all or none; when they are durable, the answers leave.
+/// Effects of an input: first the records are appended, all or none; when they are durable, the replies are sent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GroupEffects {
     pub records: Vec<GroupRecord>,
-    /// Whose transaction the records belong to, if to any: they are appended as its own.
+    /// The transaction that the records belong to, if any: they are appended as transactional records of this producer.
     pub producer: Option<ProducerEpoch>,
     pub replies: Vec<(Ticket, GroupReply)>,
 }
 
-/// Who asks, and when.
+/// The circumstances of a request.
 #[derive(Debug, Clone)]
 pub struct GroupContext {
     pub now_ms: i64,
     pub ticket: Ticket,
-    /// The version of the request, which some answers depend on.
+    /// The version of the request; some replies depend on it.
     pub version: i16,
     pub client_id: ByteString,
-    /// As Kafka writes it: `/127.0.0.1`.
+    /// Kafka's form: `/127.0.0.1`.
     pub client_host: ByteString,
 }
 
@@ -57,14 +58,14 @@ pub struct GroupCoordinator {
     timers: Timers<Timer>,
 }
 
-/// A group that somebody has joined. One that only commits offsets is not among these, and is there because of them.
+/// A group that has or had members. A group that only commits offsets is not among these; it exists by its offsets.
 #[derive(Debug)]
 enum Group {
     Classic(ClassicGroup),
     Consumer(ConsumerGroup),
 }
 
-/// What a deadline is for.
+/// The owner of a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Classic { group: ByteString, of: classic::Timer },
@@ -84,7 +85,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// After the last record of the log was replayed: from here on members must be heard of again.
+    /// Starts the sessions of all members, after the last record of the log was replayed.
     pub fn start(&mut self, now_ms: i64) -> GroupEffects {
         let mut effects = GroupEffects::default();
         self.classic_start(now_ms, &mut effects);
@@ -93,7 +94,7 @@ impl GroupCoordinator {
         effects
     }
 
-    pub fn handle(&mut self, context: &GroupContext, request: GroupRequest) -> GroupEffects {
+    pub fn handle_request(&mut self, context: &GroupContext, request: GroupRequest) -> GroupEffects {
         let mut effects = GroupEffects::default();
         let reply = match request {
             GroupRequest::Join(request) => self.join(context, request, &mut effects),
@@ -116,8 +117,8 @@ impl GroupCoordinator {
         effects
     }
 
-    /// What the machine waits for: call [`Self::handle_timeout`] then.
-    pub fn next_deadline(&self) -> Option<i64> {
+    /// The time of the next [`Self::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<i64> {
         self.timers.next_deadline()
     }
 
@@ -133,7 +134,7 @@ impl GroupCoordinator {
         effects
     }
 
-    /// Topics were created, deleted, or got more partitions.
+    /// Handles topics that were created, deleted, or got more partitions.
     pub fn set_topics(&mut self, now_ms: i64, topics: Arc<TopicsImage>) -> GroupEffects {
         let mut effects = GroupEffects::default();
         let before = std::mem::replace(&mut self.topics, topics);
@@ -146,7 +147,7 @@ impl GroupCoordinator {
         self.config = config;
     }
 
-    /// Takes in what the log says. `producer` is set for the records of a transaction, which count when it commits.
+    /// Applies a stored record. `producer` is set for records of a transaction, which count when it commits.
     pub fn replay(&mut self, producer: Option<ProducerEpoch>, record: GroupRecord) {
         match record {
             GroupRecord::Offset { key, value } => self.replay_offset(producer, key, value),
@@ -155,7 +156,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// Takes in a record as it is stored. One of a kind that we do not know is left alone.
+    /// Applies a record in its stored form. Records of unknown types are ignored.
     pub fn replay_stored(
         &mut self,
         producer: Option<ProducerEpoch>,
@@ -168,12 +169,12 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// Takes in the marker that ends a transaction in this partition.
+    /// Applies the marker that ends a transaction in this partition.
     pub fn replay_marker(&mut self, producer: ProducerEpoch, committed: bool) {
         self.end_txn_offsets(producer, committed);
     }
 
-    /// Changes what is durable: the record is taken in as if it came from the log, and goes there.
+    /// Changes durable state: applies the record as if it came from the log, and has it appended.
     fn write(&mut self, record: GroupRecord, effects: &mut GroupEffects) {
         self.replay(None, record.clone());
         effects.records.push(record);

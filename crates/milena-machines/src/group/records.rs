@@ -1,4 +1,4 @@
-//! What groups leave in `__consumer_offsets`, in Kafka's formats.
+//! Records of `__consumer_offsets`, in Kafka's formats.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -19,14 +19,14 @@ use milena_wire::{
 
 use crate::StoredRecord;
 
-/// A change to a group. Without a value, what it names is gone.
+/// A change to a group. Without a value the key is deleted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupRecord {
     Offset {
         key: OffsetKey,
         value: Option<OffsetCommitValue>,
     },
-    /// A group of the classic protocol, whole.
+    /// The whole state of a group of the classic protocol.
     Classic {
         group_id: ByteString,
         value: Option<GroupMetadataValue>,
@@ -61,7 +61,7 @@ pub enum GroupRecord {
     },
 }
 
-/// What an offset was committed for.
+/// The key of a committed offset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OffsetKey {
     pub group_id: ByteString,
@@ -165,7 +165,7 @@ impl GroupRecord {
         }
     }
 
-    /// Reads a record as it is stored; `None` if it is of a kind that we do not keep.
+    /// Decodes a stored record; `None` if its type is unknown.
     pub fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Option<Self>, DecodeError> {
         Ok(Some(match record_type(key)? {
             types::LEGACY_OFFSET | types::OFFSET => {
@@ -239,7 +239,7 @@ impl GroupRecord {
     }
 }
 
-/// Only version 1 has a place for an offset's own end of life.
+/// Only version 1 has a field for an expiry of the offset's own.
 fn offset_version(value: &OffsetCommitValue) -> i16 {
     if value.expire_timestamp == -1 {
         OFFSET_VERSION

@@ -1,4 +1,4 @@
-//! What can be asked of a group coordinator, and what it answers.
+//! Requests and replies of the group coordinator.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -14,8 +14,8 @@ use milena_wire::{
     },
 };
 
-/// A request for one group. The driver takes requests for many apart, and has resolved topic ids to names already
-/// (both are set where the version has both): topics that do not exist never come here.
+/// A request for one group. The driver splits requests for several groups, and resolves topic ids to names (both are
+/// set where the version has both): topics that do not exist never come here.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupRequest {
     Join(JoinGroupRequest),
@@ -39,7 +39,7 @@ pub enum GroupRequest {
     ConsumerDescribe {
         group_id: ByteString,
     },
-    /// All groups that are in one of these states and of one of these types; no states stands for all, as no types.
+    /// All groups in one of these states and of one of these types; an empty list matches all.
     List {
         states: Vec<ByteString>,
         types: Vec<ByteString>,

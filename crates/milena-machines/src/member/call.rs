@@ -46,21 +46,6 @@ impl MemberRequest {
         }
     }
 
-    /// The same request as `version` writes it: old versions of `LeaveGroup` name one member, in another field.
-    #[must_use]
-    pub fn for_version(self, version: i16) -> Self {
-        match self {
-            Self::Leave(mut request) if version < 3 => {
-                if let Some(member) = request.members.pop() {
-                    request.member_id = member.member_id;
-                }
-                request.members.clear();
-                Self::Leave(request)
-            }
-            request => request,
-        }
-    }
-
     /// The first version that can say what this request says.
     pub(super) fn min_version(&self) -> i16 {
         let has_instance = |instance: &Option<ByteString>| instance.is_some();
@@ -72,6 +57,26 @@ impl MemberRequest {
             Self::ConsumerHeartbeat(request) if request.subscribed_topic_regex.is_some() => 1,
             _ => 0,
         }
+    }
+}
+
+/// Requests that older versions write with other fields. The machines fill in the fields of the newest version.
+pub trait ForVersion {
+    /// The same request with the fields that `version` has.
+    #[must_use]
+    fn for_version(self, version: i16) -> Self;
+}
+
+/// Before version 3 a request names one member, in a field of its own.
+impl ForVersion for LeaveGroupRequest {
+    fn for_version(mut self, version: i16) -> Self {
+        if version < 3 {
+            if let Some(member) = self.members.pop() {
+                self.member_id = member.member_id;
+            }
+            self.members.clear();
+        }
+        self
     }
 }
 

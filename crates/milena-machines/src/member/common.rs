@@ -7,9 +7,9 @@ use bytestring::ByteString;
 
 use super::{
     CallId, GroupMetadata, GroupProtocol, Leave, MemberCall, MemberConfig, MemberError, MemberEvent, MemberMetadata,
-    MemberRequest, Subscription, backoff::Backoff,
+    MemberRequest, Subscription,
 };
-use crate::{Random, TopicPartition};
+use crate::{Random, TopicPartition, backoff::Backoff};
 
 #[derive(Debug)]
 pub(super) struct Common {

@@ -1,11 +1,11 @@
 //! A member of a group, seen from the client: [`Member`] joins, says that it lives, learns what it reads, and leaves;
 //! [`OffsetCalls`] commits and fetches offsets.
 //!
-//! `classic` is the protocol in which a member assigns, `modern` the one in which the broker does (KIP-848). Both give the
+//! `classic` is the protocol in which a member assigns, `consumer` the one in which the broker does (KIP-848). Both give the
 //! same events, so the driver does not know which one runs. It has four things to do:
 //!
 //! 1. tell what happened: the application's wishes, answers ([`Member::handle_response`]), metadata, time;
-//! 2. after that, always: send what [`Member::poll_call`] gives until it gives nothing, and come back with
+//! 2. after that, always: send what [`Member::poll_request`] gives until it gives nothing, and come back with
 //!    [`Member::handle_timeout`] when [`Member::poll_timeout`] says;
 //! 3. inside the application's own calls (poll, unsubscribe, close): take [`Member::poll_event`], do what it says, and
 //!    answer [`Member::handle_event_done`], until there is none;
@@ -13,15 +13,14 @@
 //!
 //! Heartbeats go on while the application is busy with an event.
 
-mod backoff;
 mod call;
 mod classic;
 mod common;
 mod config;
+mod consumer;
 mod event;
 mod filter;
 mod metadata;
-mod modern;
 mod offsets;
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -29,8 +28,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 
-pub(crate) use backoff::Backoff;
-pub use call::{CallFailure, CallId, MemberCall, MemberRequest, MemberResponse};
+pub use call::{CallFailure, CallId, ForVersion, MemberCall, MemberRequest, MemberResponse};
 pub use config::{GroupProtocol, MemberConfig, MemberConfigError};
 pub use event::{MemberError, MemberEvent};
 pub use filter::TopicFilter;
@@ -45,7 +43,7 @@ use crate::TopicPartition;
 
 use classic::Classic;
 use common::{Common, Told};
-use modern::Modern;
+use consumer::ConsumerProtocol;
 
 /// What the application wants to read.
 #[derive(Debug, Clone)]
@@ -86,15 +84,15 @@ pub struct GroupMetadata {
 
 /// In whose name offsets can be committed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Membership {
     /// Without a subscription: partitions were assigned by hand, and the group only keeps offsets.
-    Alone,
+    Standalone,
     /// As a member. `is_epoch` tells the consumer protocol from the classic one.
     Member { identity: GroupMetadata, is_epoch: bool },
     /// In the middle of a rebalance: poll, then try again.
     Rebalancing,
     /// Not in the group, or not any more.
-    Gone,
+    NotMember,
 }
 
 /// The client's side of both group protocols.
@@ -115,7 +113,7 @@ impl Member {
                 assignors,
             } => Box::new(Classic::new(session_timeout_ms, heartbeat_interval_ms, assignors)?),
             GroupProtocol::Consumer { remote_assignor } => {
-                Box::new(Modern::new(common.random.uuid().into(), remote_assignor))
+                Box::new(ConsumerProtocol::new(common.random.uuid().into(), remote_assignor))
             }
         };
         Ok(Self { common, protocol })
@@ -171,7 +169,7 @@ impl Member {
         ) {
             self.common.coordinator_moved = true;
         }
-        self.protocol.handle_answer(&mut self.common, now_ms, call, answer);
+        self.protocol.handle_response(&mut self.common, now_ms, call, answer);
     }
 
     /// A commit was refused because of who we are: [`OffsetEvent::MemberRefused`].
@@ -194,7 +192,7 @@ impl Member {
     }
 
     /// The next request to send.
-    pub fn poll_call(&mut self, now_ms: i64) -> Option<MemberCall> {
+    pub fn poll_request(&mut self, now_ms: i64) -> Option<MemberCall> {
         if let Some(request) = self.common.farewells.pop_front() {
             let call = self.common.call(request, self.common.request_timeout_ms);
             self.common.farewell_calls.insert(call.id);
@@ -203,7 +201,7 @@ impl Member {
         if self.common.failure.is_some() {
             return None;
         }
-        self.protocol.next_call(&mut self.common, now_ms)
+        self.protocol.poll_request(&mut self.common, now_ms)
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -211,7 +209,7 @@ impl Member {
         if self.common.failure.is_some() {
             return None;
         }
-        let deadlines = [self.common.poll_deadline(), self.protocol.deadline(&self.common)];
+        let deadlines = [self.common.poll_deadline(), self.protocol.poll_timeout(&self.common)];
         deadlines.into_iter().flatten().min()
     }
 
@@ -240,8 +238,8 @@ impl Member {
                 return None;
             }
             let owned = common.owned_list();
-            return Some(match self.protocol.standing(common) {
-                Standing::Member { .. } => MemberEvent::Revoked(owned),
+            return Some(match self.protocol.membership(common) {
+                Membership::Member { .. } => MemberEvent::Revoked(owned),
                 _ => MemberEvent::Lost(owned),
             });
         }
@@ -282,18 +280,18 @@ impl Member {
 
     /// Who we are; generation -1 and no member id while we are in no group.
     pub fn identity(&self) -> GroupMetadata {
-        match self.protocol.standing(&self.common) {
-            Standing::Member { identity, .. } => identity,
+        match self.protocol.membership(&self.common) {
+            Membership::Member { identity, .. } => identity,
             _ => self.common.identity(-1, ByteString::new()),
         }
     }
 
     /// In whose name offsets can be committed now.
-    pub fn standing(&self) -> Standing {
+    pub fn membership(&self) -> Membership {
         if self.common.subscription.is_none() && self.common.leaving.is_none() {
-            return Standing::Alone;
+            return Membership::Standalone;
         }
-        self.protocol.standing(&self.common)
+        self.protocol.membership(&self.common)
     }
 
     /// What the application has been told that it owns.
@@ -342,9 +340,9 @@ trait Protocol: fmt::Debug + Send {
 
     fn event_done(&mut self, common: &mut Common, now_ms: i64, told: &Told);
 
-    fn next_call(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall>;
+    fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall>;
 
-    fn handle_answer(
+    fn handle_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
@@ -356,12 +354,12 @@ trait Protocol: fmt::Debug + Send {
 
     fn handle_timeout(&mut self, common: &mut Common, now_ms: i64);
 
-    fn deadline(&self, common: &Common) -> Option<i64>;
+    fn poll_timeout(&self, common: &Common) -> Option<i64>;
 
     /// Forgets the membership, and gives what the group is to hear of it.
     fn leave(&mut self, common: &mut Common, why: Why) -> Option<MemberRequest>;
 
-    fn standing(&self, common: &Common) -> Standing;
+    fn membership(&self, common: &Common) -> Membership;
 
     fn metadata_needed(&self, common: &Common) -> Option<MetadataNeed>;
 

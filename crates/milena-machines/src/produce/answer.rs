@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use milena_wire::errors::ErrorCode;
 
 use super::{
-    BatchCause, BatchId, Produced, Sender, SenderEvent, Slot, TransactionCause, TransactionError,
+    BatchCause, BatchId, ProducePartitionResponse, Sender, SenderEvent, Slot, TransactionCause, TransactionError,
     batch::{Batch, BatchState},
     send::Sent,
 };
@@ -18,18 +18,23 @@ impl Sender {
     /// With `acks=0` there is no answer: the request was handed to the network.
     pub fn handle_sent(&mut self, now_ms: i64, call: CallId) {
         let Some(under_way) = self.calls.get(&call) else { return };
-        let written = under_way.batches.iter().map(|sent| Produced {
+        let written = under_way.batches.iter().map(|sent| ProducePartitionResponse {
             slot: sent.slot,
             error: ErrorCode::None,
             base_offset: -1,
             log_append_time_ms: -1,
             log_start_offset: -1,
         });
-        let written: Vec<Produced> = written.collect();
-        self.handle_produced(now_ms, call, Ok(&written));
+        let written: Vec<ProducePartitionResponse> = written.collect();
+        self.handle_produce_response(now_ms, call, Ok(&written));
     }
 
-    pub fn handle_produced(&mut self, now_ms: i64, call: CallId, answer: Result<&[Produced], CallFailure>) {
+    pub fn handle_produce_response(
+        &mut self,
+        now_ms: i64,
+        call: CallId,
+        answer: Result<&[ProducePartitionResponse], CallFailure>,
+    ) {
         let Some(under_way) = self.calls.remove(&call) else {
             return;
         };
@@ -74,7 +79,7 @@ impl Sender {
         batch.last_cause = Some(failure.into());
         match failure {
             CallFailure::Unsupported { api } => {
-                self.fail(sent.slot, sent.id, BatchCause::NoAnswer(failure));
+                self.fail(sent.slot, sent.id, BatchCause::NoResponse(failure));
                 if self.transaction.is_some() {
                     self.give_up(TransactionError::Fatal(TransactionCause::Unsupported { api }));
                 }
@@ -83,10 +88,10 @@ impl Sender {
             CallFailure::NotSent | CallFailure::CoordinatorUnknown => {}
             CallFailure::Disconnected | CallFailure::TimedOut => batch.may_be_written = true,
         }
-        self.repeat(now_ms, sent, BatchCause::NoAnswer(failure));
+        self.repeat(now_ms, sent, BatchCause::NoResponse(failure));
     }
 
-    fn judge(&mut self, now_ms: i64, sent: &Sent, produced: &Produced) {
+    fn judge(&mut self, now_ms: i64, sent: &Sent, produced: &ProducePartitionResponse) {
         let error = produced.error;
         if matches!(error, ErrorCode::None | ErrorCode::DuplicateSequenceNumber) {
             return self.written(sent, produced);
@@ -99,7 +104,7 @@ impl Sender {
             return;
         };
         batch.state = BatchState::Waiting { not_before_ms: now_ms };
-        batch.last_cause = Some(CallCause::Answered(error));
+        batch.last_cause = Some(CallCause::Error(error));
         batch.may_be_written |= !is_sure_refusal(error);
         if error == ErrorCode::MessageTooLarge && batch.records > 1 {
             batch.state = BatchState::Splitting;
@@ -118,7 +123,7 @@ impl Sender {
         }
     }
 
-    fn verdict(&self, sent: &Sent, produced: &Produced) -> Verdict {
+    fn verdict(&self, sent: &Sent, produced: &ProducePartitionResponse) -> Verdict {
         let is_numbered = sent.stamp.is_some();
         let is_transactional = self.transaction.is_some();
         match produced.error {
@@ -141,7 +146,7 @@ impl Sender {
         }
     }
 
-    fn written(&mut self, sent: &Sent, produced: &Produced) {
+    fn written(&mut self, sent: &Sent, produced: &ProducePartitionResponse) {
         let slot = sent.slot;
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
             return;

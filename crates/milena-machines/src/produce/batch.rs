@@ -1,7 +1,8 @@
 //! Batches as the sender knows them: by id and size, never by their bytes.
 
 use crate::{
-    member::{Backoff, CallCause},
+    backoff::Backoff,
+    member::CallCause,
     transaction::{NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch},
 };
 

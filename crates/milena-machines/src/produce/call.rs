@@ -38,7 +38,7 @@ pub struct SentBatch {
 
 /// What a `Produce` response says of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Produced {
+pub struct ProducePartitionResponse {
     pub slot: Slot,
     pub error: ErrorCode,
     /// -1 if it is not known.

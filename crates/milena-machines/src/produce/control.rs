@@ -9,7 +9,8 @@ use super::{
     TransactionError, answer::CONCURRENT_BACKOFF_MS, identity::Init,
 };
 use crate::{
-    member::{Backoff, CallFailure, CallId, moves_coordinator},
+    backoff::Backoff,
+    member::{CallFailure, CallId, moves_coordinator},
     transaction::{NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch},
 };
 
@@ -108,7 +109,7 @@ impl Control {
 
 impl Sender {
     /// The next request that is no `Produce`.
-    pub fn poll_call(&mut self, now_ms: i64) -> Option<ControlCall> {
+    pub fn poll_control_request(&mut self, now_ms: i64) -> Option<ControlCall> {
         self.note_time(now_ms);
         self.advance();
         let is_early = self.control.retry_at_ms.is_some_and(|retry_at| retry_at > now_ms);
@@ -137,7 +138,7 @@ impl Sender {
         })
     }
 
-    pub fn handle_answer(&mut self, now_ms: i64, call: CallId, answer: Result<ControlResponse, CallFailure>) {
+    pub fn handle_control_response(&mut self, now_ms: i64, call: CallId, answer: Result<ControlResponse, CallFailure>) {
         self.note_time(now_ms);
         let Some(asked) = self.control.under_way.take_if(|asked| asked.call == call) else {
             return;

@@ -31,7 +31,7 @@ pub enum BatchCause {
     Refused(ErrorCode),
     /// All retries are used up.
     #[error("the broker did not answer: {0}")]
-    NoAnswer(CallFailure),
+    NoResponse(CallFailure),
     #[error("it was not acknowledged within delivery.timeout.ms{}", last(last_cause))]
     TimedOut { last_cause: Option<CallCause> },
     /// The broker does not know the batches before it. With new numbers it could be written twice.

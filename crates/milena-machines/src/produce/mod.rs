@@ -4,9 +4,9 @@
 //! The driver has four things to do:
 //!
 //! 1. tell what happened: batches that are full or waited for ([`Sender::push`]), leaders ([`Sender::handle_leader`]),
-//!    answers ([`Sender::handle_produced`], [`Sender::handle_answer`]), the application's calls, time;
+//!    answers ([`Sender::handle_produce_response`], [`Sender::handle_control_response`]), the application's calls, time;
 //! 2. after that, always: take [`Sender::poll_event`] until there is none, and do what it says;
-//! 3. then send what [`Sender::poll_produce`] and [`Sender::poll_call`] give until they give nothing, and report for each
+//! 3. then send what [`Sender::poll_produce_request`] and [`Sender::poll_control_request`] give until they give nothing, and report for each
 //!    what became of it;
 //! 4. come back with [`Sender::handle_timeout`] when [`Sender::poll_timeout`] says.
 //!
@@ -34,17 +34,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use milena_wire::errors::ErrorCode;
 
 pub use batch::{BatchId, Fate, NewBatch, Slot, Stamp};
-pub use call::{ControlCall, ControlRequest, ControlResponse, ProduceCall, Produced, SentBatch, Target};
+pub use call::{
+    ControlCall, ControlRequest, ControlResponse, ProduceCall, ProducePartitionResponse, SentBatch, Target,
+};
 pub use config::{SenderConfig, TransactionConfig};
 pub use error::{BatchCause, BatchError, Misuse, Operation, Remedy, TransactionCause, TransactionError};
 pub use event::SenderEvent;
 pub use transaction::OperationId;
 
-use crate::{
-    Random, TopicPartition,
-    member::{Backoff, CallId},
-    transaction::ProducerEpoch,
-};
+use crate::{Random, TopicPartition, backoff::Backoff, member::CallId, transaction::ProducerEpoch};
 
 use batch::{Batch, BatchState};
 use control::Control;

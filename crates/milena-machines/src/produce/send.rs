@@ -45,7 +45,7 @@ impl Sender {
     }
 
     /// The next `Produce` request. Partitions take turns.
-    pub fn poll_produce(&mut self, now_ms: i64) -> Option<ProduceCall> {
+    pub fn poll_produce_request(&mut self, now_ms: i64) -> Option<ProduceCall> {
         self.note_time(now_ms);
         if self.fatal.is_some() || !self.transaction.as_ref().is_none_or(super::Transaction::can_produce) {
             return None;

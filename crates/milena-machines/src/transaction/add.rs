@@ -1,12 +1,13 @@
-//! Partitions become part of a transaction. The first begins it.
+//! Adding partitions to a transaction. The first one begins it.
 
 use bytestring::ByteString;
 use milena_wire::errors::ErrorCode;
 
 use super::{
-    ClientVersion, ProducerEpoch, TopicPartition, TransactionContext, TransactionCoordinator, TransactionEffects,
-    TransactionState, fenced_in, metadata::Transaction,
+    ClientVersion, ProducerEpoch, TransactionContext, TransactionCoordinator, TransactionEffects, TransactionState,
+    fenced_in, metadata::Transaction,
 };
+use crate::TopicPartition;
 
 impl TransactionCoordinator {
     pub(super) fn add_partitions(
@@ -17,7 +18,7 @@ impl TransactionCoordinator {
         partitions: Vec<TopicPartition>,
         effects: &mut TransactionEffects,
     ) -> ErrorCode {
-        // From version 4 on, only brokers send this, for producers that speak version 2.
+        // From version 4 on, only brokers send this request, for producers that speak version 2.
         let client = if context.version >= 4 {
             ClientVersion::V2
         } else {
@@ -60,8 +61,8 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Whether a producer may write into these partitions. A no that ends the transaction, not the producer: it aborts
-    /// and goes on.
+    /// Checks that a producer may write into these partitions. The error ends the transaction but not the producer: it
+    /// aborts and continues.
     pub fn verify_partitions(
         &self,
         id: &ByteString,

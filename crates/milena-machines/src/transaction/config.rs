@@ -1,15 +1,15 @@
-//! What can be set about transactions.
+//! Configuration of transactions.
 
-/// Defaults are Kafka's.
+/// The defaults are Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionConfig {
-    /// The longest timeout that a producer may ask for (`transaction.max.timeout.ms`).
+    /// The longest timeout that a producer may request (`transaction.max.timeout.ms`).
     pub max_timeout_ms: i32,
-    /// How long an idle transactional id is remembered (`transactional.id.expiration.ms`).
+    /// The time until an idle transactional id is removed (`transactional.id.expiration.ms`).
     pub id_expiration_ms: i64,
-    /// How often to look for transactions that took too long.
+    /// The interval between sweeps for transactions over their timeout.
     pub abort_timed_out_interval_ms: i64,
-    /// How often to look for ids that nobody uses.
+    /// The interval between sweeps for expired ids.
     pub remove_expired_interval_ms: i64,
     /// Whether a write must belong to an open transaction (`transaction.partition.verification.enable`).
     pub partition_verification: bool,

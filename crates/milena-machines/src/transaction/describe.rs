@@ -1,4 +1,4 @@
-//! For those who look: what transactions there are.
+//! `DescribeTransactions` and `ListTransactions`.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -11,7 +11,7 @@ use milena_wire::{
 
 use super::{IdPattern, TransactionCoordinator, TransactionState, metadata::Transaction};
 
-/// What to list.
+/// The filters of `ListTransactions`.
 pub(super) struct Filter<'a> {
     pub(super) states: &'a [ByteString],
     pub(super) producer_ids: &'a [i64],

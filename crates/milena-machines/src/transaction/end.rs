@@ -1,6 +1,7 @@
-//! Transactions end: because the producer says so, because another takes its place, or because it took too long.
+//! The end of a transaction: requested by its producer, by fencing, or by its timeout.
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     messages::{EndTxnRequest, EndTxnResponse},
@@ -13,16 +14,16 @@ use super::{
     take_id,
 };
 
-/// What to do about a request that is in order.
-enum Verdict {
-    /// It was done before: say so again.
+/// The action for a valid `EndTxn` request.
+enum EndAction {
+    /// A retry of a request that was carried out: replied again.
     Done,
     Prepare,
 }
 
 impl TransactionCoordinator {
-    /// `None`: the answer comes when the markers are written. Kafka answers at once, and its clients then ask in vain
-    /// for a while; that a client cannot tell from a slow answer.
+    /// Returns `None` if the reply follows when the markers are written. Kafka replies at once, and its clients then
+    /// retry for a while; a client cannot tell that from a slow reply.
     pub(super) fn end(
         &mut self,
         context: &TransactionContext,
@@ -50,7 +51,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Whether there are markers to wait for.
+    /// Returns whether there are markers to wait for.
     fn try_end(
         &mut self,
         now_ms: i64,
@@ -62,11 +63,11 @@ impl TransactionCoordinator {
         let id = &request.transactional_id;
         let current = self.known(id)?;
         let client = waiting.client;
-        let verdict = match client {
-            ClientVersion::V1 => judge_v1(current, request)?,
-            ClientVersion::V2 => judge_v2(current, request)?,
+        let action = match client {
+            ClientVersion::V1 => check_v1(current, request)?,
+            ClientVersion::V2 => check_v2(current, request)?,
         };
-        if matches!(verdict, Verdict::Done) {
+        if matches!(action, EndAction::Done) {
             return Ok(false);
         }
         let next_producer_id = match client {
@@ -82,7 +83,7 @@ impl TransactionCoordinator {
         Ok(must_wait)
     }
 
-    /// Takes the epoch away from whoever has it, and aborts what it was doing.
+    /// Takes the epoch from its current owner and aborts its transaction.
     pub(super) fn fence(
         &mut self,
         id: &ByteString,
@@ -102,7 +103,7 @@ impl TransactionCoordinator {
         Ok(())
     }
 
-    /// Goes on where the coordinator before this one stopped.
+    /// Continues the ends that the previous coordinator has decided.
     pub(super) fn resume_ends(&mut self, now_ms: i64, effects: &mut TransactionEffects) {
         let prepared = self
             .transactions
@@ -116,7 +117,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Asks for the markers of a verdict. Where there are none to write, the transaction is complete: true.
+    /// Requests the markers of a decision. Returns true if there are none to write: the transaction is complete.
     fn carry_out(
         &mut self,
         id: &ByteString,
@@ -125,6 +126,7 @@ impl TransactionCoordinator {
         effects: &mut TransactionEffects,
     ) -> bool {
         let Some(committed) = prepared.state.prepared() else {
+            violated!("markers_are_requested_for_prepared_transactions");
             return false;
         };
         if prepared.partitions.is_empty() {
@@ -142,8 +144,8 @@ impl TransactionCoordinator {
         false
     }
 
-    /// All markers that were asked for with this id and producer are durable. Said twice, it counts once.
-    pub fn markers_written(
+    /// Handles that all markers of this id and producer are durable. A second call changes nothing.
+    pub fn handle_markers_written(
         &mut self,
         now_ms: i64,
         transactional_id: &str,
@@ -151,10 +153,10 @@ impl TransactionCoordinator {
     ) -> TransactionEffects {
         let mut effects = TransactionEffects::default();
         let Some((id, prepared)) = self.transactions.get_key_value(transactional_id) else {
-            return effects;
+            return effects; // Stale: completed before, and expired since.
         };
         let Some(committed) = prepared.state.prepared().filter(|_| prepared.producer == producer) else {
-            return effects;
+            return effects; // Stale: the markers were requested twice, after a reload of the coordinator.
         };
         let (id, completed) = (id.clone(), prepared.completed(committed, now_ms));
         self.write(&id, &completed, &mut effects);
@@ -165,7 +167,7 @@ impl TransactionCoordinator {
         effects
     }
 
-    /// The answer to a producer whose transaction has ended: with version 2, who it is from now on.
+    /// The reply to a producer whose transaction has ended: with version 2, its next producer id and epoch.
     fn ended(&self, id: &str, client: ClientVersion) -> EndTxnResponse {
         let producer = match client {
             ClientVersion::V1 => None,
@@ -179,7 +181,7 @@ impl TransactionCoordinator {
     }
 }
 
-fn judge_v1(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, ErrorCode> {
+fn check_v1(current: &Transaction, request: &EndTxnRequest) -> Result<EndAction, ErrorCode> {
     if current.producer.producer_id != request.producer_id {
         return Err(ErrorCode::InvalidProducerIdMapping);
     }
@@ -187,15 +189,15 @@ fn judge_v1(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, E
         return Err(ErrorCode::ProducerFenced);
     }
     match current.state {
-        TransactionState::Ongoing => Ok(Verdict::Prepare),
-        TransactionState::CompleteCommit if request.committed => Ok(Verdict::Done),
-        TransactionState::CompleteAbort if !request.committed => Ok(Verdict::Done),
+        TransactionState::Ongoing => Ok(EndAction::Prepare),
+        TransactionState::CompleteCommit if request.committed => Ok(EndAction::Done),
+        TransactionState::CompleteAbort if !request.committed => Ok(EndAction::Done),
         state => Err(refused(state, request.committed)),
     }
 }
 
-/// With version 2 a retry is known by its epoch: it is the one before the current.
-fn judge_v2(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, ErrorCode> {
+/// With version 2 a retry is recognized by its epoch: it is the one before the current.
+fn check_v2(current: &Transaction, request: &EndTxnRequest) -> Result<EndAction, ErrorCode> {
     let (epoch, current_epoch) = (request.producer_epoch, current.producer.epoch);
     let is_rotated = current.previous_producer_id == request.producer_id && epoch == LAST_EPOCH && current_epoch == 0;
     let is_bumped = epoch.checked_add(1) == Some(current_epoch);
@@ -212,20 +214,20 @@ fn judge_v2(current: &Transaction, request: &EndTxnRequest) -> Result<Verdict, E
         return Err(ErrorCode::ProducerFenced);
     }
     match (current.state, request.committed) {
-        (TransactionState::Ongoing, _) => Ok(Verdict::Prepare),
+        (TransactionState::Ongoing, _) => Ok(EndAction::Prepare),
         (TransactionState::CompleteCommit, true) | (TransactionState::CompleteAbort, false) if is_retry => {
-            Ok(Verdict::Done)
+            Ok(EndAction::Done)
         }
         // Nothing was written, or nothing that the producer knows of: an abort makes sure.
-        (TransactionState::Empty, false) => Ok(Verdict::Prepare),
+        (TransactionState::Empty, false) => Ok(EndAction::Prepare),
         (TransactionState::CompleteCommit | TransactionState::CompleteAbort, false) if !is_retry => {
-            Ok(Verdict::Prepare)
+            Ok(EndAction::Prepare)
         }
         (state, committed) => Err(refused(state, committed)),
     }
 }
 
-/// Why a transaction cannot be ended so, now.
+/// The error for a transaction that cannot be ended in this way in its state.
 fn refused(state: TransactionState, committed: bool) -> ErrorCode {
     match state {
         TransactionState::Dead | TransactionState::PrepareEpochFence => ErrorCode::UnknownServerError,

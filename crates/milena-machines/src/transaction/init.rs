@@ -1,4 +1,4 @@
-//! `InitProducerId`: a producer asks who it is, and whoever was that before is not any more.
+//! `InitProducerId`: gives a producer its id and epoch, and fences the previous owner.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -57,7 +57,7 @@ impl TransactionCoordinator {
         match current.state {
             TransactionState::PrepareCommit | TransactionState::PrepareAbort => Err(ErrorCode::ConcurrentTransactions),
             TransactionState::Ongoing => {
-                // Nobody is given this epoch. The client asks again, and gets the one after it.
+                // This epoch goes to no producer. The client retries and gets the one after it.
                 self.fence(&id, &current, now_ms, ids, effects)?;
                 Err(ErrorCode::ConcurrentTransactions)
             }
@@ -83,7 +83,7 @@ impl TransactionCoordinator {
         if id.is_empty() {
             return Err(ErrorCode::InvalidRequest);
         }
-        // What Kafka says with `transaction.two.phase.commit.enable` off, and to what it does not yet do.
+        // The errors of Kafka with `transaction.two.phase.commit.enable` off.
         if request.enable2_pc {
             return Err(ErrorCode::TransactionalIdAuthorizationFailed);
         }
@@ -97,7 +97,7 @@ impl TransactionCoordinator {
     }
 }
 
-/// Who the producer believes it is, if it says so.
+/// The producer id and epoch that the request claims, if any.
 fn expected_producer(request: &InitProducerIdRequest) -> Result<Option<ProducerEpoch>, ErrorCode> {
     match (request.producer_id, request.producer_epoch) {
         (NO_PRODUCER_ID, NO_EPOCH) => Ok(None),

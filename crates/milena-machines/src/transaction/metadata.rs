@@ -1,7 +1,7 @@
-//! What is known of one transactional id, and the steps it can take.
+//! State of one transactional id, and its transitions.
 //!
-//! A step makes a new value and changes nothing. Every step remembers the producer id it came from: a retry that missed
-//! the change to a new one is known by it.
+//! A transition makes a new value and changes nothing. It keeps the producer id that it came from: a retry that missed
+//! the rotation to a new producer id is recognized by it.
 
 use std::collections::BTreeSet;
 
@@ -10,33 +10,34 @@ use milena_wire::{
     messages::{TransactionLogValue, transaction_log_value::PartitionsSchema},
 };
 
-use super::{ClientVersion, NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TopicPartition, TransactionState};
+use super::{ClientVersion, NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TransactionState};
+use crate::TopicPartition;
 
 const NO_TIMESTAMP: i64 = -1;
 
-/// The last epoch that a producer is given; the one after it only ever fences.
+/// The last epoch that a producer is given; the one after it only fences.
 pub(super) const LAST_EPOCH: i16 = i16::MAX - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transaction {
     pub(super) producer: ProducerEpoch,
-    /// The epoch before this one, if whoever has it may still ask what the new one is. Kafka's format has no place for
-    /// it: after a restart, such a retry is fenced.
+    /// The previous epoch, if its owner may still retry the request that bumped it. Kafka's format has no field for it:
+    /// after a restart such a retry is fenced.
     pub(super) last_epoch: i16,
     pub(super) previous_producer_id: i64,
-    /// Whom the id belongs to once the transaction is complete, if the epochs are used up.
+    /// The producer id that takes over when the transaction is complete, if the epochs are exhausted.
     pub(super) next_producer_id: i64,
     pub(super) timeout_ms: i32,
     pub(super) state: TransactionState,
     pub(super) partitions: BTreeSet<TopicPartition>,
     pub(super) start_ms: i64,
     pub(super) updated_ms: i64,
-    /// How the producer that did the last step speaks, as Kafka numbers it.
+    /// The transaction version of the client that did the last transition, as Kafka numbers it.
     pub(super) client_version: i16,
 }
 
 impl Transaction {
-    /// Before the first step, which gives epoch 0.
+    /// The state before the first transition, which gives epoch 0.
     pub(super) fn fresh(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
             producer: ProducerEpoch {
@@ -59,15 +60,14 @@ impl Transaction {
         is_exhausted(self.producer.epoch)
     }
 
-    /// Whether a producer that was somebody may ask to be somebody again. Its epoch is looked at later.
+    /// Whether a producer that claims an id may continue with it. Its epoch is checked later.
     pub(super) fn knows(&self, producer: ProducerEpoch) -> bool {
         self.producer.epoch == NO_EPOCH
             || self.producer.producer_id == producer.producer_id
             || (self.previous_producer_id == producer.producer_id && is_exhausted(producer.epoch))
     }
 
-    /// Gives the id to whoever asks, with the next epoch. A producer that says which epoch it has gets the next one
-    /// only once, however often it asks.
+    /// Bumps the epoch. A producer that claims its current epoch gets the next one only once, however often it retries.
     pub(super) fn next_epoch(
         &self,
         expected_epoch: Option<i16>,
@@ -88,7 +88,7 @@ impl Transaction {
         Ok(self.given_to(producer, last_epoch, timeout_ms, now_ms))
     }
 
-    /// Gives the id to whoever asks, under a new producer id: all epochs of the old one are used up.
+    /// Moves to a new producer id: all epochs of the old one are exhausted.
     pub(super) fn rotated(&self, producer_id: i64, is_expected: bool, timeout_ms: i32, now_ms: i64) -> Self {
         let last_epoch = if is_expected { self.producer.epoch } else { NO_EPOCH };
         self.given_to(ProducerEpoch { producer_id, epoch: 0 }, last_epoch, timeout_ms, now_ms)
@@ -120,8 +120,8 @@ impl Transaction {
         next
     }
 
-    /// Decides. With version 2 every end takes the epoch away from whoever wrote the transaction, so that nothing of it
-    /// can come late.
+    /// Decides to commit or to abort. With version 2 every end takes the epoch from the writer, so that none of its
+    /// writes can come late.
     pub(super) fn prepared(
         &self,
         committed: bool,
@@ -147,7 +147,7 @@ impl Transaction {
         next
     }
 
-    /// After the markers.
+    /// Completes the transaction, after its markers are written.
     pub(super) fn completed(&self, committed: bool, now_ms: i64) -> Self {
         let state = if committed {
             TransactionState::CompleteCommit
@@ -208,7 +208,7 @@ impl Transaction {
         topics
     }
 
-    /// A state that we do not know is taken for `Dead`, with which nothing can be done.
+    /// An unknown state is read as `Dead`, in which every request fails.
     pub(super) fn from_value(value: TransactionLogValue) -> Self {
         let topics = value.transaction_partitions.unwrap_or_default();
         let partitions = topics.into_iter().flat_map(|topic| {

@@ -1,13 +1,14 @@
-//! The transaction coordinator: who may write under a transactional id, and which transactions are open.
+//! The transaction coordinator: owners of transactional ids, and the state of their transactions.
 //!
-//! One coordinator looks after the transactional ids of one partition of `__transaction_state`. A transaction ends in
-//! two steps: the verdict is stored (`Prepare…`), its markers are written into the partitions, and then that is stored
-//! too (`Complete…`). After a crash the markers of every stored verdict are asked for again; writing one twice does no
-//! harm. The broker speaks version 2 of transactions, in which every end takes a new epoch (KIP-890); clients may speak
-//! the version before it.
+//! One coordinator serves the transactional ids of one partition of `__transaction_state`. A transaction ends in two
+//! steps: the decision is stored (`Prepare…`), its markers are written into the partitions, and then the completion is
+//! stored (`Complete…`). After a crash the markers of every stored decision are requested again; writing one twice is
+//! harmless. The broker speaks version 2 of transactions, in which every end bumps the epoch (KIP-890); clients may
+//! speak version 1.
 //!
 //! The driver appends the records, waits until they are durable, writes the markers, and calls
-//! [`TransactionCoordinator::markers_written`]. An answer leaves when all records that were made before it are durable.
+//! [`TransactionCoordinator::handle_markers_written`]. A reply is sent when all records that were made before it are
+//! durable.
 
 mod add;
 mod config;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::{invariant, violated};
 use milena_wire::{decode::DecodeError, errors::ErrorCode};
 
 pub use config::TransactionConfig;
@@ -31,44 +33,38 @@ pub use records::TransactionRecord;
 pub use requests::{IdPattern, TransactionReply, TransactionRequest, produce_error};
 pub use state::TransactionState;
 
-use crate::{Ticket, timers::Timers};
+use crate::{Ticket, TopicPartition, timers::Timers};
 
 use metadata::Transaction;
 
 pub const NO_PRODUCER_ID: i64 = -1;
 pub const NO_EPOCH: i16 = -1;
 
-/// A producer as it writes.
+/// A producer id with its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProducerEpoch {
     pub producer_id: i64,
     pub epoch: i16,
 }
 
-/// Gives a producer id that nobody ever had; `None` if there is none to be had now.
+/// Allocates a producer id that was never used; `None` if none is available now.
 pub type NextProducerId<'a> = &'a mut dyn FnMut() -> Option<i64>;
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicPartition {
-    pub topic: ByteString,
-    pub partition: i32,
-}
 
 /// The markers that end a transaction, one for each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Markers {
     pub transactional_id: ByteString,
-    /// In whose name to write them.
+    /// The producer id and epoch in the markers.
     pub producer: ProducerEpoch,
     pub coordinator_epoch: i32,
-    /// From 2 on, the epoch of the markers is above that of all data, and a log can refuse what comes late.
+    /// From 2 on, the epoch of the markers is above that of all data, so that a log can refuse late writes.
     pub transaction_version: i16,
     pub committed: bool,
     pub partitions: Vec<TopicPartition>,
 }
 
-/// What came of an event: first the records are appended, all or none; when they are durable, the markers are written
-/// and the answers leave.
+/// Effects of an input: first the records are appended, all or none; when they are durable, the markers are written and
+/// the replies are sent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TransactionEffects {
     pub records: Vec<TransactionRecord>,
@@ -76,21 +72,21 @@ pub struct TransactionEffects {
     pub replies: Vec<(Ticket, TransactionReply)>,
 }
 
-/// Who asks, and when.
+/// The circumstances of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct TransactionContext {
     pub now_ms: i64,
     pub ticket: Ticket,
-    /// The version of the request, which some answers depend on.
+    /// The version of the request; some replies depend on it.
     pub version: i16,
 }
 
-/// How a client ends its transactions.
+/// The transaction version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientVersion {
-    /// The epoch stays. Kafka stores this as 0, whatever the broker speaks.
+    /// The epoch stays. Kafka stores this as 0, whatever version the broker speaks.
     V1,
-    /// Every end takes a new epoch.
+    /// Every end bumps the epoch.
     V2,
 }
 
@@ -108,7 +104,7 @@ pub struct TransactionCoordinator {
     config: TransactionConfig,
     coordinator_epoch: i32,
     transactions: BTreeMap<ByteString, Transaction>,
-    /// Who ended a transaction and waits for its markers.
+    /// `EndTxn` requests that wait for the markers.
     waiting: BTreeMap<ByteString, Waiting>,
     timers: Timers<Timer>,
 }
@@ -119,7 +115,7 @@ struct Waiting {
     client: ClientVersion,
 }
 
-/// What a deadline is for. There is none while there is nothing to look for.
+/// Periodic sweeps. There is no deadline while there is nothing to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     AbortTimedOut,
@@ -127,7 +123,7 @@ enum Timer {
 }
 
 impl TransactionCoordinator {
-    /// `coordinator_epoch` is the leader epoch of the partition: markers of an older coordinator are refused.
+    /// `coordinator_epoch` is the leader epoch of the partition: partitions refuse markers of an older coordinator.
     pub fn new(config: TransactionConfig, coordinator_epoch: i32) -> Self {
         Self {
             config,
@@ -138,7 +134,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// After the last record of the log was replayed: what was decided is carried out.
+    /// Resumes stored decisions, after the last record of the log was replayed.
     pub fn start(&mut self, now_ms: i64) -> TransactionEffects {
         let mut effects = TransactionEffects::default();
         self.resume_ends(now_ms, &mut effects);
@@ -146,7 +142,7 @@ impl TransactionCoordinator {
         effects
     }
 
-    pub fn handle(
+    pub fn handle_request(
         &mut self,
         context: &TransactionContext,
         request: TransactionRequest,
@@ -210,8 +206,8 @@ impl TransactionCoordinator {
         effects
     }
 
-    /// What the machine waits for: call [`Self::handle_timeout`] then.
-    pub fn next_deadline(&self) -> Option<i64> {
+    /// The time of the next [`Self::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<i64> {
         self.timers.next_deadline()
     }
 
@@ -230,7 +226,7 @@ impl TransactionCoordinator {
         self.config = config;
     }
 
-    /// Takes in what the log says.
+    /// Applies a stored record.
     pub fn replay(&mut self, record: TransactionRecord) {
         match record.value {
             Some(value) => {
@@ -243,7 +239,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Takes in a record as it is stored. One of a kind that we do not know is left alone.
+    /// Applies a record in its stored form. Records of unknown types are ignored.
     pub fn replay_stored(&mut self, key: &Bytes, value: Option<&Bytes>) -> Result<(), DecodeError> {
         if let Some(record) = TransactionRecord::decode(key, value)? {
             self.replay(record);
@@ -251,7 +247,7 @@ impl TransactionCoordinator {
         Ok(())
     }
 
-    /// What a log must hold for a coordinator to become this one.
+    /// The records from which a new coordinator gets the state of this one.
     pub fn snapshot(&self) -> Vec<TransactionRecord> {
         let records = self.transactions.iter().map(|(id, transaction)| TransactionRecord {
             transactional_id: id.clone(),
@@ -260,15 +256,21 @@ impl TransactionCoordinator {
         records.collect()
     }
 
-    /// Changes what is durable: the record is taken in as if it came from the log, and goes there.
+    /// Changes durable state: applies the record as if it came from the log, and has it appended.
     fn write(&mut self, id: &ByteString, transaction: &Transaction, effects: &mut TransactionEffects) {
         let record = TransactionRecord {
             transactional_id: id.clone(),
             value: Some(transaction.to_value()),
         };
+        let previous = self.transactions.get(id).map(|transaction| transaction.state);
+        invariant!(
+            previous.is_none_or(|previous| transaction.state.may_follow(previous)),
+            "transactions_pass_through_states_in_order"
+        );
         self.replay(record.clone());
-        if let Some(replayed) = self.transactions.get_mut(id) {
-            replayed.last_epoch = transaction.last_epoch;
+        match self.transactions.get_mut(id) {
+            Some(replayed) => replayed.last_epoch = transaction.last_epoch,
+            None => violated!("a_written_transaction_is_known"),
         }
         effects.records.push(record);
         self.schedule(Timer::RemoveExpired, transaction.updated_ms);
@@ -277,7 +279,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// What an id is known as, for requests that need it to be.
+    /// The transaction of an id; an error if there is none.
     fn known(&self, id: &str) -> Result<&Transaction, ErrorCode> {
         if id.is_empty() {
             return Err(ErrorCode::InvalidRequest);
@@ -286,7 +288,7 @@ impl TransactionCoordinator {
     }
 }
 
-/// Clients before `since` know one error for all that is too old.
+/// Maps the error for clients before version `since`, which know one error for all stale epochs.
 fn fenced_in(version: i16, since: i16, error: ErrorCode) -> ErrorCode {
     if error == ErrorCode::ProducerFenced && version < since {
         ErrorCode::InvalidProducerEpoch
@@ -295,7 +297,7 @@ fn fenced_in(version: i16, since: i16, error: ErrorCode) -> ErrorCode {
     }
 }
 
-/// Kafka's word for "no producer id to be had now": clients try again.
+/// Takes a producer id. The error makes clients retry.
 fn take_id(ids: NextProducerId<'_>) -> Result<i64, ErrorCode> {
     ids().ok_or(ErrorCode::CoordinatorLoadInProgress)
 }

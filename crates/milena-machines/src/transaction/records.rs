@@ -1,4 +1,4 @@
-//! What the coordinator leaves in `__transaction_state`, in Kafka's format.
+//! Records of `__transaction_state`, in Kafka's format.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -11,7 +11,7 @@ use milena_wire::{
 
 use crate::StoredRecord;
 
-/// All that is known of a transactional id. Without a value, the id is forgotten.
+/// The state of a transactional id. Without a value the id is removed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransactionRecord {
     pub transactional_id: ByteString,
@@ -38,7 +38,7 @@ impl TransactionRecord {
         })
     }
 
-    /// Reads a record as it is stored; `None` if it is of a kind that we do not keep.
+    /// Decodes a stored record; `None` if its type is unknown.
     pub fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Option<Self>, DecodeError> {
         if record_type(key)? != TRANSACTION_LOG {
             return Ok(None);

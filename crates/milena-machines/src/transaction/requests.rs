@@ -1,4 +1,4 @@
-//! What clients ask of the coordinator, and what it answers.
+//! Requests and replies of the transaction coordinator.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -10,33 +10,34 @@ use milena_wire::{
 };
 use regex::Regex;
 
-use super::{ProducerEpoch, TopicPartition};
+use super::ProducerEpoch;
+use crate::TopicPartition;
 
 #[derive(Debug, Clone)]
 pub enum TransactionRequest {
     InitProducerId(InitProducerIdRequest),
-    /// Also what `Produce` 12 and `TxnOffsetCommit` 5 imply: then with version 4 or later of `AddPartitionsToTxn`,
-    /// which tells that the producer speaks version 2 of transactions.
+    /// Also implied by `Produce` 12 and `TxnOffsetCommit` 5: then with version 4 or later of `AddPartitionsToTxn`,
+    /// which means that the producer speaks version 2 of transactions.
     AddPartitions {
         transactional_id: ByteString,
         producer: ProducerEpoch,
         partitions: Vec<TopicPartition>,
-        /// Adds nothing: asks whether all the partitions are part of the transaction.
+        /// Adds nothing: checks that all partitions are part of the transaction.
         verify_only: bool,
     },
     AddOffsets {
         transactional_id: ByteString,
         producer: ProducerEpoch,
-        /// The partition of `__consumer_offsets` that keeps the group.
+        /// The partition of `__consumer_offsets` of the group.
         partition: TopicPartition,
     },
     End(EndTxnRequest),
     Describe {
         transactional_id: ByteString,
     },
-    /// Each filter that is empty, negative or absent lets everything through.
+    /// A filter that is empty, negative or absent matches everything.
     List {
-        /// Names of states. A name that is no state matches nothing.
+        /// Names of states. An unknown name matches nothing.
         states: Vec<ByteString>,
         producer_ids: Vec<i64>,
         /// Only transactions that began longer ago than this.
@@ -48,7 +49,7 @@ pub enum TransactionRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TransactionReply {
     InitProducerId(InitProducerIdResponse),
-    /// For all partitions alike: all were added, or none.
+    /// The same for all partitions: all were added, or none.
     AddPartitions(ErrorCode),
     AddOffsets(ErrorCode),
     End(EndTxnResponse),
@@ -56,14 +57,14 @@ pub enum TransactionReply {
     List(Vec<list_transactions_response::TransactionState>),
 }
 
-/// A regular expression that must match a transactional id from end to end.
+/// A regular expression that must match a whole transactional id.
 #[derive(Debug, Clone)]
 pub struct IdPattern(Regex);
 
 impl IdPattern {
-    /// The error is what a client hears as `INVALID_REGULAR_EXPRESSION`.
+    /// The error becomes `INVALID_REGULAR_EXPRESSION`.
     pub fn new(pattern: &str) -> Result<Self, regex::Error> {
-        // Alone first: `a)|(b` is only an expression between parentheses.
+        // Compiled by itself first: `a)|(b` is only valid between parentheses.
         Regex::new(pattern)?;
         Regex::new(&format!(r"\A(?:{pattern})\z")).map(Self)
     }
@@ -73,12 +74,12 @@ impl IdPattern {
     }
 }
 
-/// What a `Produce` of this version is told when the coordinator refuses to add or verify its partition.
+/// The error of a `Produce` of this version when the coordinator refuses to add or verify its partition.
 pub fn produce_error(error: ErrorCode, version: i16) -> ErrorCode {
     match error {
         ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
         ErrorCode::TransactionAbortable if version < 11 => ErrorCode::InvalidTxnState,
-        // Old producers know this one as a reason to try again.
+        // Old producers retry on this one.
         ErrorCode::ConcurrentTransactions if version < 12 => ErrorCode::NotEnoughReplicas,
         ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
             ErrorCode::NotEnoughReplicas

@@ -1,20 +1,20 @@
-//! Where a transaction stands.
+//! States of a transaction.
 
 /// The states as Kafka numbers and names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TransactionState {
-    /// The producer is known and has not begun.
+    /// The producer is known and has no transaction.
     Empty,
     Ongoing,
-    /// Decided: markers are being written. Nothing can change the verdict any more.
+    /// Decided: markers are being written. The decision is final.
     PrepareCommit,
     PrepareAbort,
     /// All markers are written.
     CompleteCommit,
     CompleteAbort,
-    /// Being forgotten. Kafka's coordinator passes through it in memory only.
+    /// Being removed. Kafka's coordinator passes through it in memory only.
     Dead,
-    /// Being fenced, before it aborts. Kafka's coordinator passes through it in memory only.
+    /// Being fenced, before the abort. Kafka's coordinator passes through it in memory only.
     PrepareEpochFence,
 }
 
@@ -30,7 +30,7 @@ impl TransactionState {
         Self::PrepareEpochFence,
     ];
 
-    /// As it is stored.
+    /// The number in stored records.
     pub fn id(self) -> i8 {
         match self {
             Self::Empty => 0,
@@ -48,7 +48,7 @@ impl TransactionState {
         Self::ALL.into_iter().find(|state| state.id() == id)
     }
 
-    /// As tools show it and filter by it.
+    /// The name in tools and filters.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -66,26 +66,26 @@ impl TransactionState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Whether a transaction may come here from `previous`.
+    /// Whether a transaction may reach this state from `previous`.
     pub fn may_follow(self, previous: Self) -> bool {
         let at_rest = previous.is_at_rest();
         match self {
             Self::Empty | Self::Dead => at_rest,
             Self::Ongoing => at_rest || previous == Self::Ongoing,
             Self::PrepareCommit | Self::PrepareEpochFence => previous == Self::Ongoing,
-            // Without a transaction too: a producer of version 2 may abort to be sure.
+            // Also without a transaction: a producer of version 2 may abort to be sure.
             Self::PrepareAbort => at_rest || matches!(previous, Self::Ongoing | Self::PrepareEpochFence),
             Self::CompleteCommit => previous == Self::PrepareCommit,
             Self::CompleteAbort => previous == Self::PrepareAbort,
         }
     }
 
-    /// No transaction is open: the id may begin one, change hands, or expire.
+    /// No transaction is open: the id may begin one, change its owner, or expire.
     pub fn is_at_rest(self) -> bool {
         matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)
     }
 
-    /// The verdict that is being carried out: whether to commit.
+    /// The decision that is being carried out: whether to commit.
     pub fn prepared(self) -> Option<bool> {
         match self {
             Self::PrepareCommit => Some(true),

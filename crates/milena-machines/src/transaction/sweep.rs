@@ -1,4 +1,4 @@
-//! From time to time: transactions that took too long are aborted, ids that nobody uses are forgotten.
+//! Periodic sweeps: transactions over their timeout are aborted, expired ids are removed.
 
 use bytestring::ByteString;
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 impl TransactionCoordinator {
-    /// Looks again later, if there may be something to find then.
+    /// Schedules the sweeps that may find something.
     pub(super) fn schedule_sweeps(&mut self, now_ms: i64) {
         if !self.transactions.is_empty() {
             self.schedule(Timer::RemoveExpired, now_ms);
@@ -27,10 +27,11 @@ impl TransactionCoordinator {
         self.timers.set_no_later(timer, now_ms.saturating_add(interval_ms));
     }
 
-    /// The producer may be dead: it is fenced, so that it cannot go on as if nothing had happened.
+    /// Fences the producers of transactions over their timeout: one that is alive cannot continue as if nothing had
+    /// happened.
     pub(super) fn abort_timed_out(&mut self, now_ms: i64, ids: NextProducerId<'_>, effects: &mut TransactionEffects) {
         for (id, transaction) in self.find(|transaction| is_timed_out(transaction, now_ms)) {
-            // Without a producer id to be had, the next sweep tries again.
+            // Without an available producer id the next sweep tries again.
             let _ = self.fence(&id, &transaction, now_ms, &mut *ids, effects);
         }
         self.schedule_sweeps(now_ms);
@@ -61,7 +62,7 @@ impl TransactionCoordinator {
     }
 }
 
-/// Without end is the timeout of a two-phase commit in a log that Kafka wrote: only its owner ends it.
+/// An unlimited timeout comes from a two-phase commit in a log that Kafka wrote: only its owner ends it.
 fn is_timed_out(transaction: &Transaction, now_ms: i64) -> bool {
     transaction.state == TransactionState::Ongoing
         && transaction.timeout_ms != i32::MAX

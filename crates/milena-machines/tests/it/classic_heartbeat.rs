@@ -85,10 +85,10 @@ fn an_instance_that_is_mapped_elsewhere_is_fenced() {
 fn a_heartbeat_leaves_the_timer_where_it_is() {
     let mut world = World::new();
     let members = world.stable("g", 1);
-    let deadline = world.machine.next_deadline();
+    let deadline = world.machine.poll_timeout();
     world.now_ms += 1_000;
     assert_eq!(world.heartbeat("g", &members[0], 1), ErrorCode::None);
-    assert_eq!(world.machine.next_deadline(), deadline);
+    assert_eq!(world.machine.poll_timeout(), deadline);
     // The timer fires early, finds the member alive, and comes again when its session ends.
     world.pass(SESSION_MS - 1);
     assert_eq!(world.state("g"), "Stable");

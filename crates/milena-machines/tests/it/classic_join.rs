@@ -486,7 +486,7 @@ fn without_a_delay_nobody_waits() {
     let mut world = World::new();
     let member = world.member_id("g");
     let ticket = world.join(join("g", &member));
-    assert_eq!(world.machine.next_deadline(), Some(world.now_ms));
+    assert_eq!(world.machine.poll_timeout(), Some(world.now_ms));
     world.settle();
     assert_eq!(world.joined(ticket).generation_id, 1);
     assert_eq!(REBALANCE_MS, 60_000);

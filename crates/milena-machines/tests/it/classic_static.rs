@@ -315,7 +315,7 @@ fn one_with_a_rebalance_timeout_of_nothing_does_not_keep_the_clock_busy() {
     world.leave(4, "g", &[("", Some("one"))]);
     world.settle();
     assert_eq!(world.state("g"), "PreparingRebalance");
-    assert!(world.machine.next_deadline() > Some(world.now_ms));
+    assert!(world.machine.poll_timeout() > Some(world.now_ms));
     let back = world.join(hasty(&members[1], "two"));
     assert_eq!(world.joined(back).generation_id, 2);
 }

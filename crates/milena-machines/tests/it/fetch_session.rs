@@ -2,7 +2,7 @@
 
 use milena_machines::{
     TopicPartition,
-    fetch::{FetchSession, SessionProblem, Wanted},
+    fetch::{FetchSession, SessionError, SessionPartition},
 };
 use milena_wire::{
     Uuid,
@@ -17,8 +17,8 @@ fn id(topic: u8) -> Uuid {
     Uuid::from_bytes([topic; 16])
 }
 
-fn wanted(topic: u8, partition: i32, offset: i64) -> Wanted<()> {
-    Wanted {
+fn wanted(topic: u8, partition: i32, offset: i64) -> SessionPartition<()> {
+    SessionPartition {
         partition: TopicPartition::new(format!("topic{topic}"), partition),
         topic_id: Some(id(topic)),
         offset,
@@ -32,7 +32,7 @@ fn wanted(topic: u8, partition: i32, offset: i64) -> Wanted<()> {
 /// What a request says: session, epoch, partitions with their offsets, what is forgotten.
 type Said = (i32, i32, Vec<(u8, i32, i64)>, Vec<(u8, i32)>);
 
-fn build(session: &mut FetchSession<()>, partitions: &[Wanted<()>]) -> Said {
+fn build(session: &mut FetchSession<()>, partitions: &[SessionPartition<()>]) -> Said {
     let mut request = FetchRequest::default();
     session.build(partitions.to_vec(), &mut request);
     let topic = |id: Uuid| id.as_bytes()[0];
@@ -91,7 +91,7 @@ fn a_topic_made_anew_is_forgotten_by_its_old_id() {
     let mut session = FetchSession::default();
     build(&mut session, &[wanted(1, 0, 5)]);
     session.handle_response(&answer(9, &[(1, 0)])).unwrap();
-    let anew = Wanted {
+    let anew = SessionPartition {
         topic_id: Some(id(8)),
         ..wanted(1, 0, 0)
     };
@@ -127,7 +127,7 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
     let code = ErrorCode::FetchSessionIdNotFound;
     assert_eq!(
         session.handle_response(&refused(code)),
-        Err(SessionProblem::Refused { code })
+        Err(SessionError::Refused { code })
     );
     assert_eq!(build(&mut session, &[wanted(1, 0, 6)]), full(0));
 
@@ -135,7 +135,7 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
     let code = ErrorCode::InvalidFetchSessionEpoch;
     assert_eq!(
         session.handle_response(&refused(code)),
-        Err(SessionProblem::Refused { code })
+        Err(SessionError::Refused { code })
     );
     assert_eq!(build(&mut session, &[wanted(1, 0, 6)]), full(9));
 
@@ -145,7 +145,7 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
 
     let mut session = opened();
     let problem = session.handle_response(&answer(9, &[(4, 2)])).unwrap_err();
-    assert!(matches!(&problem, SessionProblem::NotAsked { .. }), "{problem}");
+    assert!(matches!(&problem, SessionError::NotRequested { .. }), "{problem}");
     assert_eq!(build(&mut session, &[wanted(1, 0, 6)]), full(9));
 }
 
@@ -154,7 +154,7 @@ fn without_every_id_names_are_used_in_a_session_of_their_own() {
     let mut session = FetchSession::default();
     build(&mut session, &[wanted(1, 0, 5)]);
     session.handle_response(&answer(9, &[(1, 0)])).unwrap();
-    let nameless = Wanted {
+    let nameless = SessionPartition {
         topic_id: None,
         ..wanted(2, 0, 1)
     };
@@ -163,9 +163,9 @@ fn without_every_id_names_are_used_in_a_session_of_their_own() {
     assert_eq!(version_max, Some(12));
     assert_eq!((request.session_id, request.session_epoch), (9, 0));
     assert_eq!(request.topics.len(), 2);
-    let asked = session.asked(&"topic2".into(), Uuid::default(), 0).unwrap();
+    let asked = session.requested(&"topic2".into(), Uuid::default(), 0).unwrap();
     assert_eq!(asked.offset, 1);
-    assert!(session.asked(&"topic3".into(), Uuid::default(), 0).is_none());
+    assert!(session.requested(&"topic3".into(), Uuid::default(), 0).is_none());
 }
 
 #[test]

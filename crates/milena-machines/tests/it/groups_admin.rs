@@ -172,12 +172,12 @@ fn a_simple_group_is_deleted_with_its_offsets() {
 #[test]
 fn with_a_deleted_group_its_pending_members_go() {
     let mut world = World::new();
-    let next_check = world.machine.next_deadline();
+    let next_check = world.machine.poll_timeout();
     let member = world.member_id("g");
-    assert!(world.machine.next_deadline() < next_check);
+    assert!(world.machine.poll_timeout() < next_check);
     assert_eq!(delete(&mut world, "g"), ErrorCode::None);
     assert_eq!(
-        world.machine.next_deadline(),
+        world.machine.poll_timeout(),
         next_check,
         "nothing is waited for any more"
     );

@@ -1,7 +1,8 @@
 //! What becomes part of a transaction.
 
-use milena_machines::transaction::{
-    TopicPartition, TransactionConfig, TransactionReply, TransactionRequest, TransactionState, produce_error,
+use milena_machines::{
+    TopicPartition,
+    transaction::{TransactionConfig, TransactionReply, TransactionRequest, TransactionState, produce_error},
 };
 use milena_wire::errors::ErrorCode;
 

@@ -48,11 +48,11 @@ fn only_the_markers_that_were_asked_for_complete_a_transaction() {
     rig.end_now(END_V2, owner, true);
     let (asked, now_ms) = (rig.markers[0].producer, rig.now_ms);
     for (id, other) in [(ID, owner), (ID, producer(99, 1)), ("unknown", asked)] {
-        let effects = rig.coordinator.markers_written(now_ms, id, other);
+        let effects = rig.coordinator.handle_markers_written(now_ms, id, other);
         assert_eq!(effects, Default::default());
     }
     assert_eq!(rig.write_markers().len(), 1);
-    let effects = rig.coordinator.markers_written(now_ms, ID, asked);
+    let effects = rig.coordinator.handle_markers_written(now_ms, ID, asked);
     assert_eq!(effects, Default::default(), "said twice");
 }
 

@@ -234,7 +234,9 @@ impl World {
             *next_id += 1;
             Some(*next_id)
         };
-        let effects = self.coordinator.handle(&context, message.request.clone(), &mut ids);
+        let effects = self
+            .coordinator
+            .handle_request(&context, message.request.clone(), &mut ids);
         self.check_owner(before.as_ref(), &message.request, &effects);
         self.tickets.insert(ticket, message);
         self.queue(effects);
@@ -333,7 +335,9 @@ impl World {
             self.markers.push(markers);
             return;
         }
-        let effects = self.coordinator.markers_written(self.now_ms, ID, markers.producer);
+        let effects = self
+            .coordinator
+            .handle_markers_written(self.now_ms, ID, markers.producer);
         self.queue(effects);
     }
 
@@ -364,7 +368,7 @@ impl World {
         self.now_ms += if is_long { i64::from(TIMEOUT_MS) + 1 } else { 50 };
         if self
             .coordinator
-            .next_deadline()
+            .poll_timeout()
             .is_some_and(|deadline_ms| deadline_ms <= self.now_ms)
         {
             let next_id = &mut self.next_id;

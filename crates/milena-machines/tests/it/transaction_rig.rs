@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use milena_machines::{
-    Ticket, TransactionCoordinator,
+    Ticket, TopicPartition, TransactionCoordinator,
     transaction::{
-        Markers, ProducerEpoch, TopicPartition, TransactionConfig, TransactionContext, TransactionEffects,
-        TransactionRecord, TransactionReply, TransactionRequest, TransactionState,
+        Markers, ProducerEpoch, TransactionConfig, TransactionContext, TransactionEffects, TransactionRecord,
+        TransactionReply, TransactionRequest, TransactionState,
     },
 };
 use milena_wire::{
@@ -65,7 +65,7 @@ impl Rig {
             *next_id += 1;
             has_ids.then_some(*next_id - 1)
         };
-        let effects = self.coordinator.handle(&context, request, &mut ids);
+        let effects = self.coordinator.handle_request(&context, request, &mut ids);
         let mut replies = self.apply(effects);
         assert!(replies.len() <= 1);
         replies.pop().map(|(answered, reply)| {
@@ -114,7 +114,9 @@ impl Rig {
         let mut responses = Vec::new();
         for markers in std::mem::take(&mut self.markers) {
             let id = &markers.transactional_id;
-            let effects = self.coordinator.markers_written(self.now_ms, id, markers.producer);
+            let effects = self
+                .coordinator
+                .handle_markers_written(self.now_ms, id, markers.producer);
             responses.extend(self.apply(effects).into_iter().map(|(_, reply)| end_response(reply)));
         }
         responses

@@ -18,7 +18,7 @@ fn a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() {
     rig.add(ADD_V1, owner, &[1]);
     rig.pass(TIMEOUT_MS.into());
     assert_eq!(rig.state(), TransactionState::Ongoing, "not before the timeout is over");
-    assert_eq!(rig.coordinator.next_deadline(), Some(rig.now_ms + 10_000));
+    assert_eq!(rig.coordinator.poll_timeout(), Some(rig.now_ms + 10_000));
     rig.pass(10_000);
     assert_eq!(rig.state(), TransactionState::PrepareAbort);
     assert_eq!(rig.markers[0].producer, producer(100, 1));
@@ -72,9 +72,9 @@ fn the_sweep_tries_again_when_there_was_no_producer_id() {
 #[test]
 fn without_an_open_transaction_nothing_is_swept_for() {
     let mut rig = Rig::new();
-    assert_eq!(rig.coordinator.next_deadline(), None);
+    assert_eq!(rig.coordinator.poll_timeout(), None);
     rig.init().unwrap();
-    assert_eq!(rig.coordinator.next_deadline(), Some(rig.now_ms + 3_600_000));
+    assert_eq!(rig.coordinator.poll_timeout(), Some(rig.now_ms + 3_600_000));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_id_that_nobody_uses_is_forgotten_after_a_week() {
         assert_eq!(rig.coordinator.snapshot().len(), 1);
         rig.pass(3_600_000);
         assert!(rig.coordinator.snapshot().is_empty());
-        assert_eq!(rig.coordinator.next_deadline(), None);
+        assert_eq!(rig.coordinator.poll_timeout(), None);
         let (key, value) = rig.stored().last().unwrap();
         let record = TransactionRecord::decode(key, value.as_ref()).unwrap().unwrap();
         assert_eq!((&*record.transactional_id, record.value), (ID, None));

@@ -81,7 +81,7 @@ impl World {
             client_id: "client".into(),
             client_host: "/127.0.0.1".into(),
         };
-        let effects = self.machine.handle(&context, request);
+        let effects = self.machine.handle_request(&context, request);
         self.take(effects);
         ticket
     }
@@ -100,11 +100,7 @@ impl World {
     /// Lets time pass, from one deadline to the next.
     pub(crate) fn pass(&mut self, duration_ms: i32) {
         let end_ms = self.now_ms + i64::from(duration_ms);
-        while let Some(deadline_ms) = self
-            .machine
-            .next_deadline()
-            .filter(|deadline_ms| *deadline_ms <= end_ms)
-        {
+        while let Some(deadline_ms) = self.machine.poll_timeout().filter(|deadline_ms| *deadline_ms <= end_ms) {
             self.now_ms = self.now_ms.max(deadline_ms);
             self.settle();
         }
@@ -525,7 +521,7 @@ fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> G
         client_id: "observer".into(),
         client_host: "/127.0.0.1".into(),
     };
-    let mut effects = machine.handle(&context, request);
+    let mut effects = machine.handle_request(&context, request);
     assert!(effects.records.is_empty());
     effects.replies.pop().expect("an answer").1
 }

@@ -13,7 +13,9 @@ use milena_machines::{
     app::{RecordId, SourceId},
 };
 
-use crate::{Failure, Mutation, Outcome, history::History, queue::Queue, simulation::START_MS};
+use crate::{
+    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+};
 use checks::Checks;
 use cluster::Cluster;
 use driver::Instance;
@@ -133,14 +135,19 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
     history.note(START_MS, || format!("{plan:?}"));
     apps.schedule();
     let mut events = 0;
-    while apps.world.checks.failure.is_none()
-        && let Some(event) = apps.world.queue.next(end)
-    {
-        events += 1;
-        apps.happen(event);
-    }
-    if apps.world.checks.failure.is_none() {
-        apps.check_settled();
+    let held = until_violated(|| {
+        while apps.world.checks.failure.is_none()
+            && let Some(event) = apps.world.queue.next(end)
+        {
+            events += 1;
+            apps.happen(event);
+        }
+        if apps.world.checks.failure.is_none() {
+            apps.check_settled();
+        }
+    });
+    if let Err(violation) = held {
+        apps.world.checks.failure.get_or_insert(violation);
     }
     let at_ms = apps.world.queue.now() - START_MS;
     Outcome {

@@ -47,8 +47,8 @@ impl Groups {
         }
     }
 
-    pub(super) fn next_deadline(&self) -> Option<i64> {
-        self.machine.next_deadline()
+    pub(super) fn poll_timeout(&self) -> Option<i64> {
+        self.machine.poll_timeout()
     }
 
     pub(super) fn handle_timeout(&mut self, now: i64) -> GroupEffects {
@@ -123,7 +123,7 @@ impl Groups {
             }
             _ => {}
         }
-        let mut effects = self.machine.handle(context, request.clone());
+        let mut effects = self.machine.handle_request(context, request.clone());
         match self.settings.mutation {
             Some(Mutation::AcceptStaleCommits) => self.accept_commit(context, &request, &mut effects),
             Some(Mutation::OldStaticMembersSucceed) => forgive_static_members(&mut effects),
@@ -263,7 +263,7 @@ impl Broker {
             group,
             require_stable: false,
         };
-        let effects = self.groups.machine.handle(&observer(self.now(world)), request);
+        let effects = self.groups.machine.handle_request(&observer(self.now(world)), request);
         let mut offsets = BTreeMap::new();
         for (_, reply) in effects.replies {
             let GroupReply::OffsetFetch(group) = reply else {
@@ -285,7 +285,7 @@ impl Broker {
     /// In the coordinator's own eyes, too, a partition has one owner.
     fn check_assignment(&mut self, world: &mut World, group_id: ByteString) {
         let request = GroupRequest::ConsumerDescribe { group_id };
-        let effects = self.groups.machine.handle(&observer(self.now(world)), request);
+        let effects = self.groups.machine.handle_request(&observer(self.now(world)), request);
         for (_, reply) in effects.replies {
             let GroupReply::ConsumerDescribe(group) = reply else {
                 continue;
@@ -325,7 +325,7 @@ fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
     let (states, types) = (vec![], vec![]);
     let mut ask = |request| {
         machine
-            .handle(&context, request)
+            .handle_request(&context, request)
             .replies
             .into_iter()
             .map(|(_, reply)| reply)

@@ -171,7 +171,7 @@ impl Broker {
     }
 
     fn set_alarm(&mut self, world: &mut World) {
-        let deadlines = [self.groups.next_deadline(), self.transactions.next_deadline()];
+        let deadlines = [self.groups.poll_timeout(), self.transactions.poll_timeout()];
         let Some(deadline) = deadlines.into_iter().flatten().min() else {
             return;
         };
@@ -193,7 +193,7 @@ impl Broker {
         }
         self.alarm = None;
         let now = self.now(world);
-        if self.groups.next_deadline().is_some_and(|deadline| deadline <= now) {
+        if self.groups.poll_timeout().is_some_and(|deadline| deadline <= now) {
             let effects = self.groups.handle_timeout(now);
             self.apply_group_effects(world, effects);
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_log::{ProducerError, Producers};
 use milena_machines::{
-    Ticket,
+    Ticket, TopicPartition,
     group::{GroupReply, GroupRequest},
     transaction::{
-        Markers, ProducerEpoch, TopicPartition, TransactionConfig, TransactionContext, TransactionCoordinator,
-        TransactionEffects, TransactionRecord, TransactionReply, TransactionRequest,
+        Markers, ProducerEpoch, TransactionConfig, TransactionContext, TransactionCoordinator, TransactionEffects,
+        TransactionRecord, TransactionReply, TransactionRequest,
     },
 };
 use milena_wire::{
@@ -68,8 +68,8 @@ impl Transactions {
         }
     }
 
-    pub(super) fn next_deadline(&self) -> Option<i64> {
-        self.machine.next_deadline()
+    pub(super) fn poll_timeout(&self) -> Option<i64> {
+        self.machine.poll_timeout()
     }
 
     pub(super) fn take_picture(&mut self, power_cut: bool) {
@@ -198,11 +198,7 @@ impl Broker {
 
     pub(super) fn transaction_timeout(&mut self, world: &mut World) {
         let now = self.now(world);
-        if self
-            .transactions
-            .next_deadline()
-            .is_some_and(|deadline| deadline <= now)
-        {
+        if self.transactions.poll_timeout().is_some_and(|deadline| deadline <= now) {
             let Transactions {
                 machine,
                 last_producer_id,
@@ -229,7 +225,7 @@ impl Broker {
             last_producer_id,
             ..
         } = &mut self.transactions;
-        machine.handle(&context, request, &mut || next_id(last_producer_id))
+        machine.handle_request(&context, request, &mut || next_id(last_producer_id))
     }
 
     pub(super) fn transaction_request(
@@ -315,7 +311,7 @@ impl Broker {
         if *left == 0 {
             self.transactions.undurable.remove(key);
             let now = self.now(world);
-            let effects = self.transactions.machine.markers_written(now, &key.0, key.1);
+            let effects = self.transactions.machine.handle_markers_written(now, &key.0, key.1);
             self.apply_transaction_effects(world, effects);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use milena_machines::{TopicPartition, member::Standing};
+use milena_machines::{TopicPartition, member::Membership};
 
 use crate::clients::ClientId;
 
@@ -43,11 +43,11 @@ impl Listeners {
         &mut self,
         client: ClientId,
         partitions: &[TopicPartition],
-        standing: &Standing,
+        membership: &Membership,
     ) -> Result<(), String> {
-        if !matches!(standing, Standing::Member { .. }) {
+        if !matches!(membership, Membership::Member { .. }) {
             return Err(format!(
-                "client {client} cannot commit what is revoked: it is {standing:?}"
+                "client {client} cannot commit what is revoked: it is {membership:?}"
             ));
         }
         self.goes(client, partitions)
@@ -57,9 +57,9 @@ impl Listeners {
         &mut self,
         client: ClientId,
         partitions: &[TopicPartition],
-        standing: &Standing,
+        membership: &Membership,
     ) -> Result<(), String> {
-        if matches!(standing, Standing::Member { .. }) {
+        if matches!(membership, Membership::Member { .. }) {
             return Err(format!(
                 "client {client} hears that {partitions:?} are lost, but is in the group"
             ));
@@ -114,19 +114,19 @@ mod tests {
             member_id: "m".into(),
             instance_id: None,
         };
-        let member = Standing::Member {
+        let member = Membership::Member {
             identity,
             is_epoch: true,
         };
         assert_eq!(listeners.assigned(1, &places(&[0, 1]), &places(&[0, 1])), Ok(()));
-        assert!(listeners.revoked(1, &places(&[0]), &Standing::Rebalancing).is_err());
+        assert!(listeners.revoked(1, &places(&[0]), &Membership::Rebalancing).is_err());
         assert_eq!(listeners.revoked(1, &places(&[0]), &member), Ok(()));
         assert_eq!(listeners.assigned(1, &places(&[2]), &places(&[1, 2])), Ok(()));
         assert!(listeners.reads(1, &places(&[0]).into_iter().collect()).is_err());
         assert!(listeners.lost(1, &places(&[1, 2]), &member).is_err());
-        assert!(listeners.lost(1, &places(&[1]), &Standing::Gone).is_err());
+        assert!(listeners.lost(1, &places(&[1]), &Membership::NotMember).is_err());
         assert!(listeners.revoked(1, &places(&[1]), &member).is_err());
-        assert_eq!(listeners.lost(1, &places(&[2]), &Standing::Gone), Ok(()));
+        assert_eq!(listeners.lost(1, &places(&[2]), &Membership::NotMember), Ok(()));
         assert!(listeners.assigned(1, &places(&[1]), &places(&[1, 2])).is_err());
         listeners.ended(1);
         assert_eq!(listeners.assigned(1, &places(&[1]), &places(&[1])), Ok(()));

@@ -6,7 +6,6 @@ mod on;
 mod rule;
 mod throttle;
 
-pub use errors::AnswersErrors;
 pub use fault::Fault;
 pub(crate) use fault::Strikes;
 pub use on::FaultsOn;

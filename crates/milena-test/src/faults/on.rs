@@ -14,7 +14,7 @@ use milena_wire::{
     message::Request,
 };
 
-use super::{Action, AnswersErrors, Fault, Rule, Strikes, Throttles, rule::Predicate};
+use super::{Action, Fault, Rule, Strikes, Throttles, errors, rule::Predicate};
 use crate::proxy::State;
 
 /// A fault in the making: first which requests, then what happens to them. Unless told otherwise, every request of the kind
@@ -135,21 +135,18 @@ impl<R: Request + 'static> FaultsOn<R> {
         self.change("has its answer changed", change)
     }
 
-    /// The answer is this error, for all that was asked. The broker sees the request only if it changes nothing there.
+    /// The response is this error, for everything that the request names. The broker handles only Fetch and Metadata, which
+    /// change nothing there.
     ///
     /// Errors of fetch sessions and REBOOTSTRAP_REQUIRED stand where Kafka has them: above all partitions and topics.
-    pub fn answer_error(self, code: ErrorCode) -> Fault
-    where
-        R: AnswersErrors,
-    {
+    pub fn answer_error(self, code: ErrorCode) -> Fault {
         let text = format!("is answered with {code}");
-        if R::IS_QUESTION {
-            return self.change(&text, move |request, response| request.fail(code, response));
+        if errors::is_set_in_broker_response(R::KEY) {
+            return self.change(&text, move |request: &R, response| errors::set(code, request, response));
         }
         let answer = move |request: &RequestFrame| {
-            let body: R = body(request);
-            let mut response = R::Response::default();
-            body.fail(code, &mut response);
+            let response = body::<R>(request).error_response(request.version, code);
+            let response = response.unwrap_or_else(|| panic!("{} has no field for {code}", request.key));
             encode::<R>(request, &response)
         };
         self.add(&text, Action::Answer(Box::new(answer)))

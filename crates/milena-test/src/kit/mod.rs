@@ -71,7 +71,7 @@ impl TestKit {
                 broker.create_topic(topic, 1);
             }
         }
-        let clock = Clock::standing();
+        let clock = Clock::manual();
         let app = app
             .bootstrap_servers(broker.bootstrap_servers())
             .clock(clock.clone())

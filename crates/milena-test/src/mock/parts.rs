@@ -144,7 +144,7 @@ impl RebalanceApi for MockRebalanceConsumer {
         if !state.positions.contains(partition) {
             return Err(OffsetsError::NotAssigned(partition.clone()));
         }
-        state.positions.ask_place(partition);
+        state.positions.request_position(partition);
         state.settle();
         if let Some(error) = state.positions.stuck_at(partition) {
             return Err(error.clone().into());

@@ -14,7 +14,7 @@ use milena_client::{
     },
 };
 
-use milena_machines::fetch::{FetchFrom, Fetchable, Positions, ResetPolicy, ResetTo, Verdict};
+use milena_machines::fetch::{FetchErrorAction, FetchFrom, Fetchable, Positions, ResetPolicy, ResetTo};
 
 use super::{
     Call, MockScript,
@@ -146,7 +146,7 @@ impl State {
             .assignment()
             .filter(|partition| !topics.contains(&*partition.topic));
         let gone: Vec<TopicPartition> = gone.cloned().collect();
-        self.positions.hold(&gone, true);
+        self.positions.block(&gone, true);
         self.subscription = Subscription::Topics(topics);
         Ok(())
     }
@@ -255,10 +255,10 @@ impl State {
 
     pub(super) fn begin_event(&mut self, event: &Event) {
         match event {
-            Event::Revoked(gone) | Event::Lost(gone) => self.positions.hold(gone, true),
+            Event::Revoked(gone) | Event::Lost(gone) => self.positions.block(gone, true),
             Event::Assigned { added, all } => {
                 self.positions.assign(all.iter().cloned());
-                self.positions.hold(added, true);
+                self.positions.block(added, true);
             }
         }
     }
@@ -274,7 +274,7 @@ impl State {
                 self.positions.assign(stay);
             }
             Event::Assigned { added, .. } => {
-                self.positions.hold(added, false);
+                self.positions.block(added, false);
                 self.restart_commits();
             }
         }
@@ -283,14 +283,14 @@ impl State {
     /// Finds out where partitions begin that have no place yet.
     pub(super) fn settle(&mut self) {
         let now_ms = self.now_ms();
-        for (partition, turn) in self.positions.ask_committed(now_ms) {
+        for (partition, epoch) in self.positions.poll_committed(now_ms) {
             let committed = self.committed.get(&partition).map(|committed| Position {
                 offset: committed.offset,
                 epoch: committed.leader_epoch,
             });
-            self.positions.handle_committed(&partition, turn, committed);
+            self.positions.handle_committed(&partition, epoch, committed);
         }
-        for needed in self.positions.ask_resets(now_ms) {
+        for needed in self.positions.poll_resets(now_ms) {
             let log = self.logs.entry(needed.partition.clone()).or_default();
             let offset = match needed.to {
                 ResetTo::Earliest => log.beginning,
@@ -302,7 +302,7 @@ impl State {
             };
             let epoch = Some(EPOCH);
             self.positions
-                .handle_reset(&needed.partition, needed.turn, Position { offset, epoch });
+                .handle_reset(&needed.partition, needed.epoch, Position { offset, epoch });
         }
     }
 
@@ -315,9 +315,9 @@ impl State {
             let code = ErrorCode::OffsetOutOfRange;
             let verdict = self
                 .positions
-                .handle_fetch_error(self.now_ms(), &lost.partition, lost.turn, code);
-            if verdict == Verdict::WhenDrained {
-                self.positions.handle_end_of_range(&lost.partition, lost.turn);
+                .handle_fetch_error(self.now_ms(), &lost.partition, lost.epoch, code);
+            if verdict == FetchErrorAction::ResetWhenDrained {
+                self.positions.handle_end_of_range(&lost.partition, lost.epoch);
             }
             self.settle();
             fetchable = self.fetchable();
@@ -358,7 +358,7 @@ impl State {
     fn take_partition(&mut self, fetchable: &Fetchable, max: usize, records: &mut ConsumerRecords) {
         let Fetchable {
             partition,
-            turn,
+            epoch,
             position,
             ..
         } = fetchable;
@@ -378,8 +378,8 @@ impl State {
             epoch: Some(EPOCH),
         };
         records.add(partition, Some(EPOCH), set);
-        self.positions.handle_fetched(partition, *turn, position.offset, next);
-        self.positions.handle_delivered(partition, *turn, next);
+        self.positions.handle_fetched(partition, *epoch, position.offset, next);
+        self.positions.handle_delivered(partition, *epoch, next);
     }
 
     /// What has been handed out.

@@ -8,7 +8,7 @@ use std::{
 
 use milena_client::consumer::{CloseOptions, Consumer, TopicPartition};
 use milena_test::{
-    AnswersErrors, ErrorCode, Fault, TestBroker,
+    ErrorCode, Fault, Request, TestBroker,
     messages::{
         ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
         OffsetFetchRequest, SyncGroupRequest,
@@ -29,7 +29,7 @@ fn broker() -> TestBroker {
 /// Joins while requests of a kind are answered with errors, one kind of error after the other.
 async fn joins_all_the_same<R>(broker: &TestBroker, protocol: &str, codes: &[ErrorCode])
 where
-    R: AnswersErrors + 'static,
+    R: Request + 'static,
 {
     for code in codes {
         let case = format!("{protocol} {} {code}", R::KEY);
@@ -98,7 +98,7 @@ async fn who_is_forgotten_between_join_and_sync_joins_anew() {
 /// A member that reads, and then is answered with an error to one heartbeat.
 async fn hears<R>(broker: &TestBroker, protocol: &str, code: ErrorCode, expected: &[&str])
 where
-    R: AnswersErrors + 'static,
+    R: Request + 'static,
 {
     let case = format!("{protocol} {} {code}", R::KEY);
     let topic_end = broker.produce("letters", 0, ["a"]);
@@ -184,11 +184,7 @@ async fn a_member_that_is_put_out_loses_what_it_had_and_comes_back() {
 
 #[tokio::test]
 async fn lost_answers_of_the_group_are_asked_for_again() {
-    async fn survives<R: AnswersErrors + 'static>(
-        broker: &TestBroker,
-        protocol: &str,
-        lose: fn(&TestBroker, &str) -> Fault,
-    ) {
+    async fn survives<R: Request + 'static>(broker: &TestBroker, protocol: &str, lose: fn(&TestBroker, &str) -> Fault) {
         let case = format!("{protocol} {}", R::KEY);
         let fault = lose(broker, &case);
         let config = member_config(broker, &case, protocol)
@@ -203,7 +199,7 @@ async fn lost_answers_of_the_group_are_asked_for_again() {
         assert_eq!(read(&mut consumer, 1).await, ["a"], "{case}");
         assert_eq!(fault.struck(), 1, "{case}");
     }
-    fn lose<R: AnswersErrors + 'static>(broker: &TestBroker, client: &str) -> Fault {
+    fn lose<R: Request + 'static>(broker: &TestBroker, client: &str) -> Fault {
         broker.faults().on::<R>().client_id(client).once().drop_answer()
     }
     let broker = broker();

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -74,4 +75,11 @@ impl Message for AddOffsetsToTxnRequest {
 impl Request for AddOffsetsToTxnRequest {
     const KEY: ApiKey = ApiKey::AddOffsetsToTxn;
     type Response = super::AddOffsetsToTxnResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::AddOffsetsToTxnResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

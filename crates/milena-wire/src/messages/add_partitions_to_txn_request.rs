@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -241,4 +242,8 @@ impl Message for AddPartitionsToTxnRequest {
 impl Request for AddPartitionsToTxnRequest {
     const KEY: ApiKey = ApiKey::AddPartitionsToTxn;
     type Response = super::AddPartitionsToTxnResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::add_partitions_to_txn(self, version, error)
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -127,4 +128,11 @@ impl Message for AddRaftVoterRequest {
 impl Request for AddRaftVoterRequest {
     const KEY: ApiKey = ApiKey::AddRaftVoter;
     type Response = super::AddRaftVoterResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::AddRaftVoterResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -191,4 +192,8 @@ impl Message for AlterClientQuotasRequest {
 impl Request for AlterClientQuotasRequest {
     const KEY: ApiKey = ApiKey::AlterClientQuotas;
     type Response = super::AlterClientQuotasResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::alter_client_quotas(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -156,4 +157,8 @@ impl Message for AlterConfigsRequest {
 impl Request for AlterConfigsRequest {
     const KEY: ApiKey = ApiKey::AlterConfigs;
     type Response = super::AlterConfigsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::alter_configs(self, version, error)
+    }
 }

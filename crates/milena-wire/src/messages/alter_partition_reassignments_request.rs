@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -139,4 +140,11 @@ impl Message for AlterPartitionReassignmentsRequest {
 impl Request for AlterPartitionReassignmentsRequest {
     const KEY: ApiKey = ApiKey::AlterPartitionReassignments;
     type Response = super::AlterPartitionReassignmentsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::AlterPartitionReassignmentsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -138,4 +139,8 @@ impl Message for AlterReplicaLogDirsRequest {
 impl Request for AlterReplicaLogDirsRequest {
     const KEY: ApiKey = ApiKey::AlterReplicaLogDirs;
     type Response = super::AlterReplicaLogDirsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::alter_replica_log_dirs(self, version, error)
+    }
 }

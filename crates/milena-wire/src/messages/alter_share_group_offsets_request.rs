@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -113,4 +114,11 @@ impl Message for AlterShareGroupOffsetsRequest {
 impl Request for AlterShareGroupOffsetsRequest {
     const KEY: ApiKey = ApiKey::AlterShareGroupOffsets;
     type Response = super::AlterShareGroupOffsetsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::AlterShareGroupOffsetsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

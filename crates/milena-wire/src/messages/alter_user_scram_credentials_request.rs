@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -118,4 +119,8 @@ impl Message for AlterUserScramCredentialsRequest {
 impl Request for AlterUserScramCredentialsRequest {
     const KEY: ApiKey = ApiKey::AlterUserScramCredentials;
     type Response = super::AlterUserScramCredentialsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::alter_user_scram_credentials(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -78,4 +79,11 @@ impl Message for ApiVersionsRequest {
 impl Request for ApiVersionsRequest {
     const KEY: ApiKey = ApiKey::ApiVersions;
     type Response = super::ApiVersionsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ApiVersionsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -172,4 +173,11 @@ impl Message for ConsumerGroupHeartbeatRequest {
 impl Request for ConsumerGroupHeartbeatRequest {
     const KEY: ApiKey = ApiKey::ConsumerGroupHeartbeat;
     type Response = super::ConsumerGroupHeartbeatResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ConsumerGroupHeartbeatResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

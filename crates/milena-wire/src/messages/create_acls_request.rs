@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -130,4 +131,8 @@ impl Message for CreateAclsRequest {
 impl Request for CreateAclsRequest {
     const KEY: ApiKey = ApiKey::CreateAcls;
     type Response = super::CreateAclsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::create_acls(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -145,4 +146,11 @@ impl Message for CreateDelegationTokenRequest {
 impl Request for CreateDelegationTokenRequest {
     const KEY: ApiKey = ApiKey::CreateDelegationToken;
     type Response = super::CreateDelegationTokenResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::CreateDelegationTokenResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

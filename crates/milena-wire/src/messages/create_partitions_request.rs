@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -160,4 +161,8 @@ impl Message for CreatePartitionsRequest {
 impl Request for CreatePartitionsRequest {
     const KEY: ApiKey = ApiKey::CreatePartitions;
     type Response = super::CreatePartitionsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::create_partitions(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -216,4 +217,8 @@ impl Message for CreateTopicsRequest {
 impl Request for CreateTopicsRequest {
     const KEY: ApiKey = ApiKey::CreateTopics;
     type Response = super::CreateTopicsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::create_topics(self, version, error)
+    }
 }

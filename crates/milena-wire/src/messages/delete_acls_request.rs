@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -145,4 +146,8 @@ impl Message for DeleteAclsRequest {
 impl Request for DeleteAclsRequest {
     const KEY: ApiKey = ApiKey::DeleteAcls;
     type Response = super::DeleteAclsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::delete_acls(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -67,4 +68,8 @@ impl Message for DeleteGroupsRequest {
 impl Request for DeleteGroupsRequest {
     const KEY: ApiKey = ApiKey::DeleteGroups;
     type Response = super::DeleteGroupsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::delete_groups(self, version, error)
+    }
 }

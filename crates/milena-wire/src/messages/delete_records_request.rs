@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -140,4 +141,8 @@ impl Message for DeleteRecordsRequest {
 impl Request for DeleteRecordsRequest {
     const KEY: ApiKey = ApiKey::DeleteRecords;
     type Response = super::DeleteRecordsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::delete_records(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -80,4 +81,11 @@ impl Message for DeleteShareGroupOffsetsRequest {
 impl Request for DeleteShareGroupOffsetsRequest {
     const KEY: ApiKey = ApiKey::DeleteShareGroupOffsets;
     type Response = super::DeleteShareGroupOffsetsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DeleteShareGroupOffsetsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -106,4 +107,8 @@ impl Message for DeleteShareGroupStateRequest {
 impl Request for DeleteShareGroupStateRequest {
     const KEY: ApiKey = ApiKey::DeleteShareGroupState;
     type Response = super::DeleteShareGroupStateResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::delete_share_group_state(self, version, error)
+    }
 }

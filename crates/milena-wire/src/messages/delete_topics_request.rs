@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -140,4 +141,8 @@ impl Message for DeleteTopicsRequest {
 impl Request for DeleteTopicsRequest {
     const KEY: ApiKey = ApiKey::DeleteTopics;
     type Response = super::DeleteTopicsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::delete_topics(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -113,4 +114,11 @@ impl Message for DescribeAclsRequest {
 impl Request for DescribeAclsRequest {
     const KEY: ApiKey = ApiKey::DescribeAcls;
     type Response = super::DescribeAclsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DescribeAclsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -124,4 +125,11 @@ impl Message for DescribeClientQuotasRequest {
 impl Request for DescribeClientQuotasRequest {
     const KEY: ApiKey = ApiKey::DescribeClientQuotas;
     type Response = super::DescribeClientQuotasResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DescribeClientQuotasResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

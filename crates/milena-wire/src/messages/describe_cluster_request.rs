@@ -6,6 +6,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -86,4 +87,11 @@ impl Message for DescribeClusterRequest {
 impl Request for DescribeClusterRequest {
     const KEY: ApiKey = ApiKey::DescribeCluster;
     type Response = super::DescribeClusterResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DescribeClusterResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -136,4 +137,8 @@ impl Message for DescribeConfigsRequest {
 impl Request for DescribeConfigsRequest {
     const KEY: ApiKey = ApiKey::DescribeConfigs;
     type Response = super::DescribeConfigsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_configs(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -114,4 +115,11 @@ impl Message for DescribeDelegationTokenRequest {
 impl Request for DescribeDelegationTokenRequest {
     const KEY: ApiKey = ApiKey::DescribeDelegationToken;
     type Response = super::DescribeDelegationTokenResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DescribeDelegationTokenResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

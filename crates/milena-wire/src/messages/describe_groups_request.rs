@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -77,4 +78,8 @@ impl Message for DescribeGroupsRequest {
 impl Request for DescribeGroupsRequest {
     const KEY: ApiKey = ApiKey::DescribeGroups;
     type Response = super::DescribeGroupsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_groups(self, version, error)
+    }
 }

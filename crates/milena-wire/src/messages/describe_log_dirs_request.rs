@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -117,4 +118,8 @@ impl Message for DescribeLogDirsRequest {
 impl Request for DescribeLogDirsRequest {
     const KEY: ApiKey = ApiKey::DescribeLogDirs;
     type Response = super::DescribeLogDirsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_log_dirs(self, version, error)
+    }
 }

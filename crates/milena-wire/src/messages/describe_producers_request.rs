@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -83,4 +84,8 @@ impl Message for DescribeProducersRequest {
 impl Request for DescribeProducersRequest {
     const KEY: ApiKey = ApiKey::DescribeProducers;
     type Response = super::DescribeProducersResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_producers(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -123,4 +124,8 @@ impl Message for DescribeShareGroupOffsetsRequest {
 impl Request for DescribeShareGroupOffsetsRequest {
     const KEY: ApiKey = ApiKey::DescribeShareGroupOffsets;
     type Response = super::DescribeShareGroupOffsetsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_share_group_offsets(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -125,4 +126,8 @@ impl Message for DescribeTopicPartitionsRequest {
 impl Request for DescribeTopicPartitionsRequest {
     const KEY: ApiKey = ApiKey::DescribeTopicPartitions;
     type Response = super::DescribeTopicPartitionsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_topic_partitions(self, version, error)
+    }
 }

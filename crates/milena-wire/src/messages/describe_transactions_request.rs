@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -57,4 +58,8 @@ impl Message for DescribeTransactionsRequest {
 impl Request for DescribeTransactionsRequest {
     const KEY: ApiKey = ApiKey::DescribeTransactions;
     type Response = super::DescribeTransactionsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::describe_transactions(self, version, error)
+    }
 }

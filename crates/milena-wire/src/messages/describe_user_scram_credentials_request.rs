@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -91,4 +92,11 @@ impl Message for DescribeUserScramCredentialsRequest {
 impl Request for DescribeUserScramCredentialsRequest {
     const KEY: ApiKey = ApiKey::DescribeUserScramCredentials;
     type Response = super::DescribeUserScramCredentialsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::DescribeUserScramCredentialsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

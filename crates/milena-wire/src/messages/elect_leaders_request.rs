@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -132,4 +133,8 @@ impl Message for ElectLeadersRequest {
 impl Request for ElectLeadersRequest {
     const KEY: ApiKey = ApiKey::ElectLeaders;
     type Response = super::ElectLeadersResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::elect_leaders(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -74,4 +75,11 @@ impl Message for EndTxnRequest {
 impl Request for EndTxnRequest {
     const KEY: ApiKey = ApiKey::EndTxn;
     type Response = super::EndTxnResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::EndTxnResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

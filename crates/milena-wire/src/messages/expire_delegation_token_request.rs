@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -68,4 +69,11 @@ impl Message for ExpireDelegationTokenRequest {
 impl Request for ExpireDelegationTokenRequest {
     const KEY: ApiKey = ApiKey::ExpireDelegationToken;
     type Response = super::ExpireDelegationTokenResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ExpireDelegationTokenResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -469,4 +470,8 @@ impl Message for FetchRequest {
 impl Request for FetchRequest {
     const KEY: ApiKey = ApiKey::Fetch;
     type Response = super::FetchResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::fetch(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -96,4 +97,8 @@ impl Message for FindCoordinatorRequest {
 impl Request for FindCoordinatorRequest {
     const KEY: ApiKey = ApiKey::FindCoordinator;
     type Response = super::FindCoordinatorResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::find_coordinator(self, version, error)
+    }
 }

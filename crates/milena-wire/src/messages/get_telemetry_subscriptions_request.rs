@@ -7,6 +7,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -54,4 +55,11 @@ impl Message for GetTelemetrySubscriptionsRequest {
 impl Request for GetTelemetrySubscriptionsRequest {
     const KEY: ApiKey = ApiKey::GetTelemetrySubscriptions;
     type Response = super::GetTelemetrySubscriptionsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::GetTelemetrySubscriptionsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

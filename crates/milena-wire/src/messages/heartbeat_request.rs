@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -86,4 +87,11 @@ impl Message for HeartbeatRequest {
 impl Request for HeartbeatRequest {
     const KEY: ApiKey = ApiKey::Heartbeat;
     type Response = super::HeartbeatResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::HeartbeatResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

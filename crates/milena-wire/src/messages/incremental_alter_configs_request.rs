@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -160,4 +161,8 @@ impl Message for IncrementalAlterConfigsRequest {
 impl Request for IncrementalAlterConfigsRequest {
     const KEY: ApiKey = ApiKey::IncrementalAlterConfigs;
     type Response = super::IncrementalAlterConfigsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::incremental_alter_configs(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -127,4 +128,8 @@ impl Message for InitProducerIdRequest {
 impl Request for InitProducerIdRequest {
     const KEY: ApiKey = ApiKey::InitProducerId;
     type Response = super::InitProducerIdResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::init_producer_id(self, version, error)
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -112,4 +113,8 @@ impl Message for InitializeShareGroupStateRequest {
 impl Request for InitializeShareGroupStateRequest {
     const KEY: ApiKey = ApiKey::InitializeShareGroupState;
     type Response = super::InitializeShareGroupStateResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::initialize_share_group_state(self, version, error)
+    }
 }

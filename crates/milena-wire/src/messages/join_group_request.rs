@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -165,4 +166,11 @@ impl Message for JoinGroupRequest {
 impl Request for JoinGroupRequest {
     const KEY: ApiKey = ApiKey::JoinGroup;
     type Response = super::JoinGroupResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::JoinGroupResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -152,4 +153,11 @@ impl Message for LeaveGroupRequest {
 impl Request for LeaveGroupRequest {
     const KEY: ApiKey = ApiKey::LeaveGroup;
     type Response = super::LeaveGroupResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::LeaveGroupResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -6,6 +6,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -65,4 +66,11 @@ impl Message for ListConfigResourcesRequest {
 impl Request for ListConfigResourcesRequest {
     const KEY: ApiKey = ApiKey::ListConfigResources;
     type Response = super::ListConfigResourcesResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ListConfigResourcesResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -177,4 +178,8 @@ impl Message for ListOffsetsRequest {
 impl Request for ListOffsetsRequest {
     const KEY: ApiKey = ApiKey::ListOffsets;
     type Response = super::ListOffsetsResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::list_offsets(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -101,4 +102,11 @@ impl Message for ListPartitionReassignmentsRequest {
 impl Request for ListPartitionReassignmentsRequest {
     const KEY: ApiKey = ApiKey::ListPartitionReassignments;
     type Response = super::ListPartitionReassignmentsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ListPartitionReassignmentsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

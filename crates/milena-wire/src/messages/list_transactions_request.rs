@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -102,4 +103,11 @@ impl Message for ListTransactionsRequest {
 impl Request for ListTransactionsRequest {
     const KEY: ApiKey = ApiKey::ListTransactions;
     type Response = super::ListTransactionsResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ListTransactionsResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -180,4 +181,8 @@ impl Message for MetadataRequest {
 impl Request for MetadataRequest {
     const KEY: ApiKey = ApiKey::Metadata;
     type Response = super::MetadataResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::metadata(self, version, error)
+    }
 }

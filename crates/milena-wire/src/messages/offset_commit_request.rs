@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -225,4 +226,8 @@ impl Message for OffsetCommitRequest {
 impl Request for OffsetCommitRequest {
     const KEY: ApiKey = ApiKey::OffsetCommit;
     type Response = super::OffsetCommitResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::offset_commit(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
 };
 
@@ -92,4 +93,11 @@ impl Message for OffsetDeleteRequest {
 impl Request for OffsetDeleteRequest {
     const KEY: ApiKey = ApiKey::OffsetDelete;
     type Response = super::OffsetDeleteResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::OffsetDeleteResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

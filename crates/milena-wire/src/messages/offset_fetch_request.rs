@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -322,4 +323,8 @@ impl Message for OffsetFetchRequest {
 impl Request for OffsetFetchRequest {
     const KEY: ApiKey = ApiKey::OffsetFetch;
     type Response = super::OffsetFetchResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::offset_fetch(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -169,4 +170,8 @@ impl Message for OffsetForLeaderEpochRequest {
 impl Request for OffsetForLeaderEpochRequest {
     const KEY: ApiKey = ApiKey::OffsetForLeaderEpoch;
     type Response = super::OffsetForLeaderEpochResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::offset_for_leader_epoch(self, version, error)
+    }
 }

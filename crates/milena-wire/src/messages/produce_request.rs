@@ -10,6 +10,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -183,4 +184,8 @@ impl Message for ProduceRequest {
 impl Request for ProduceRequest {
     const KEY: ApiKey = ApiKey::Produce;
     type Response = super::ProduceResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::produce(self, version, error)
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -68,4 +69,11 @@ impl Message for PushTelemetryRequest {
 impl Request for PushTelemetryRequest {
     const KEY: ApiKey = ApiKey::PushTelemetry;
     type Response = super::PushTelemetryResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::PushTelemetryResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -109,4 +110,8 @@ impl Message for ReadShareGroupStateRequest {
 impl Request for ReadShareGroupStateRequest {
     const KEY: ApiKey = ApiKey::ReadShareGroupState;
     type Response = super::ReadShareGroupStateResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::read_share_group_state(self, version, error)
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -109,4 +110,8 @@ impl Message for ReadShareGroupStateSummaryRequest {
 impl Request for ReadShareGroupStateSummaryRequest {
     const KEY: ApiKey = ApiKey::ReadShareGroupStateSummary;
     type Response = super::ReadShareGroupStateSummaryResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::read_share_group_state_summary(self, version, error)
+    }
 }

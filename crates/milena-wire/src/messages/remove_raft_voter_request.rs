@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -78,4 +79,11 @@ impl Message for RemoveRaftVoterRequest {
 impl Request for RemoveRaftVoterRequest {
     const KEY: ApiKey = ApiKey::RemoveRaftVoter;
     type Response = super::RemoveRaftVoterResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::RemoveRaftVoterResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -68,4 +69,11 @@ impl Message for RenewDelegationTokenRequest {
 impl Request for RenewDelegationTokenRequest {
     const KEY: ApiKey = ApiKey::RenewDelegationToken;
     type Response = super::RenewDelegationTokenResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::RenewDelegationTokenResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

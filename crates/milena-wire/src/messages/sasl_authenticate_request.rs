@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -65,4 +66,11 @@ impl Message for SaslAuthenticateRequest {
 impl Request for SaslAuthenticateRequest {
     const KEY: ApiKey = ApiKey::SaslAuthenticate;
     type Response = super::SaslAuthenticateResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::SaslAuthenticateResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

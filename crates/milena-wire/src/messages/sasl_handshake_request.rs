@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
 };
 
@@ -50,4 +51,11 @@ impl Message for SaslHandshakeRequest {
 impl Request for SaslHandshakeRequest {
     const KEY: ApiKey = ApiKey::SaslHandshake;
     type Response = super::SaslHandshakeResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::SaslHandshakeResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

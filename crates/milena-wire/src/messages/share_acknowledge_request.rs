@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -187,4 +188,11 @@ impl Message for ShareAcknowledgeRequest {
 impl Request for ShareAcknowledgeRequest {
     const KEY: ApiKey = ApiKey::ShareAcknowledge;
     type Response = super::ShareAcknowledgeResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ShareAcknowledgeResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

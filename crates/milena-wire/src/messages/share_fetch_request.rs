@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -253,4 +254,11 @@ impl Message for ShareFetchRequest {
 impl Request for ShareFetchRequest {
     const KEY: ApiKey = ApiKey::ShareFetch;
     type Response = super::ShareFetchResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ShareFetchResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

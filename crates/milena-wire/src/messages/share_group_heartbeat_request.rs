@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -81,4 +82,11 @@ impl Message for ShareGroupHeartbeatRequest {
 impl Request for ShareGroupHeartbeatRequest {
     const KEY: ApiKey = ApiKey::ShareGroupHeartbeat;
     type Response = super::ShareGroupHeartbeatResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::ShareGroupHeartbeatResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -60,4 +61,8 @@ impl Message for StreamsGroupDescribeRequest {
 impl Request for StreamsGroupDescribeRequest {
     const KEY: ApiKey = ApiKey::StreamsGroupDescribe;
     type Response = super::StreamsGroupDescribeResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::streams_group_describe(self, version, error)
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -458,4 +459,11 @@ impl Message for StreamsGroupHeartbeatRequest {
 impl Request for StreamsGroupHeartbeatRequest {
     const KEY: ApiKey = ApiKey::StreamsGroupHeartbeat;
     type Response = super::StreamsGroupHeartbeatResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::StreamsGroupHeartbeatResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -153,4 +154,11 @@ impl Message for SyncGroupRequest {
 impl Request for SyncGroupRequest {
     const KEY: ApiKey = ApiKey::SyncGroup;
     type Response = super::SyncGroupResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::SyncGroupResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -228,4 +229,8 @@ impl Message for TxnOffsetCommitRequest {
 impl Request for TxnOffsetCommitRequest {
     const KEY: ApiKey = ApiKey::TxnOffsetCommit;
     type Response = super::TxnOffsetCommitResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::txn_offset_commit(self, version, error)
+    }
 }

@@ -6,6 +6,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -53,4 +54,11 @@ impl Message for UnregisterBrokerRequest {
 impl Request for UnregisterBrokerRequest {
     const KEY: ApiKey = ApiKey::UnregisterBroker;
     type Response = super::UnregisterBrokerResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::UnregisterBrokerResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

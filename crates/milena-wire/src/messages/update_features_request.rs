@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -142,4 +143,11 @@ impl Message for UpdateFeaturesRequest {
 impl Request for UpdateFeaturesRequest {
     const KEY: ApiKey = ApiKey::UpdateFeatures;
     type Response = super::UpdateFeaturesResponse;
+
+    fn error_response(&self, _version: i16, error: ErrorCode) -> Option<Self::Response> {
+        Some(super::UpdateFeaturesResponse {
+            error_code: error.code(),
+            ..Default::default()
+        })
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -175,4 +176,8 @@ impl Message for WriteShareGroupStateRequest {
 impl Request for WriteShareGroupStateRequest {
     const KEY: ApiKey = ApiKey::WriteShareGroupState;
     type Response = super::WriteShareGroupStateResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::write_share_group_state(self, version, error)
+    }
 }

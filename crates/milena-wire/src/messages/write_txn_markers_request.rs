@@ -8,6 +8,7 @@ use crate::{
     api::ApiKey,
     decode::{DecodeError, Reader},
     encode::{EncodeError, Encoder, Segments, Sink, Size},
+    errors::ErrorCode,
     message::{Message, Request, VersionRange},
     tags::UnknownTags,
 };
@@ -127,4 +128,8 @@ impl Message for WriteTxnMarkersRequest {
 impl Request for WriteTxnMarkersRequest {
     const KEY: ApiKey = ApiKey::WriteTxnMarkers;
     type Response = super::WriteTxnMarkersResponse;
+
+    fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response> {
+        crate::error_responses::write_txn_markers(self, version, error)
+    }
 }

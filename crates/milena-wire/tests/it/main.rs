@@ -5,6 +5,7 @@
 
 mod arbitrary;
 mod describe;
+mod error_responses;
 mod every_message;
 mod frames;
 mod golden_batches;

@@ -1,4 +1,4 @@
-//! Several members of one group in one process, for examples that look at who has which partitions.
+//! Several members of one group in one process, for examples about assignments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use milena::prelude::*;
 use milena_test::TestBroker;
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// A broker whose members hear of each other twenty times a second, so that nobody has to wait for the example.
+/// A broker with 20 heartbeats per second, so that the example need not wait.
 pub(crate) fn broker() -> TestBroker {
     TestBroker::builder()
         .set("group.consumer.heartbeat.interval.ms", 50)
@@ -19,34 +19,34 @@ pub(crate) fn broker() -> TestBroker {
         .start()
 }
 
-/// Who has what, and what has happened since somebody last asked.
+/// Current assignments, and the rebalance events since the last query.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct Assignments {
     pub(crate) owned: BTreeMap<String, BTreeSet<TopicPartition>>,
-    /// So many times a partition was taken from a member that went on running.
+    /// Number of partitions revoked from members that kept running.
     pub(crate) stopped: usize,
-    /// So many times members were told of a change.
+    /// Number of rebalance callbacks.
     pub(crate) changes: usize,
     leaving: BTreeSet<String>,
 }
 
-type Shared = Arc<Mutex<Board>>;
+type Shared = Arc<Mutex<Assignments>>;
 
-fn lock(board: &Shared) -> MutexGuard<'_, Board> {
-    board.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(assignments: &Shared) -> MutexGuard<'_, Assignments> {
+    assignments.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes on the board what a member hears.
-struct Clerk {
+/// Records the rebalance callbacks of a member.
+struct AssignmentRecorder {
     name: String,
-    board: Shared,
+    assignments: Shared,
 }
 
-impl RebalanceListener for Clerk {
+impl RebalanceListener for AssignmentRecorder {
     async fn assigned(&mut self, _: &mut RebalanceConsumer, new: &[TopicPartition]) -> Result<(), ListenerError> {
-        let mut board = lock(&self.board);
-        board.changes += 1;
-        board
+        let mut assignments = lock(&self.assignments);
+        assignments.changes += 1;
+        assignments
             .owned
             .entry(self.name.clone())
             .or_default()
@@ -55,24 +55,24 @@ impl RebalanceListener for Clerk {
     }
 
     async fn revoked(&mut self, _: &mut RebalanceConsumer, old: &[TopicPartition]) -> Result<(), ListenerError> {
-        let mut board = lock(&self.board);
-        if !board.leaving.contains(&self.name) {
-            board.stopped += old.len();
-            board.changes += 1;
+        let mut assignments = lock(&self.assignments);
+        if !assignments.leaving.contains(&self.name) {
+            assignments.stopped += old.len();
+            assignments.changes += 1;
         }
-        let owned = board.owned.entry(self.name.clone()).or_default();
+        let owned = assignments.owned.entry(self.name.clone()).or_default();
         owned.retain(|partition| !old.contains(partition));
         Ok(())
     }
 }
 
-/// The group: members by name, each in a task of its own.
+/// The group: members by name, each in its own task.
 pub(crate) struct Fleet {
     bootstrap: String,
     topics: Vec<String>,
     /// Settings of all members, under Kafka's names.
     settings: Vec<(&'static str, String)>,
-    pub(crate) board: Shared,
+    pub(crate) assignments: Shared,
     members: BTreeMap<String, (oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -83,12 +83,12 @@ impl Fleet {
             bootstrap: broker.bootstrap_servers(),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
             settings: settings.collect(),
-            board: Shared::default(),
+            assignments: Shared::default(),
             members: BTreeMap::new(),
         }
     }
 
-    /// Starts a member. Its name is its client id; settings are its own.
+    /// Starts a member. Its name is its client id; `own` are its own settings.
     pub(crate) fn start(&mut self, name: &str, own: &[(&str, &str)]) -> Result<(), Box<dyn Error>> {
         let mut config = ConsumerConfig::builder(&self.bootstrap)
             .group_id("fleet")
@@ -100,12 +100,12 @@ impl Fleet {
         for (key, value) in own {
             config = config.set(*key, value);
         }
-        lock(&self.board).leaving.remove(name);
+        lock(&self.assignments).leaving.remove(name);
         let mut consumer = Consumer::new(config)?;
-        let (name, board) = (name.to_owned(), Arc::clone(&self.board));
-        let clerk = Clerk {
+        let (name, assignments) = (name.to_owned(), Arc::clone(&self.assignments));
+        let clerk = AssignmentRecorder {
             name: name.clone(),
-            board,
+            assignments,
         };
         consumer.subscribe_with(self.topics.clone(), clerk)?;
         let (stop, mut stopped) = oneshot::channel();
@@ -113,7 +113,7 @@ impl Fleet {
             loop {
                 tokio::select! {
                     _ = &mut stopped => break,
-                    // There is nothing to read; it is about the group.
+                    // There is nothing to read; the example is about the group.
                     _ = consumer.poll(Duration::from_secs(1)) => {}
                 }
             }
@@ -123,24 +123,24 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends a member in peace.
+    /// Closes a member gracefully.
     pub(crate) async fn stop(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
-        lock(&self.board).leaving.insert(name.to_owned());
+        lock(&self.assignments).leaving.insert(name.to_owned());
         if let Some((stop, running)) = self.members.remove(name) {
             let _ = stop.send(());
             running.await?;
         }
-        lock(&self.board).owned.remove(name);
+        lock(&self.assignments).owned.remove(name);
         Ok(())
     }
 
-    /// Waits until so many partitions are spread over so many members as evenly as they can be.
+    /// Waits until the partitions are spread evenly over the members.
     pub(crate) async fn settled(&self, partitions: usize, members: usize) {
         let shares = partitions / members..=partitions.div_ceil(members);
         loop {
             {
-                let board = lock(&self.board);
-                let sizes: Vec<usize> = board.owned.values().map(BTreeSet::len).collect();
+                let assignments = lock(&self.assignments);
+                let sizes: Vec<usize> = assignments.owned.values().map(BTreeSet::len).collect();
                 let is_even = sizes.iter().all(|size| shares.contains(size));
                 if sizes.len() == members && is_even && sizes.iter().sum::<usize>() == partitions {
                     return;
@@ -150,10 +150,13 @@ impl Fleet {
         }
     }
 
-    /// What was counted since the last call: partitions that stopped, and changes.
+    /// Takes the counters: revoked partitions and callbacks.
     pub(crate) fn take_counts(&self) -> (usize, usize) {
-        let mut board = lock(&self.board);
-        (std::mem::take(&mut board.stopped), std::mem::take(&mut board.changes))
+        let mut assignments = lock(&self.assignments);
+        (
+            std::mem::take(&mut assignments.stopped),
+            std::mem::take(&mut assignments.changes),
+        )
     }
 
     pub(crate) async fn stop_all(mut self) -> Result<(), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! The examples that are applications, each on a broker and with a time of its own.
+//! Examples that are applications, each with its own broker and clock.
 
 use std::{
     sync::{
@@ -52,7 +52,7 @@ async fn the_order_service_bills_what_it_can_and_keeps_the_rest() {
     kit.settled().await;
     assert_eq!(kit.records("bills").await.len(), 1);
     kit.assert_dlq("orders", 2).await;
-    // Tried in its place, and after 1, 5 and 15 minutes.
+    // Retried in place, and after 1, 5 and 15 minutes.
     kit.advance(Duration::from_secs(22 * 60)).await;
     assert_eq!(kit.assert_dlq("orders", 3).await[2].key(), Some(&b"broke"[..]));
     till.is_down.store(true, Ordering::SeqCst);

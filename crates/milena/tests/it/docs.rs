@@ -1,4 +1,4 @@
-//! The pages for users: their Rust code is the code of an example that is compiled and tested.
+//! User documents: their Rust code is that of a compiled and tested example.
 
 const PAGE: &str = include_str!("../../../../docs/first-app.md");
 const EXAMPLE: &str = include_str!("../../examples/first_app.rs");
@@ -20,7 +20,7 @@ fn the_code_of_the_first_app_is_that_of_its_example() {
     for block in &blocks {
         assert!(example.contains(&flat(block)), "not in examples/first_app.rs:\n{block}");
     }
-    // And all of the example but its title is on the page.
+    // The page also has all of the example but its title.
     let page = flat(&blocks.join("\n"));
     for line in example.lines().filter(|line| !line.starts_with("//!")) {
         assert!(

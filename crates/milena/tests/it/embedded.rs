@@ -1,5 +1,5 @@
-// A broker in this process, for examples that must be seen to run. The getting-started text includes this file too, so it
-// has no inner doc comment.
+// A broker in this process, for examples that run. The getting-started text includes this file too, so it has no inner
+// doc comment.
 
 use std::collections::BTreeMap;
 
@@ -30,10 +30,6 @@ impl Embedded {
             ("listeners", "PLAINTEXT://127.0.0.1:0"),
             ("log.dirs", directory.path().to_str().unwrap()),
         ]);
-        let settings = settings.into_iter();
-        let settings = settings
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect();
         Self {
             broker: Broker::start(settings).await.unwrap(),
             _directory: directory,
@@ -59,7 +55,7 @@ impl Embedded {
         assert_eq!(response.topics[0].error_code, 0, "{response:?}");
     }
 
-    /// All values as one batch, written at this time in milliseconds since 1970.
+    /// Produces all values as one batch, with this timestamp in milliseconds since 1970.
     pub async fn produce(&self, topic: &str, partition: i32, timestamp: i64, values: &[&str]) {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         for value in values {

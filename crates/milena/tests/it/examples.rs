@@ -1,4 +1,4 @@
-//! Each example against a broker in this process.
+//! Examples against a broker in this process.
 
 use milena::prelude::*;
 use tokio::sync::Notify;
@@ -9,7 +9,7 @@ fn text(record: RecordRef<'_>) -> String {
     String::from_utf8(record.value().unwrap().to_vec()).unwrap()
 }
 
-/// Runs the example until it has seen so many records.
+/// Runs the example until it has seen `count` records.
 async fn consume(broker: &Embedded, count: usize) -> Vec<String> {
     let enough = Notify::new();
     let mut seen = vec![];
@@ -34,7 +34,7 @@ async fn the_loop_to_copy_reads_all_and_commits_it() {
     broker.produce("letters", 1, 0, &["c"]).await;
     assert_eq!(consume(&broker, 3).await, ["a", "b", "c"]);
     broker.produce("letters", 1, 0, &["d"]).await;
-    // All others were committed, so it is the only one.
+    // The others were committed, so this is the only one.
     assert_eq!(consume(&broker, 1).await, ["d"]);
 }
 

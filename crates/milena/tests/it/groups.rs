@@ -1,4 +1,4 @@
-//! The examples that are about groups and partitions, each with a broker of its own.
+//! Examples about groups and partitions, each with its own broker.
 
 use crate::{hot_tenant, own_assignor, range_or_round_robin, rolling_restart, stale_commit, static_ids};
 
@@ -8,7 +8,7 @@ async fn a_rolling_restart_stops_less_where_partitions_move_one_by_one() {
     for (_, settings) in rolling_restart::PROTOCOLS {
         stopped.push(rolling_restart::roll(settings, 4, 12).await.unwrap());
     }
-    // All that others have, when somebody leaves and when he comes; or what he gets.
+    // All partitions of the others, when a member leaves and when it joins.
     assert!(stopped[0] >= 4 * (9 + 12), "{stopped:?}");
     assert_eq!(stopped[1], 4 * 3, "{stopped:?}");
     assert!(stopped[2] < stopped[0] / 3, "{stopped:?}");

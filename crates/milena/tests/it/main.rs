@@ -1,4 +1,4 @@
-//! The examples, as their readers would run them.
+//! Tests of the examples.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]

@@ -1,4 +1,4 @@
-//! The examples of single patterns, each on a broker of its own.
+//! Examples of single patterns, each with its own broker.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::{back_fill, country_counter, four_groups, invoices, partner_api, poison, readings, slow_reader};
 
-/// The limit of a wait: a test that hangs fails after it.
+/// Timeout of a wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -82,7 +82,7 @@ async fn the_runtime_neither_loses_invoices_nor_prints_them_twice() {
     let printer = invoices::Printer::new(5);
     let mut kit = TestKit::start_on(with_invoices(), invoices::app("", printer.clone())).await;
     until("half of the invoices", || printed(&printer).len() == 5).await;
-    // It is told which ones are done, whichever these are.
+    // The commit covers whichever records are done.
     until("the commits", || kit.running().status().replay_if_crashed_now == 0).await;
     kit.crash().await;
     printer.paper.add_permits(100);
@@ -127,7 +127,7 @@ async fn a_schema_change_that_spoils_50_000_records_stops_the_partition_and_lose
     let dead = kit.records("orders.dlq").await.len();
     assert_eq!(dead, 99, "the guard stops the partition at the hundredth");
     assert_eq!(turnover.load(Ordering::Relaxed), 0);
-    // The next version of the application reads both schemas, and finds all other records.
+    // The next version of the application reads both schemas and finds all other records.
     let broker = kit.stop().await;
     let kit = TestKit::start_on(broker, poison::app_of_both("", turnover.clone())).await;
     kit.settled().await;
@@ -241,7 +241,7 @@ async fn a_partner_gets_no_more_calls_than_agreed() {
     let kit = TestKit::start_on(broker, partner_api::app("", calls.clone())).await;
     let count = || calls.lock().unwrap().len();
     until("the first call", || count() > 0).await;
-    // Time stands still, and no second call comes.
+    // The clock stands still, and no second call comes.
     assert_eq!(count(), 1);
     kit.advance(Duration::from_secs(1)).await;
     assert!((2..=11).contains(&count()), "{} calls in a second", count());

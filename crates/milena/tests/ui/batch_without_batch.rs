@@ -1,4 +1,4 @@
-//! A handler of batches does not take a batch.
+//! A batch handler does not take a batch.
 
 use milena::app::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The value of an event cannot be read as JSON.
+//! The value of an event cannot be deserialized.
 
 use milena::app::prelude::*;
 

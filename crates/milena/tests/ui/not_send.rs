@@ -1,4 +1,4 @@
-//! A handler holds something across an `.await` that cannot go to another thread.
+//! A handler holds a value across an `.await` that is not `Send`.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! A handler takes its value as it is, and not through an extractor.
+//! A handler takes its value directly, not through an extractor.
 
 use milena::app::prelude::*;
 

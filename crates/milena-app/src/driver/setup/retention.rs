@@ -85,9 +85,9 @@ impl Retention {
 
 /// How long a topic for failed records must keep them; -1 is for ever. At least as long as the topic that they are from, and
 /// those that wait also for as long as they wait. Dead letters have their own time if one was declared.
-pub(super) fn required_ms(letters: &DeadLetters, kept: Kept, origin: Option<&Retention>) -> i64 {
-    let own_ms = millis(letters.retention.unwrap_or(DeadLetters::RETENTION));
-    if kept == Kept::DeadLetters && letters.retention.is_some() {
+pub(super) fn required_ms(dead_letters: &DeadLetters, kept: Kept, origin: Option<&Retention>) -> i64 {
+    let own_ms = millis(dead_letters.retention.unwrap_or(DeadLetters::RETENTION));
+    if kept == Kept::DeadLetters && dead_letters.retention.is_some() {
         return own_ms;
     }
     let origin_ms = origin.map_or(0, Retention::time_ms);
@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn failed_records_stay_at_least_as_long_as_the_topic_they_are_from() {
-        let letters = DeadLetters::default();
-        let required = |kept, origin: &Retention| required_ms(&letters, kept, Some(origin));
+        let dead_letters = DeadLetters::default();
+        let required = |kept, origin: &Retention| required_ms(&dead_letters, kept, Some(origin));
         assert_eq!(required(Kept::DeadLetters, &kept_for(7)), 30 * DAY_MS);
         assert_eq!(required(Kept::DeadLetters, &kept_for(90)), 90 * DAY_MS);
         assert_eq!(required(Kept::DeadLetters, &kept_for(-1)), -1);
-        assert_eq!(required_ms(&letters, Kept::Held, None), 30 * DAY_MS);
+        assert_eq!(required_ms(&dead_letters, Kept::Held, None), 30 * DAY_MS);
         let delay_ms = 60_000;
         assert_eq!(
             required(Kept::Retry { delay_ms }, &kept_for(90)),
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn a_declared_time_is_that_of_dead_letters_and_not_of_records_that_wait() {
-        let letters = DeadLetters::default().retention(Duration::from_secs(86_400));
+        let dead_letters = DeadLetters::default().retention(Duration::from_secs(86_400));
         let origin = kept_for(7);
-        assert_eq!(required_ms(&letters, Kept::DeadLetters, Some(&origin)), DAY_MS);
-        assert_eq!(required_ms(&letters, Kept::Held, Some(&origin)), 7 * DAY_MS);
+        assert_eq!(required_ms(&dead_letters, Kept::DeadLetters, Some(&origin)), DAY_MS);
+        assert_eq!(required_ms(&dead_letters, Kept::Held, Some(&origin)), 7 * DAY_MS);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Settings of single groups, and what their members hear of them.
+//! Settings of single groups, and their effect on members.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -28,7 +28,7 @@ impl Member {
         }
     }
 
-    /// Sends a heartbeat; gives the interval that the member is told.
+    /// Sends a heartbeat; returns the heartbeat interval of the response.
     fn told(&mut self, client: &mut Client) -> i32 {
         let joins = self.epoch == 0;
         let response = client.latest(&ConsumerGroupHeartbeatRequest {
@@ -114,7 +114,7 @@ fn settings_that_no_longer_fit_are_kept_within_the_limits() {
     let mut client = server.client();
     assert_eq!(Member::new().told(&mut client), 9_000);
     assert_eq!(client.config(READERS, HEARTBEAT), own("12000"));
-    // As Kafka does, it takes no other change before this one is mended.
+    // As in Kafka, no other change is possible before this one is corrected.
     let session = (SESSION, SET, "50000");
     assert_eq!(client.alter(READERS, &[session]).0, ErrorCode::InvalidConfig);
     let both = [session, (HEARTBEAT, SET, "8000")];
@@ -160,7 +160,7 @@ fn changes_of_a_group_that_make_no_sense_are_refused() {
     server.stop();
 }
 
-/// Whoever writes back all that was described does not stumble over what cannot change.
+/// Writing back the whole described config does not fail on keys that cannot change.
 #[test]
 fn what_cannot_change_can_be_set_to_what_it_is() {
     let dir = tempfile::tempdir().unwrap();

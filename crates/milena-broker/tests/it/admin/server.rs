@@ -26,7 +26,7 @@ use crate::{
     running::{self, Running},
 };
 
-/// A broker, so far as the tests of admin requests start and end it.
+/// A broker that tests of admin requests start and end.
 pub(super) struct Server(Running);
 
 impl Server {
@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// The client of all tests, with what an administrator asks for.
+/// The client of all tests, with admin requests.
 pub(super) struct Client(client::Client);
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
         self.0.create_topic(name, partitions, configs);
     }
 
-    /// Appends records of `size` bytes; gives the error.
+    /// Appends records of `size` bytes; returns the error.
     pub(super) fn produce(&mut self, topic: &str, count: usize, size: usize) -> ErrorCode {
         self.produce_with(topic, count, size, BatchOptions::default())
     }

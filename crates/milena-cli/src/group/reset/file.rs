@@ -1,14 +1,14 @@
-//! Offsets in a CSV file, as Kafka's own tool reads and writes them.
+//! Offsets in a CSV file, in the format of kafka-consumer-groups.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result, bail, ensure};
 use milena_client::consumer::TopicPartition;
 
-/// The offsets of each group.
+/// Offsets by group and partition.
 pub(super) type Offsets = BTreeMap<String, BTreeMap<TopicPartition, i64>>;
 
-/// Reads a file. Lines without a group are for `group`, which must be the only one that is named.
+/// Reads a file. Lines without a group belong to `group`.
 pub(super) fn read(path: &Path, group: Option<&str>) -> Result<Offsets> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text, group).with_context(|| format!("in {}", path.display()))
@@ -23,14 +23,14 @@ fn parse(text: &str, group: Option<&str>) -> Result<Offsets> {
         let (group, topic, partition, offset) = match (cells.as_slice(), group) {
             ([topic, partition, offset], Some(group)) => (group, *topic, *partition, *offset),
             ([group, topic, partition, offset], _) => (*group, *topic, *partition, *offset),
-            ([_, _, _], None) => bail!("line {number} names no group; name one group on the command line"),
+            ([_, _, _], None) => bail!("line {number} has no group; name one group on the command line"),
             _ => bail!("line {number} is not TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET"),
         };
         let partition: i32 = partition
             .parse()
             .ok()
             .filter(|partition| *partition >= 0)
-            .with_context(|| format!("line {number}: {partition:?} is not the number of a partition"))?;
+            .with_context(|| format!("line {number}: {partition:?} is not a partition number"))?;
         let offset: i64 = offset
             .parse()
             .ok()
@@ -41,16 +41,13 @@ fn parse(text: &str, group: Option<&str>) -> Result<Offsets> {
             .entry(group.to_owned())
             .or_default()
             .insert(partition.clone(), offset);
-        ensure!(
-            earlier.is_none(),
-            "line {number} names {partition} of group {group} again"
-        );
+        ensure!(earlier.is_none(), "line {number} repeats {partition} of group {group}");
     }
-    ensure!(!offsets.is_empty(), "it has no lines");
+    ensure!(!offsets.is_empty(), "the file is empty");
     Ok(offsets)
 }
 
-/// One line of the file; without a group if all lines are of one.
+/// One line of the file; without a group if the file has only one.
 pub(super) fn line(group: Option<&str>, topic: &str, partition: i32, offset: i64) -> String {
     match group {
         Some(group) => format!("{group},{topic},{partition},{offset}\n"),
@@ -78,21 +75,18 @@ mod tests {
     fn a_line_that_is_wrong_is_named() {
         for (text, named) in [
             ("letters,0\n", "line 1 is not TOPIC,PARTITION,OFFSET"),
-            (
-                "letters,0,1\nletters,x,1\n",
-                "line 2: \"x\" is not the number of a partition",
-            ),
+            ("letters,0,1\nletters,x,1\n", "line 2: \"x\" is not a partition number"),
             ("letters,0,-1\n", "line 1: \"-1\" is not an offset"),
             (
                 "letters,0,1\nletters,0,2\n",
-                "line 2 names letters-0 of group readers again",
+                "line 2 repeats letters-0 of group readers",
             ),
-            ("\n", "it has no lines"),
+            ("\n", "the file is empty"),
         ] {
             let error = parse(text, Some("readers")).unwrap_err().to_string();
             assert!(error.contains(named), "{text}: {error}");
         }
         let error = parse("letters,0,1\n", None).unwrap_err().to_string();
-        assert!(error.contains("names no group"), "{error}");
+        assert!(error.contains("has no group"), "{error}");
     }
 }

@@ -17,7 +17,7 @@ use super::{
     scope::{self, Scope},
 };
 use crate::{
-    common::Common,
+    admin_arguments::AdminArguments,
     log,
     output::{Table, counted, split},
 };
@@ -25,15 +25,15 @@ use target::{Target, TargetArguments};
 
 pub(crate) const HELP: &str = "\
 Examples:
-  milena group reset readers --to earliest              shows what would change
-  milena group reset readers --to earliest --execute    does it
+  milena group reset readers --to earliest              dry run
+  milena group reset readers --to earliest --execute    commits the offsets
   milena group reset readers --to ago:1h -t letters --execute
   milena group reset readers --to shift:-100 -t letters:0,1 --execute
   milena group reset readers --to current --export > offsets.csv
   milena group reset readers --from-file offsets.csv --execute
 
-The group must have no members: they would commit over it. After a reset, the
-records in between are read again, or never.";
+The group must have no members: they would overwrite the offsets. Records
+between the old and the new offset are read again, or skipped.";
 
 #[derive(clap::Args)]
 #[command(override_usage = "milena group reset [OPTIONS] --to <WHERE> [GROUP]...")]
@@ -42,38 +42,38 @@ pub(crate) struct Arguments {
     groups: Groups,
     #[command(flatten)]
     target: TargetArguments,
-    /// Only this topic, or these partitions of it, as in letters:0,1; may be repeated. Without it, all that the group has
-    /// committed
+    /// Only this topic, or these partitions of it, as in letters:0,1; may be repeated [default: all with a committed
+    /// offset]
     #[arg(short, long, value_name = "TOPIC[:NUMBERS]", value_parser = scope::parse)]
     topic: Vec<Scope>,
-    /// All topics that the group has committed offsets of: the default
+    /// All topics with a committed offset: the default
     #[arg(long, conflicts_with = "topic")]
     all_topics: bool,
-    /// Commit the new offsets; without it they are only shown
+    /// Commit the new offsets; without it they are only printed
     #[arg(long, conflicts_with = "dry_run")]
     execute: bool,
-    /// Only show the new offsets: the default
+    /// Only print the new offsets: the default
     #[arg(long)]
     dry_run: bool,
     /// Print the new offsets as CSV, for --from-file
     #[arg(long, conflicts_with = "output")]
     export: bool,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 #[derive(Serialize)]
-struct Moved {
+struct OffsetChange {
     group: String,
     topic: String,
     partition: i32,
     old_offset: Option<i64>,
     new_offset: i64,
-    /// The offset that was asked for, where the partition does not have it.
+    /// The requested offset, if it was outside the partition.
     clamped_from: Option<i64>,
 }
 
-/// The new place of each partition.
+/// The new offset of each partition.
 type Targets = BTreeMap<TopicPartition, OffsetTarget>;
 
 pub(super) async fn reset(arguments: &Arguments) -> Result<()> {
@@ -83,7 +83,7 @@ pub(super) async fn reset(arguments: &Arguments) -> Result<()> {
     }
     let admin = arguments.common.connection.admin().await?;
     let targets = targets(&admin, arguments, target).await?;
-    let (mut moved, mut outcome) = (vec![], Ok(()));
+    let (mut changes, mut outcome) = (vec![], Ok(()));
     for (group, targets) in targets {
         let planned = match arguments.execute {
             true => admin.reset_group_offsets_to(group.as_str(), targets).await?,
@@ -91,7 +91,7 @@ pub(super) async fn reset(arguments: &Arguments) -> Result<()> {
         };
         let (planned, problems) = split(planned);
         outcome = outcome.and(problems);
-        moved.extend(planned.into_iter().map(|(partition, planned)| Moved {
+        changes.extend(planned.into_iter().map(|(partition, planned)| OffsetChange {
             group: group.clone(),
             topic: partition.topic.to_string(),
             partition: partition.partition,
@@ -100,11 +100,11 @@ pub(super) async fn reset(arguments: &Arguments) -> Result<()> {
             clamped_from: planned.clamped,
         }));
     }
-    print(arguments, &moved)?;
+    print(arguments, &changes)?;
     outcome
 }
 
-/// The new places of each group. All groups are checked before the first is moved.
+/// The new offsets by group. All groups are checked before the first one is changed.
 async fn targets(admin: &Admin, arguments: &Arguments, target: Target<'_>) -> Result<BTreeMap<String, Targets>> {
     let names = arguments.groups.names(admin).await?;
     let mut targets = BTreeMap::new();
@@ -112,7 +112,7 @@ async fn targets(admin: &Admin, arguments: &Arguments, target: Target<'_>) -> Re
         Target::Place(place) => {
             for name in names {
                 check_is_inactive(admin, &name).await?;
-                // Among all groups, one without offsets has nothing that could be moved.
+                // With --all-groups, a group without offsets is skipped.
                 if arguments.groups.are_all()
                     && arguments.topic.is_empty()
                     && scope::committed(admin, &name).await?.is_empty()
@@ -142,7 +142,7 @@ async fn targets(admin: &Admin, arguments: &Arguments, target: Target<'_>) -> Re
             }
             ensure!(
                 targets.values().any(|places| !places.is_empty()),
-                "{} has no offset of what is named",
+                "{} has no offsets of these groups and topics",
                 path.display()
             );
         }
@@ -150,9 +150,9 @@ async fn targets(admin: &Admin, arguments: &Arguments, target: Target<'_>) -> Re
     Ok(targets)
 }
 
-/// Members would commit over the new offsets, and hold the old ones until then.
+/// Fails if the group has members, because they would overwrite the new offsets.
 async fn check_is_inactive(admin: &Admin, group: &str) -> Result<()> {
-    // A group that is not there can be given a place to begin.
+    // A group that does not exist can be given offsets.
     let Some(Ok(described)) = admin.describe_groups([group]).await.remove(group) else {
         return Ok(());
     };
@@ -170,47 +170,47 @@ async fn check_is_inactive(admin: &Admin, group: &str) -> Result<()> {
         _ => ", …",
     };
     bail!(
-        "group {group} is {} with {} ({shown}{rest}), which would commit over it; stop the group first",
+        "group {group} is {} with {} ({shown}{rest}), which would overwrite the offsets; stop them first",
         described.state,
         counted(members.len(), "member")
     )
 }
 
-fn print(arguments: &Arguments, moved: &[Moved]) -> Result<()> {
-    for one in moved {
+fn print(arguments: &Arguments, changes: &[OffsetChange]) -> Result<()> {
+    for one in changes {
         if let Some(wanted) = one.clamped_from {
             let side = match wanted > one.new_offset {
-                true => "beyond the end",
+                true => "after the end",
                 false => "before the start",
             };
             let (group, topic, partition, offset) = (&one.group, &one.topic, one.partition, one.new_offset);
             log::notice(format_args!(
-                "{group}, {topic}-{partition}: {wanted} is {side}; {offset} instead"
+                "{group}, {topic}-{partition}: offset {wanted} is {side}; using {offset}"
             ));
         }
     }
     if arguments.export {
-        let is_one = moved
+        let is_one = changes
             .iter()
-            .all(|one| moved.first().is_some_and(|first| first.group == one.group));
-        let line = |one: &Moved| {
+            .all(|one| changes.first().is_some_and(|first| first.group == one.group));
+        let line = |one: &OffsetChange| {
             let group = (!is_one).then_some(one.group.as_str());
             file::line(group, &one.topic, one.partition, one.new_offset)
         };
-        let lines: String = moved.iter().map(line).collect();
+        let lines: String = changes.iter().map(line).collect();
         std::io::Write::write_all(&mut std::io::stdout().lock(), lines.as_bytes())?;
     } else {
-        arguments.common.output.print(&moved, || text(moved))?;
+        arguments.common.output.print(&changes, || text(changes))?;
     }
     if !arguments.execute && !arguments.export {
-        log::notice("dry run, nothing has changed; add --execute to commit these offsets");
+        log::notice("dry run, nothing changed; add --execute to commit these offsets");
     }
     Ok(())
 }
 
-fn text(moved: &[Moved]) -> String {
+fn text(changes: &[OffsetChange]) -> String {
     let mut table = Table::new(&["GROUP", "TOPIC", "PARTITION", "OLD-OFFSET", "NEW-OFFSET"]);
-    for one in moved {
+    for one in changes {
         table.row([
             one.group.clone(),
             one.topic.clone(),

@@ -1,4 +1,4 @@
-//! Where a group is to go on reading, in our words or in those of Kafka's own tool.
+//! Targets of `milena group reset`, in our syntax and in that of kafka-consumer-groups.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,32 +10,33 @@ use crate::time::{now_ms, parse_duration, parse_instant};
 #[derive(clap::Args)]
 #[group(id = "place", required = true, multiple = false)]
 pub(super) struct TargetArguments {
-    /// earliest, latest, current, offset:N, shift:N (back if N is negative), ago:1h, time:MILLISECONDS or
-    /// time:2026-07-01T08:00:00Z (UTC if no zone is given)
+    /// New position: earliest, latest, current, offset:N, shift:N (backwards if negative), ago:1h, time:MILLISECONDS or
+    /// time:2026-07-01T08:00:00Z (UTC without a zone)
     #[arg(long, value_name = "WHERE", value_parser = parse)]
     to: Option<OffsetTarget>,
-    /// Offsets from a CSV file with TOPIC,PARTITION,OFFSET in each line, or GROUP before them; --export writes it
+    /// Read offsets from a CSV file with lines TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET; --export writes
+    /// it
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
-    /// The same as --to earliest; here and below: the options of Kafka's own tool
+    /// Same as --to earliest
     #[arg(long, help_heading = "As in kafka-consumer-groups")]
     to_earliest: bool,
-    /// The same as --to latest
+    /// Same as --to latest
     #[arg(long, help_heading = "As in kafka-consumer-groups")]
     to_latest: bool,
-    /// The same as --to current
+    /// Same as --to current
     #[arg(long, help_heading = "As in kafka-consumer-groups")]
     to_current: bool,
-    /// The same as --to offset:N
+    /// Same as --to offset:N
     #[arg(long, value_name = "N", help_heading = "As in kafka-consumer-groups", value_parser = clap::value_parser!(i64).range(0..))]
     to_offset: Option<i64>,
-    /// The same as --to time:TIME
+    /// Same as --to time:TIME
     #[arg(long, value_name = "TIME", help_heading = "As in kafka-consumer-groups", value_parser = instant)]
     to_datetime: Option<i64>,
-    /// The same as --to ago:DURATION, as in PT1H30M or 90m
+    /// Same as --to ago:DURATION, as in PT1H30M or 90m
     #[arg(long, value_name = "DURATION", help_heading = "As in kafka-consumer-groups", value_parser = duration)]
     by_duration: Option<Duration>,
-    /// The same as --to shift:N
+    /// Same as --to shift:N
     #[arg(
         long,
         value_name = "N",
@@ -45,7 +46,7 @@ pub(super) struct TargetArguments {
     shift_by: Option<i64>,
 }
 
-/// The one place that the arguments name.
+/// The target that the arguments name.
 pub(super) enum Target<'a> {
     Place(OffsetTarget),
     File(&'a PathBuf),
@@ -70,7 +71,7 @@ impl TargetArguments {
         let place = places.into_iter().flatten().next();
         place
             .map(Target::Place)
-            .context("say where to: --to WHERE or --from-file FILE")
+            .context("no target given; use --to WHERE or --from-file FILE")
     }
 }
 
@@ -80,11 +81,11 @@ fn ago(duration: Duration) -> Option<OffsetTarget> {
 }
 
 fn instant(text: &str) -> Result<i64, String> {
-    parse_instant(text).ok_or_else(|| "it must be a time such as 2026-07-01T08:00:00Z".to_owned())
+    parse_instant(text).ok_or_else(|| "expected a time such as 2026-07-01T08:00:00Z".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "it must be a duration such as PT1H30M or 90m".to_owned())
+    parse_duration(text).ok_or_else(|| "expected a duration such as PT1H30M or 90m".to_owned())
 }
 
 fn parse(text: &str) -> Result<OffsetTarget, String> {
@@ -110,7 +111,7 @@ fn parse(text: &str) -> Result<OffsetTarget, String> {
             .map(OffsetTarget::Timestamp),
     };
     target.ok_or_else(|| {
-        "it must be earliest, latest, current, offset:N, shift:N, ago:1h, time:MILLISECONDS or a time such as \
+        "expected earliest, latest, current, offset:N, shift:N, ago:1h, time:MILLISECONDS or a time such as \
          time:2026-07-01T08:00:00Z"
             .to_owned()
     })

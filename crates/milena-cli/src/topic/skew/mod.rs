@@ -1,4 +1,4 @@
-//! `milena topic skew`: how unevenly the records of a topic lie in its partitions.
+//! `milena topic skew`: the distribution of a topic's records over its partitions.
 
 mod range;
 mod show;
@@ -11,7 +11,7 @@ use milena_client::{
     producer::partition::skew::Skew,
 };
 
-use crate::{common::Common, connection, signals::Signals};
+use crate::{admin_arguments::AdminArguments, connection, signals::Signals};
 use range::Range;
 
 pub(super) const HELP: &str = "\
@@ -20,30 +20,30 @@ Examples:
   milena topic skew orders --since 1h --top 10
   milena topic skew orders --last 100000 -o json
 
-Records are read to where the topic ended when the command began. Bytes are those
-of keys, values and headers, before compression. Counts of keys are exact in
-partitions with few of them; else the least and the most that they can be are
-shown. Ctrl-C ends reading and shows what was read so far.";
+Reads up to the end offsets at the start of the command. Bytes are the sizes of
+keys, values and headers, uncompressed. Key counts are exact in partitions with
+few keys; in others a lower and an upper bound are shown. Ctrl-C stops reading
+and prints the result so far.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The topic to look at
+    /// Topic
     #[arg(value_name = "TOPIC", required_unless_present = "topic")]
     name: Option<String>,
-    /// The same as TOPIC
+    /// Same as TOPIC
     #[arg(short, long, conflicts_with = "name")]
     topic: Option<String>,
-    /// Look only at the newest records: go as far back in time, in all partitions, as is needed for so many
+    /// Read only the newest N records (approximately), chosen by time over all partitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "since")]
     last: Option<u64>,
-    /// Look only at records that are not older: a number with ms, s, m, h or d behind it
+    /// Read only records of this age or younger, as in 90s, 1h or 7d
     #[arg(long, value_name = "DURATION", value_parser = milena_client::config::parse_time)]
     since: Option<Duration>,
-    /// How many of the most frequent keys to show for each partition
+    /// Number of most frequent keys to show per partition
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: u16,
     #[command(flatten)]
-    common: Common,
+    common: AdminArguments,
 }
 
 impl Arguments {
@@ -52,22 +52,22 @@ impl Arguments {
     }
 }
 
-/// How long to wait for records before looking again whether all is read.
+/// The interval of checks for the end of all partitions.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn show_skew(arguments: &Arguments) -> Result<()> {
     let defaults = [("auto.offset.reset", "earliest"), ("allow.auto.create.topics", "false")];
     let mut consumer = arguments.common.connection.consumer(&defaults, &[]).await?;
     let mut signals = Signals::new()?;
-    let mut reading = Reading::default();
+    let mut reader = SkewReader::default();
     let outcome = tokio::select! {
-        outcome = reading.read(&mut consumer, arguments) => outcome.map(|()| true),
+        outcome = reader.read(&mut consumer, arguments) => outcome.map(|()| true),
         () = signals.received() => Ok(false),
     };
     let closed = consumer.close().await;
     let is_complete = outcome?;
-    let Some(skew) = reading.skew else {
-        bail!("interrupted before anything was read");
+    let Some(skew) = reader.skew else {
+        bail!("interrupted before the first record");
     };
     let report = skew.report();
     let document = show::document(arguments.topic(), &report, is_complete);
@@ -78,15 +78,15 @@ pub(super) async fn show_skew(arguments: &Arguments) -> Result<()> {
     Ok(closed?)
 }
 
-/// What was read so far; it is still there when reading is interrupted.
+/// The counts so far, which survive an interruption of the read.
 #[derive(Default)]
-struct Reading {
+struct SkewReader {
     skew: Option<Skew>,
-    /// Where partitions end that are not yet read to there.
+    /// End offsets of partitions that are not read to the end yet.
     ends: BTreeMap<TopicPartition, i64>,
 }
 
-impl Reading {
+impl SkewReader {
     async fn read(&mut self, consumer: &mut Consumer, arguments: &Arguments) -> Result<()> {
         let infos = connection::partitions(consumer, arguments.topic()).await?;
         let partitions: Vec<TopicPartition> = infos.into_iter().map(|info| info.partition).collect();
@@ -98,7 +98,7 @@ impl Reading {
             .unwrap_or(-1);
         let skew = Skew::new(usize::try_from(last + 1)?, usize::from(arguments.top));
         let skew = self.skew.insert(skew);
-        // Only those that have something to count.
+        // Only partitions with records in the range.
         consumer.assign(range.offsets.keys().cloned())?;
         for (partition, (start, end)) in range.offsets {
             consumer.seek(&partition, start)?;
@@ -115,8 +115,8 @@ impl Reading {
     }
 }
 
-/// Partitions that are read to their ends are read no more. Behind the last record there may be a marker of a transaction,
-/// or what compaction took away, so that the position counts.
+/// Pauses partitions that are read to their ends. The position decides, because a transaction marker or a compacted gap
+/// may follow the last record.
 async fn leave_finished(consumer: &mut Consumer, ends: &mut BTreeMap<TopicPartition, i64>) -> Result<()> {
     let mut finished = Vec::new();
     for (partition, end) in ends.iter() {

@@ -1,4 +1,4 @@
-//! Which part of a topic is looked at.
+//! The range of offsets that `milena topic skew` reads.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use milena_client::consumer::{Consumer, TopicPartition};
 
-/// From where to where each partition is read.
+/// Start and end offset by partition.
 pub(super) struct Range {
     pub(super) offsets: BTreeMap<TopicPartition, (i64, i64)>,
 }
@@ -46,10 +46,10 @@ impl Range {
         }
     }
 
-    /// Goes back in time as far as is needed for so many. A number of each partition would not do: all of them would seem
-    /// to have the same.
+    /// Binary search for the timestamp after which there are about `last` records. A fixed number per partition would
+    /// make all partitions look even.
     async fn newest(&self, consumer: &mut Consumer, last: u64) -> Result<Self> {
-        // What is not before the first has enough; what is not before the second has not.
+        // At or after `enough_ms` there are enough records; at or after `few_ms` there are too few.
         let (mut enough_ms, mut few_ms) = (0, i64::MAX);
         let mut range = Self {
             offsets: self.offsets.clone(),
@@ -63,7 +63,7 @@ impl Range {
             }
             enough_ms = middle_ms;
             range = tried;
-            // A little more does no harm, and saves questions.
+            // A few more records do no harm and save requests.
             if range.len() <= last + last / 20 {
                 break;
             }
@@ -71,7 +71,7 @@ impl Range {
         Ok(range)
     }
 
-    /// The part of this that is not older.
+    /// The part of the range at or after a timestamp.
     async fn not_before(&self, consumer: &mut Consumer, first_ms: i64) -> Result<Self> {
         let times = self.offsets.keys().map(|partition| (partition.clone(), first_ms));
         let found = consumer.offsets_for_times(times).await?;
@@ -84,7 +84,7 @@ impl Range {
         })
     }
 
-    /// How many records there are at most: some offsets may have none.
+    /// The maximum number of records: some offsets may have none.
     fn len(&self) -> u64 {
         self.offsets.values().map(|(start, end)| end.abs_diff(*start)).sum()
     }

@@ -1,4 +1,4 @@
-//! The skew as a table for people, or for programs.
+//! Output of `milena topic skew`.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::output::{Table, counted};
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     topic: &'a str,
-    /// Whether all was read that was to be.
+    /// Whether the range was read completely.
     complete: bool,
     records: u64,
     bytes: u64,
@@ -87,7 +87,7 @@ pub(super) fn table(topic: &str, report: &SkewReport, complete: bool) -> String 
     // Writing to a string cannot fail.
     let _ = writeln!(text, "\n{}", summary(report));
     if !complete {
-        let _ = writeln!(text, "Reading was interrupted: this is what was read until then.");
+        let _ = writeln!(text, "Interrupted: the figures cover only the records read so far.");
     }
     text
 }
@@ -109,11 +109,11 @@ fn row(topic: &str, partition: &PartitionSkew) -> [String; 8] {
     ]
 }
 
-/// With its part of the records of its partition.
+/// A key with its share of the partition's records.
 fn shown_key(count: &KeyCount, records: u64) -> String {
     let percent = |number: u64| 100.0 * number as f64 / records.max(1) as f64;
     let key = String::from_utf8_lossy(&count.key);
-    // Keys may hold what would change the terminal.
+    // Keys may contain control characters.
     let key: String = key.chars().flat_map(char::escape_debug).collect();
     if count.at_least == count.at_most {
         format!("{key} {:.1}%", percent(count.at_most))
@@ -125,13 +125,13 @@ fn shown_key(count: &KeyCount, records: u64) -> String {
 fn summary(report: &SkewReport) -> String {
     let (Some(records), Some(bytes)) = (report.record_ratio, report.byte_ratio) else {
         return format!(
-            "{}, {}: there is nothing to compare.",
+            "{}, {}: nothing to compare.",
             counted(report.records, "record"),
             counted(report.bytes, "byte")
         );
     };
     format!(
-        "{}, {}.\nThe fullest partition has {records:.2} times the mean in records, {bytes:.2} times in bytes.",
+        "{}, {}.\nFullest partition: {records:.2} times the mean records, {bytes:.2} times the mean bytes.",
         counted(report.records, "record"),
         counted(report.bytes, "byte")
     )
@@ -144,12 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_interrupted_says_so() {
+    fn an_interrupted_report_says_so() {
         let mut skew = Skew::new(1, 1);
         skew.add(0, Some(b"k"), 5);
         let report = skew.report();
         let shown = |complete| table("t", &report, complete);
-        assert!(shown(false).ends_with("Reading was interrupted: this is what was read until then.\n"));
+        assert!(shown(false).ends_with("Interrupted: the figures cover only the records read so far.\n"));
         assert!(!shown(true).contains("interrupted"));
         let json = serde_json::to_string(&document("t", &report, false)).unwrap();
         assert!(json.contains("\"complete\":false"));

@@ -35,7 +35,7 @@ fn settings_of_topics_brokers_and_groups_are_shown_and_altered() {
             "50000",
             "DYNAMIC_GROUP_CONFIG",
         ),
-        // As kafka-configs would be called.
+        // The options of kafka-configs.
         (
             &["--entity-type", "topics", "--entity-name", "letters"],
             "max.message.bytes",
@@ -74,15 +74,15 @@ fn a_setting_or_a_name_that_is_wrong_is_named() {
             &["alter", "topic", "letters", "--set", "retention.m=7"][..],
             "did you mean retention.ms?",
         ),
-        (&["alter", "topic", "letters"], "say what to change: --set KEY=VALUE"),
+        (&["alter", "topic", "letters"], "no change given; use --set KEY=VALUE"),
         (
             &["alter", "broker", "--set", "a=b"],
-            "name a broker by its id, or all with --default",
+            "no broker given; name its id, or use --default",
         ),
-        (&["describe", "broker", "one"], "one is not the id of a broker"),
+        (&["describe", "broker", "one"], "invalid broker id one"),
         (
             &["describe", "topic", "--default"],
-            "only brokers have settings that all share",
+            "--default is only valid for brokers",
         ),
         (
             &["describe", "topic", "lettrs"],

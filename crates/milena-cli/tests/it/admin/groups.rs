@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{cells, fails, json, prints};
-use crate::{client::batch, process::Process, run::milena};
+use crate::{client::batch, command::milena, process::Process};
 
 pub(super) fn broker_with_letters(dir: &std::path::Path) -> Process {
     let broker = Process::start(dir, &[]);
@@ -19,7 +19,7 @@ pub(super) fn broker_with_letters(dir: &std::path::Path) -> Process {
     broker
 }
 
-/// Lets a group read everything and go.
+/// Lets a group read everything and leave.
 pub(super) fn read_all(broker: &Process, group: &str) {
     let output = milena(&[
         "consume",
@@ -35,7 +35,7 @@ pub(super) fn read_all(broker: &Process, group: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A member that goes on reading.
+/// A group member that keeps running.
 struct Member(Child);
 
 impl Member {
@@ -60,7 +60,7 @@ impl Member {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // With its first record it is a member.
+        // It is a member once it prints a record.
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap().by_ref())
             .read_line(&mut line)
@@ -147,7 +147,7 @@ fn a_group_with_members_shows_them_and_stays_where_it_is() {
         (&described[0]["members"], &described[0]["partitions"][0]["client_id"]),
         (&json!(1), &json!("reader"))
     );
-    // With and without --execute, and also where nothing is committed yet.
+    // With and without --execute, and also before the first commit.
     for arguments in [
         &["--to", "earliest", "-t", "letters"][..],
         &["--to", "earliest", "--execute"],
@@ -155,7 +155,7 @@ fn a_group_with_members_shows_them_and_stays_where_it_is() {
         let refused = fails(&broker, &[&["group", "reset", "readers"], arguments].concat());
         assert!(
             refused.starts_with("milena: group readers is Stable with 1 member (reader at ")
-                && refused.contains("stop the group first"),
+                && refused.contains("stop them first"),
             "{refused}"
         );
     }
@@ -173,7 +173,7 @@ fn a_group_with_members_shows_them_and_stays_where_it_is() {
 fn a_lag_that_is_not_known_yet_is_a_dash() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_letters(dir.path());
-    // It commits nothing, so that no lag can be known.
+    // A member that commits nothing has no known lag.
     let _member = Member::start_with(&broker, "readers", &["-X", "enable.auto.commit=false"]);
     let described = prints(&broker, &["group", "describe", "readers"]);
     assert_eq!(cells(&described)[0][8..], ["Lag:", "-"], "{described}");
@@ -224,7 +224,7 @@ fn all_groups_can_be_named_at_once() {
     assert_eq!(deleted, "deleted a\ndeleted b\n");
     assert_eq!(
         fails(&broker, &["group", "describe"]),
-        "milena: name a group, or --all-groups; `milena group list` shows which there are\n"
+        "milena: no group given; name one or use --all-groups; `milena group list` lists them\n"
     );
 }
 
@@ -240,5 +240,5 @@ fn committed_offsets_are_deleted() {
     );
     assert_eq!(offsets(&broker, "readers"), [1]);
     let nothing = fails(&broker, &[&delete[..], &["letters:0"]].concat());
-    assert!(nothing.contains("has committed no offset there"), "{nothing}");
+    assert!(nothing.contains("has no committed offset there"), "{nothing}");
 }

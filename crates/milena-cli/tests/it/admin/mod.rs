@@ -9,27 +9,27 @@ mod transactions;
 
 use serde_json::Value;
 
-use crate::{process::Process, run};
+use crate::{command, process::Process};
 
-/// What a command prints that must do its work without a complaint.
+/// The stdout of a command that must succeed without notices.
 fn prints(broker: &Process, arguments: &[&str]) -> String {
-    let output = run::milena(&[arguments, &["-b", &broker.address]].concat());
+    let output = command::milena(&[arguments, &["-b", &broker.address]].concat());
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command tells programs.
+/// The JSON output of a command.
 fn json(broker: &Process, arguments: &[&str]) -> Value {
     serde_json::from_str(&prints(broker, &[arguments, &["-o", "json"]].concat())).unwrap()
 }
 
-/// What a command complains about that must fail.
+/// The stderr of a command that must fail.
 fn fails(broker: &Process, arguments: &[&str]) -> String {
-    run::fails(&[arguments, &["-b", &broker.address]].concat())
+    command::fails(&[arguments, &["-b", &broker.address]].concat())
 }
 
-/// The cells of a table, line by line.
+/// The cells of a table, row by row.
 fn cells(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{cells, fails, groups, prints};
-use crate::{process::Process, run};
+use crate::{command, process::Process};
 
 /// A broker with a group that has read everything: three records of the first partition, one of the second.
 fn broker_with_readers(dir: &Path) -> Process {
@@ -15,7 +15,7 @@ fn broker_with_readers(dir: &Path) -> Process {
 /// Runs a reset that must work, and returns its output and its notices.
 fn reset(broker: &Process, arguments: &[&str]) -> (String, String) {
     let command = ["group", "reset", "-b", &broker.address];
-    let output = run::milena(&[&command[..], arguments].concat());
+    let output = command::milena(&[&command[..], arguments].concat());
     assert!(output.status.success(), "{output:?}");
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr))
@@ -58,7 +58,7 @@ fn a_group_moves_to_every_kind_of_place() {
         (&["--to-earliest"], [0, 0]),
         (&["--shift-by", "1"], [1, 1]),
         (&["--shift-by", "-1"], [0, 0]),
-        // The records carry a time of long ago.
+        // The records have an old timestamp.
         (&["--to", "ago:1h"], [3, 1]),
         (&["--by-duration", "P36500D"], [0, 0]),
         (&["--to-datetime", "2026-01-01T00:00:00.000"], [3, 1]),
@@ -75,18 +75,18 @@ fn a_group_moves_to_every_kind_of_place() {
 }
 
 #[test]
-fn an_offset_that_is_not_there_is_said() {
+fn an_offset_outside_the_partition_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_readers(dir.path());
     let (planned, notice) = reset(&broker, &["readers", "--to", "offset:99999", "-t", "letters:0"]);
     assert_eq!(cells(&planned)[1], ["readers", "letters", "0", "3", "3"]);
     assert!(
-        notice.contains("letters-0: 99999 is beyond the end; 3 instead"),
+        notice.contains("letters-0: offset 99999 is after the end; using 3"),
         "{notice}"
     );
     let (_, notice) = reset(&broker, &["readers", "--to", "shift:-7", "-t", "letters:0"]);
     assert!(
-        notice.contains("letters-0: -4 is before the start; 0 instead"),
+        notice.contains("letters-0: offset -4 is before the start; using 0"),
         "{notice}"
     );
 }
@@ -115,7 +115,7 @@ fn offsets_go_to_a_file_and_come_back() {
 }
 
 #[test]
-fn a_command_line_that_names_no_place_or_two_is_refused() {
+fn a_command_line_with_no_target_or_two_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let broker = broker_with_readers(dir.path());
     fails(&broker, &["group", "reset", "readers"]);
@@ -125,8 +125,8 @@ fn a_command_line_that_names_no_place_or_two_is_refused() {
     );
     assert!(two.contains("cannot be used with"), "{two}");
     let nameless = fails(&broker, &["group", "reset", "--to", "latest"]);
-    assert!(nameless.contains("name a group"), "{nameless}");
-    let old = run::fails(&["group", "seek", "readers", "--to", "latest"]);
+    assert!(nameless.contains("no group given"), "{nameless}");
+    let old = command::fails(&["group", "seek", "readers", "--to", "latest"]);
     assert!(old.contains("milena group reset"), "{old}");
     assert_eq!(prints(&broker, &["group", "list"]).lines().count(), 2);
 }

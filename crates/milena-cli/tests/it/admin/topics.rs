@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{cells, fails, json, prints};
-use crate::{client::batch, process::Process, run};
+use crate::{client::batch, command, process::Process};
 
 #[test]
 fn a_topic_is_created_listed_described_and_deleted() {
@@ -23,7 +23,7 @@ fn a_topic_is_created_listed_described_and_deleted() {
     let tried = prints(&broker, &[&create[..], &["--dry-run"]].concat());
     assert_eq!(
         tried,
-        "could create letters with 2 partitions\ncould create words with 2 partitions\n"
+        "would create letters with 2 partitions\nwould create words with 2 partitions\n"
     );
     assert_eq!(
         prints(&broker, &["topic", "list"]),
@@ -144,7 +144,7 @@ fn what_fails_is_named_and_the_rest_is_done() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Process::start(dir.path(), &[]);
     broker.client().create_topic("letters", 1, &[]);
-    let output = run::milena(&[
+    let output = command::milena(&[
         "topic",
         "delete",
         "letters",
@@ -165,13 +165,10 @@ fn what_fails_is_named_and_the_rest_is_done() {
         "{complaint}"
     );
     let nothing = fails(&broker, &["topic", "describe"]);
-    assert_eq!(
-        nothing,
-        "milena: name a topic; `milena topic list` shows which there are\n"
-    );
+    assert_eq!(nothing, "milena: no topic given; `milena topic list` lists them\n");
     let unchanged = fails(&broker, &["topic", "alter-config", "letters"]);
     assert!(
-        unchanged.starts_with("milena: say what to change: --set KEY=VALUE"),
+        unchanged.starts_with("milena: no change given; use --set KEY=VALUE"),
         "{unchanged}"
     );
     let wrong = fails(&broker, &["topic", "list", "-X", "group.id=readers"]);

@@ -64,10 +64,10 @@ fn transactions_are_listed_described_and_aborted() {
     );
     assert_eq!(
         elsewhere,
-        "milena: no transaction begins at 7 in letters-0; open ones begin at 0\n"
+        "milena: no transaction starts at offset 7 of letters-0; open transactions start at 0\n"
     );
     let fenced = prints(&broker, &["txn", "abort", "payments"]);
-    assert!(fenced.starts_with("fenced payments off"), "{fenced}");
+    assert!(fenced.starts_with("fenced payments: producer id "), "{fenced}");
     let described = json(&broker, &["txn", "describe", "payments"]);
     assert_eq!(described[0]["topic_partitions"], json!([]));
 
@@ -76,12 +76,15 @@ fn transactions_are_listed_described_and_aborted() {
         &broker,
         &["txn", "abort", "-t", "letters", "-p", "0", "--start-offset", "2"],
     );
-    assert_eq!(aborted, "aborted the transaction in letters-0 that began at 2\n");
+    assert_eq!(aborted, "aborted the transaction at offset 2 of letters-0\n");
     let nothing = fails(
         &broker,
         &["txn", "abort", "-t", "letters", "-p", "0", "--start-offset", "2"],
     );
     assert_eq!(nothing, "milena: no transaction is open in letters-0\n");
     let nameless = fails(&broker, &["txn", "abort"]);
-    assert!(nameless.starts_with("milena: name a transactional id"), "{nameless}");
+    assert!(
+        nameless.starts_with("milena: no transaction given; name a transactional id"),
+        "{nameless}"
+    );
 }

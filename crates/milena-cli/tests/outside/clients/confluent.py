@@ -1,4 +1,4 @@
-"""A broker before confluent-kafka, which is librdkafka with Python's types: every answer is judged on this side.
+"""Tests of a broker with confluent-kafka, which is librdkafka with a Python API.
 
 `python confluent.py HOST:PORT`; the broker must have no topic whose name begins with `confluent`.
 """
@@ -43,7 +43,7 @@ def expect(found, expected, what):
 
 
 def records(codec):
-    """Key, value and headers: all that can be null is so once, and enough like each other to be worth compressing."""
+    """Records with every optional part null at least once, similar enough to compress."""
     special = [
         ("key", f"by {codec}", [("kind", b"first"), ("kind", b"second"), ("other", b"x")]),
         (None, "without a key", None),
@@ -60,7 +60,7 @@ def text(value):
 
 
 def produce(partition, codec, settings):
-    """Sends all records and gives the offsets that were acknowledged."""
+    """Sends all records and returns the acknowledged offsets."""
     offsets = []
 
     def delivered(error, message):
@@ -108,7 +108,7 @@ def check_codec(consumer, partition, codec):
     expect(len(found), len(expected), f"how many came by {codec}")
     for one, other in zip(found, expected):
         expect(one, other, f"a record by {codec}")
-    # From the middle of a batch on.
+    # Starts in the middle of a batch.
     expect([m.offset() for m in consume(consumer, partition, 123)], list(range(123, len(sent))), f"middle of {codec}")
 
 
@@ -136,7 +136,7 @@ def check_admin(admin, consumer, partition):
     cut = TopicPartition(TOPIC, partition, 100)
     expect(admin.delete_records([cut])[cut].result().low_watermark, 100, "low watermark after deleting")
     expect(consumer.get_watermark_offsets(where, TIMEOUT), (100, count), "watermarks after deleting")
-    # The offset that is gone makes the consumer begin with the first that is left.
+    # A deleted offset resets the consumer to the log start offset.
     expect([m.offset() for m in consume(consumer, partition, 0)], list(range(100, count)), "records after deleting")
 
     resource = ConfigResource(ResourceType.TOPIC, TOPIC)
@@ -153,7 +153,7 @@ def check_admin(admin, consumer, partition):
 
 
 def check_refusal():
-    """What is larger than the topic allows is refused, and the error is the one that says so."""
+    """A record larger than max.message.bytes is rejected with the right error."""
     errors = []
     producer = Producer(ADDRESS)
     producer.produce(TOPIC, "x" * 5_000, partition=0, on_delivery=lambda error, _: errors.append(error))
@@ -167,7 +167,7 @@ def committed(consumer, partitions):
 
 
 def read_until(consumers, count):
-    """Lets members read in turn until they have so many messages together; gives values by member."""
+    """Polls members in turn until they have this many messages in total; returns values by member."""
     read = [[] for _ in consumers]
     deadline = time.monotonic() + 2 * TIMEOUT
     while sum(map(len, read)) < count:
@@ -183,7 +183,7 @@ def read_until(consumers, count):
 
 
 def check_group(admin, protocol, settings):
-    """Two members share a topic; one leaves, and the other goes on where both have ended."""
+    """Two members share a topic; one leaves, and the other continues at the committed offsets."""
     group = {
         **ADDRESS,
         **settings,
@@ -197,7 +197,7 @@ def check_group(admin, protocol, settings):
     for member in members:
         member.subscribe([GROUPS_TOPIC])
     deadline = time.monotonic() + 2 * TIMEOUT
-    # Reading waits until both have their share, so that each message has one owner.
+    # Reading starts when both have partitions, so that each message has one owner.
     while sorted(len(member.assignment()) for member in members) != [2, 2]:
         if time.monotonic() > deadline:
             sys.exit(f"{protocol}: assignments {[member.assignment() for member in members]}")
@@ -242,7 +242,7 @@ def check_groups(admin):
 
 
 def check_transactions(admin):
-    """One transaction is aborted and one is committed with the offsets that it has read; an older producer is fenced."""
+    """One transaction is aborted and one committed with its offsets; an older producer is fenced."""
     for topic in [SOURCE_TOPIC, TARGET_TOPIC]:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     producer = Producer(ADDRESS)
@@ -302,7 +302,7 @@ def main():
     # The timestamps are old.
     forever = {"retention.ms": "-1"}
     admin.create_topics([NewTopic(TOPIC, len(CODECS), 1, config=forever)])[TOPIC].result()
-    # Other requests wait behind a fetch that waits.
+    # Other requests queue behind a waiting fetch.
     settings = {
         "group.id": "unused",
         "enable.auto.commit": False,

@@ -34,21 +34,21 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Java's consumers in groups of every kind: members come, leave, die and start again, and so does the broker.
+ * Java's consumers in groups of every kind: members join, leave, die and restart, and so does the broker.
  *
  * Run with: cargo xtask kafka tool crates/milena-cli/tests/outside/java/Groups.java HOST:PORT [GROUP…]
  *
- * It prints "restart the broker" and reads a line before it goes on; its last line is "all as expected".
+ * It prints "restart the broker" and reads a line before it continues; its last line is "all as expected".
  *
- * What must hold: a partition never has two owners; in a stable group all partitions have one, and nobody has two more
- * than another; every record is read; committed offsets never go back; neither a new broker nor a static member that
- * starts again makes others rebalance.
+ * Invariants: a partition never has two owners; in a stable group every partition has one, and member counts differ by
+ * at most one; every record is read; committed offsets never go back; neither a restarted broker nor a restarted static
+ * member causes a rebalance.
  */
 public class Groups {
     private static final int PARTITIONS = 6;
     private static final int RECORDS = 240;
     private static final long PATIENCE_MS = 60_000;
-    /** Long enough for a busy machine; members of the other protocol get theirs from the broker. */
+    /** Long enough for a busy machine; in the consumer protocol the broker sets it. */
     private static final String SESSION_TIMEOUT_MS = "15000";
 
     private static String address;
@@ -119,7 +119,7 @@ public class Groups {
         return Map.of("group.protocol", "consumer", "group.remote.assignor", assignor);
     }
 
-    /** What happens to one group, in order. */
+    /** The steps of one group, in order. */
     private static class Group {
         final String name;
         final List<String> topics;
@@ -157,7 +157,7 @@ public class Groups {
             join("late", later, false);
             settle("three members");
             changesBefore = ledger.changes();
-            // These are under way while the broker dies.
+            // In flight while the broker dies.
             send();
         }
 
@@ -186,7 +186,7 @@ public class Groups {
             leave("static", GroupMembershipOperation.DEFAULT);
         }
 
-        /** All is owned, read and committed. */
+        /** Everything is owned, read and committed. */
         void settle(String when) throws Exception {
             for (Future<RecordMetadata> future : sent) {
                 ledger.written(future.get());
@@ -235,7 +235,7 @@ public class Groups {
         }
     }
 
-    /** A consumer with a thread of its own. */
+    /** A consumer with its own thread. */
     private static class Member implements ConsumerRebalanceListener, Runnable {
         final Group group;
         final String name;
@@ -280,7 +280,7 @@ public class Groups {
                     try {
                         consumer.commitSync();
                     } catch (RebalanceInProgressException e) {
-                        // The next poll goes on with that, and hands over what was read.
+                        // The next poll continues, and returns the fetched records.
                     }
                 }
                 consumer.close(CloseOptions.groupMembershipOperation(end));
@@ -306,14 +306,14 @@ public class Groups {
         }
     }
 
-    /** What is known about the partitions of a group, and what must hold. */
+    /** The observed state of a group's partitions, and the checks on it. */
     private static class Ledger {
         final String group;
         final Map<TopicPartition, String> owners = new HashMap<>();
         final Map<TopicPartition, Long> ends = new HashMap<>();
         final Map<TopicPartition, BitSet> read = new HashMap<>();
         final Map<TopicPartition, Long> committed = new HashMap<>();
-        /** How many partitions each member was given or has given away. */
+        /** Partitions assigned to and revoked from each member. */
         final Map<String, Integer> changes = new TreeMap<>();
         RuntimeException failure;
         Exception note;
@@ -399,7 +399,7 @@ public class Groups {
             return byOwner;
         }
 
-        /** What the watcher met; it may be that the broker is away. */
+        /** Errors of the watcher; the broker may be down. */
         synchronized void note(Exception e) {
             note = e;
         }

@@ -5,7 +5,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Writes a record to partition 0 in a transaction, says where, and commits when it has read a line.
+ * Writes a record to partition 0 in a transaction, prints its offset, and commits after a line of input.
  *
  * Run with: cargo xtask kafka tool crates/milena-cli/tests/outside/java/OpenTransaction.java HOST:PORT TOPIC ID
  */

@@ -8,11 +8,11 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Counts the words of topic "lines" into topic "counts" exactly once, and tells of every count.
+ * Counts the words of topic "lines" into topic "counts" exactly once, and prints every count.
  *
  * Run with: cargo xtask kafka tool --jars streams crates/milena-cli/tests/outside/java/WordCount.java HOST:PORT DIR
  *
- * The counts are kept in memory, so that whoever starts again learns them from the broker.
+ * The counts are kept in memory, so a restarted instance reads them from the broker.
  */
 public class WordCount {
     public static void main(String[] arguments) {

@@ -1,5 +1,6 @@
-//! Heartbeat: a member is alive, and learns whether it must join again.
+//! Heartbeat: renews the session of a member, and tells it to rejoin.
 
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     messages::{HeartbeatRequest, HeartbeatResponse},
@@ -32,11 +33,13 @@ impl GroupCoordinator {
             return Err(ErrorCode::IllegalGeneration);
         }
         let state = group.state;
-        if let Some(member) = group.members.get_mut(&request.member_id) {
-            let timeout_ms = member.session_timeout_ms;
-            let whose = (&request.member_id, member);
-            timeouts::keep_alive(&mut self.timers, &request.group_id, whose, context.now_ms, timeout_ms);
-        }
+        let Some(member) = group.members.get_mut(&request.member_id) else {
+            violated!("a_validated_member_exists");
+            return Err(ErrorCode::UnknownMemberId);
+        };
+        let timeout_ms = member.session_timeout_ms;
+        let member = (&request.member_id, member);
+        timeouts::keep_alive(&mut self.timers, &request.group_id, member, context.now_ms, timeout_ms);
         match state {
             State::Empty => Err(ErrorCode::UnknownMemberId),
             State::PreparingRebalance => Err(ErrorCode::RebalanceInProgress),

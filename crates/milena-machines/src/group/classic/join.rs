@@ -1,13 +1,14 @@
-//! JoinGroup: who may come in.
+//! JoinGroup of the classic protocol.
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::JoinGroupRequest};
 
 use super::{
     Timer,
-    answers::{join_error, join_reply},
-    member::{Member, Waiting},
+    member::{Member, PendingReply},
+    replies::{join_error, join_reply},
     state::{ClassicGroup, State},
     timeouts,
 };
@@ -16,11 +17,11 @@ use crate::group::{self, Group, GroupContext, GroupCoordinator, GroupEffects, Gr
 /// From this version on a client must join again with the member id that it was given.
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
 
-/// How long somebody who has never been in a generation may wait for one.
+/// The session timeout of a member that has never been in a generation.
 const NEW_MEMBER_TIMEOUT_MS: i32 = 300_000;
 
 impl GroupCoordinator {
-    /// The answer, unless it comes later.
+    /// Returns the reply, or `None` if it follows later.
     pub(in crate::group) fn join(
         &mut self,
         context: &GroupContext,
@@ -56,7 +57,9 @@ impl GroupCoordinator {
                 context.version,
             ));
         }
-        let group = self.classic_group(&request.group_id)?;
+        let Some(group) = self.classic_group(&request.group_id) else {
+            return Some(no_group(request.member_id, context.version));
+        };
         if !group.supports(&request.protocol_type, &request.protocols) {
             let error = ErrorCode::InconsistentGroupProtocol;
             return Some(join_error(error, request.member_id, context.version));
@@ -79,7 +82,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// The log knows of a group from its first join on. An empty group of the other protocol makes room.
+    /// A group is in the log from its first join on. An empty group of the consumer protocol is replaced.
     fn create_classic_group(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         if let Some(Group::Consumer(group)) = self.groups.get(group_id) {
             for tombstone in group.tombstones(group_id) {
@@ -98,6 +101,7 @@ impl GroupCoordinator {
     fn has_room_for(&self, request: &JoinGroupRequest) -> bool {
         let size_max = self.config.classic_size_max;
         let Some(group) = self.classic_group(&request.group_id) else {
+            violated!("a_joined_group_exists");
             return true;
         };
         let known = group.members.get(&request.member_id);
@@ -120,7 +124,9 @@ impl GroupCoordinator {
     ) -> Option<GroupReply> {
         let name = request.group_instance_id.as_ref().unwrap_or(&context.client_id);
         let member_id = ByteString::from(format!("{name}-{}", self.random.uuid()));
-        let group = self.classic_group_mut(&request.group_id)?;
+        let Some(group) = self.classic_group_mut(&request.group_id) else {
+            return Some(no_group(member_id, context.version));
+        };
         if let Some(instance_id) = &request.group_instance_id {
             return match group.static_members.get(instance_id).cloned() {
                 Some(old_id) => self.replace_static_member(context, request, (&old_id, member_id), effects),
@@ -131,8 +137,8 @@ impl GroupCoordinator {
             return self.add_member(context, request, member_id, effects);
         }
         group.pending_members.insert(member_id.clone());
-        // It comes back in a moment: the first generation should not begin without it.
-        group.note_newcomer();
+        // It rejoins in a moment: the first generation should not begin without it.
+        group.extend_initial_delay();
         let timer = group::Timer::Classic {
             group: request.group_id,
             of: Timer::Session(member_id.clone()),
@@ -148,11 +154,13 @@ impl GroupCoordinator {
         request: JoinGroupRequest,
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
-        let group = self.classic_group(&request.group_id)?;
         let member_id = request.member_id.clone();
+        let Some(group) = self.classic_group(&request.group_id) else {
+            return Some(no_group(member_id, context.version));
+        };
         if group.pending_members.contains(&member_id) {
             if request.group_instance_id.is_some() {
-                // Only members without an instance id are ever told to come back.
+                // Only members without an instance id are ever given an id to rejoin with.
                 let error = ErrorCode::UnknownServerError;
                 return Some(join_error(error, ByteString::new(), context.version));
             }
@@ -165,15 +173,15 @@ impl GroupCoordinator {
             .members
             .get(&member_id)
             .is_some_and(|member| member.protocols == request.protocols);
-        let is_answered_at_once = match group.state {
+        let is_replied_at_once = match group.state {
             State::Empty => return Some(join_error(ErrorCode::UnknownMemberId, member_id, context.version)),
             State::PreparingRebalance => false,
-            // The answer got lost.
+            // The response got lost.
             State::CompletingRebalance => is_unchanged,
-            // The leader wants a new assignment.
+            // The leader requests a new assignment.
             State::Stable => is_unchanged && !group.is_leader(&member_id),
         };
-        if is_answered_at_once {
+        if is_replied_at_once {
             return Some(join_reply(group.joined(member_id), context.version));
         }
         self.update_member(context, &request, &member_id, effects);
@@ -181,7 +189,7 @@ impl GroupCoordinator {
         None
     }
 
-    /// Takes over what the member says about itself now, and lets it wait.
+    /// Updates the member from its request, and lets the request wait for the generation.
     pub(super) fn update_member(
         &mut self,
         context: &GroupContext,
@@ -190,12 +198,14 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) {
         let group = self.classic_group_mut(&request.group_id);
-        if let Some(member) = group.and_then(|group| group.members.get_mut(member_id)) {
-            member.protocols.clone_from(&request.protocols);
-            member.rebalance_timeout_ms = request.rebalance_timeout_ms;
-            member.session_timeout_ms = request.session_timeout_ms;
-            member.wait_for_join(context.waiting(), effects);
-        }
+        let Some(member) = group.and_then(|group| group.members.get_mut(member_id)) else {
+            violated!("a_validated_member_exists");
+            return;
+        };
+        member.protocols.clone_from(&request.protocols);
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms;
+        member.session_timeout_ms = request.session_timeout_ms;
+        member.wait_for_join(context.pending_reply(), effects);
     }
 
     fn add_member(
@@ -206,7 +216,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
         let Some(Group::Classic(group)) = self.groups.get_mut(&request.group_id) else {
-            return None;
+            return Some(no_group(member_id, context.version));
         };
         let mut member = Member {
             instance_id: request.group_instance_id,
@@ -217,12 +227,12 @@ impl GroupCoordinator {
             protocol_type: request.protocol_type,
             protocols: request.protocols,
             assignment: Bytes::new(),
-            joining: Some(context.waiting()),
+            joining: Some(context.pending_reply()),
             syncing: None,
             is_new: true,
             session_deadline_ms: None,
         };
-        group.note_newcomer();
+        group.extend_initial_delay();
         let whose = (&member_id, &mut member);
         timeouts::keep_alive(
             &mut self.timers,
@@ -237,9 +247,15 @@ impl GroupCoordinator {
     }
 }
 
+/// The way out of a violated invariant: without a reply the client would wait until its timeout.
+pub(super) fn no_group(member_id: ByteString, version: i16) -> GroupReply {
+    violated!("a_joined_group_exists");
+    join_error(ErrorCode::UnknownServerError, member_id, version)
+}
+
 impl GroupContext {
-    pub(super) fn waiting(&self) -> Waiting {
-        Waiting {
+    pub(super) fn pending_reply(&self) -> PendingReply {
+        PendingReply {
             ticket: self.ticket,
             version: self.version,
         }

@@ -1,4 +1,4 @@
-//! LeaveGroup: members go, one or many at a time.
+//! LeaveGroup, for one or many members.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -52,7 +52,7 @@ impl GroupCoordinator {
                 Some(_) => self.rebalance_or_complete_join(context.now_ms, &request.group_id, effects),
             }
         }
-        left(members, context.version)
+        leave_reply(members, context.version)
     }
 
     fn leave_one(
@@ -78,8 +78,8 @@ impl GroupCoordinator {
     }
 }
 
-/// The answer in the form of its version: old ones have room for one error.
-pub(in crate::group) fn left(members: Vec<MemberResponse>, version: i16) -> GroupReply {
+/// The response in the form of its version: old ones have one error.
+pub(in crate::group) fn leave_reply(members: Vec<MemberResponse>, version: i16) -> GroupReply {
     let response = if version < LEAVE_BATCH_VERSION {
         LeaveGroupResponse {
             error_code: members.first().map_or(0, |member| member.error_code),

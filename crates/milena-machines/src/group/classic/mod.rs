@@ -1,16 +1,16 @@
-//! Groups in which a member assigns: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+//! Groups of the classic protocol, in which a member assigns: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 //!
-//! A generation begins when all members have joined or the rebalance timeout has come (`join`, `rebalance`). Its leader
-//! sends the assignment (`sync`), and that is when the log learns of it. `heartbeat`, `leave` and `timeouts` say who
-//! stays; `replay` is the way to the log and back.
+//! A generation begins when all members have joined or the rebalance timeout is over (`join`, `rebalance`). Its leader
+//! sends the assignment (`sync`), which is when the generation goes to the log. `heartbeat`, `leave` and `timeouts`
+//! decide about membership; `replay` encodes groups and applies stored ones.
 
-pub(super) mod answers;
 mod heartbeat;
 mod join;
 pub(super) mod leave;
 pub(super) mod member;
 mod rebalance;
 mod replay;
+pub(super) mod replies;
 mod state;
 mod static_join;
 mod sync;
@@ -20,24 +20,24 @@ use bytestring::ByteString;
 
 use super::{Group, GroupCoordinator, GroupEffects};
 
-pub(in crate::group) use answers::{join_error, join_reply, sync_error};
-pub(in crate::group) use leave::left;
+pub(in crate::group) use leave::leave_reply;
 pub(in crate::group) use member::Member as ClassicMember;
+pub(in crate::group) use replies::{join_error, join_reply, sync_error};
 pub(in crate::group) use state::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, State};
 pub(in crate::group) use timeouts::keep_alive;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// Members have had enough time to join.
+    /// The rebalance timeout for joining.
     Join,
-    /// Members have had enough time to ask for their assignment.
+    /// The rebalance timeout for SyncGroup.
     Sync,
-    /// A member, or who was given a member id, was not heard of.
+    /// The session of a member, or of a client that was given a member id and has not joined with it.
     Session(ByteString),
 }
 
 impl GroupCoordinator {
-    /// Members of loaded groups get a fresh session. A group that has become too large must shrink.
+    /// Starts a new session for each member of loaded groups. A group above the size limit must rebalance.
     pub(super) fn classic_start(&mut self, now_ms: i64, effects: &mut GroupEffects) {
         let mut oversized = vec![];
         for (group_id, group) in &mut self.groups {

@@ -1,7 +1,8 @@
-//! From one generation to the next.
+//! Rebalances: from one generation to the next.
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::SyncGroupResponse};
 
 use super::{
@@ -11,11 +12,12 @@ use super::{
 };
 use crate::group::{self, Group, GroupCoordinator, GroupEffects, GroupRecord};
 
-/// Members may ask for a rebalance timeout of nothing. While nobody comes back, that must not keep us busy.
+/// The shortest wait for members to rejoin: they may request a rebalance timeout of zero, which must not keep the
+/// coordinator busy.
 const RETRY_MS_MIN: i32 = 100;
 
 impl GroupCoordinator {
-    /// Something has changed that the next generation must know of.
+    /// Handles a change that the next generation must take into account.
     pub(super) fn rebalance_or_complete_join(
         &mut self,
         now_ms: i64,
@@ -27,11 +29,11 @@ impl GroupCoordinator {
             Some(State::Empty | State::CompletingRebalance | State::Stable) => {
                 self.prepare_rebalance(now_ms, group_id, effects);
             }
-            None => {}
+            None => violated!("a_group_in_a_rebalance_is_there"),
         }
     }
 
-    /// Asks all members to join again.
+    /// Makes all members rejoin.
     pub(in crate::group) fn prepare_rebalance(
         &mut self,
         now_ms: i64,
@@ -40,6 +42,7 @@ impl GroupCoordinator {
     ) {
         self.timers.cancel(&timer(group_id, Timer::Sync));
         let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_group_in_a_rebalance_is_there");
             return;
         };
         if group.state == State::CompletingRebalance {
@@ -49,7 +52,7 @@ impl GroupCoordinator {
                     error_code: ErrorCode::RebalanceInProgress.code(),
                     ..Default::default()
                 };
-                if member.answer_sync(response, effects) {
+                if member.reply_sync(response, effects) {
                     let timeout_ms = member.session_timeout_ms;
                     timeouts::keep_alive(&mut self.timers, group_id, (member_id, member), now_ms, timeout_ms);
                 }
@@ -76,9 +79,11 @@ impl GroupCoordinator {
         }
     }
 
-    /// Goes on as soon as nobody is missing. The first rebalance waits for its delay in any case.
+    /// Completes the rebalance as soon as no member is missing. The first rebalance of a group waits for its delay in
+    /// any case.
     pub(super) fn maybe_complete_join(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(group) = self.classic_group(group_id) else {
+            violated!("a_group_in_a_rebalance_is_there");
             return;
         };
         if group.state == State::PreparingRebalance && group.initial_delay.is_none() && group.have_all_joined() {
@@ -86,13 +91,14 @@ impl GroupCoordinator {
         }
     }
 
-    /// The time to join is over: begins a generation with those who have, or an empty one.
+    /// Ends the join phase: begins a generation with the members that have joined, or an empty one.
     pub(super) fn complete_join(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         self.timers.cancel(&timer(group_id, Timer::Join));
         for member_id in self.missing_dynamic_members(group_id) {
             self.remove_member(group_id, &member_id, effects);
         }
         let Some(group) = self.classic_group_mut(group_id) else {
+            violated!("a_group_in_a_rebalance_is_there");
             return;
         };
         group.initial_delay = None;
@@ -107,13 +113,13 @@ impl GroupCoordinator {
         } else if group.elect_joined_leader() {
             self.begin_generation(now_ms, group_id, effects);
         } else {
-            // Only static members are left, and none has come back yet.
+            // Only static members are left, and none has rejoined yet.
             let timeout_ms = group.rebalance_timeout_ms().max(RETRY_MS_MIN);
             self.set_timer(group_id, Timer::Join, now_ms, timeout_ms);
         }
     }
 
-    /// Static members may be away for as long as their session lasts; all others must join each time.
+    /// Static members may be away for as long as their session lasts; all others must rejoin each time.
     fn missing_dynamic_members(&self, group_id: &str) -> Vec<ByteString> {
         let members = self.classic_group(group_id).map(|group| &group.members);
         let missing = members
@@ -128,6 +134,7 @@ impl GroupCoordinator {
 
     fn begin_generation(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_group_in_a_rebalance_is_there");
             return;
         };
         group.generation_id = group.generation_id.wrapping_add(1);
@@ -142,7 +149,7 @@ impl GroupCoordinator {
             .map(|member_id| group.joined(member_id.clone()))
             .collect();
         for ((member_id, member), response) in group.members.iter_mut().zip(responses) {
-            member.answer_join(response, effects);
+            member.reply_join(response, effects);
             member.is_new = false;
             let session_timeout_ms = member.session_timeout_ms;
             timeouts::keep_alive(
@@ -156,14 +163,14 @@ impl GroupCoordinator {
         self.set_timer(group_id, Timer::Sync, now_ms, timeout_ms);
     }
 
-    /// Takes a member out, and answers what it waits for. Also for one that has only a member id so far.
+    /// Removes a member and replies to its waiting requests. Also for a client that has only a member id so far.
     pub(super) fn remove_member(&mut self, group_id: &ByteString, member_id: &ByteString, effects: &mut GroupEffects) {
         timeouts::cancel_session(&mut self.timers, group_id, member_id);
         let removed = self
             .classic_group_mut(group_id)
             .and_then(|group| group.remove(member_id));
         if let Some(mut member) = removed {
-            member.dismiss(ErrorCode::UnknownMemberId, &ByteString::new(), effects);
+            member.reply_error(ErrorCode::UnknownMemberId, &ByteString::new(), effects);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Classic groups in the log.
 //!
-//! A record holds the whole group: it is written when somebody joins a new group, when the leader has assigned, when a
-//! static member was replaced, and when the group has become empty.
+//! A record contains the whole group: it is written when a group gets its first member, when the leader has assigned,
+//! when a static member was replaced, and when the group has become empty.
 
 use bytestring::ByteString;
 use milena_wire::messages::{
@@ -21,7 +21,7 @@ impl GroupCoordinator {
     pub(in crate::group) fn replay_classic(&mut self, group_id: ByteString, value: Option<GroupMetadataValue>) {
         let before = match self.groups.remove(&group_id) {
             Some(Group::Classic(group)) => Some(group),
-            // What removes an empty classic group comes before what makes it one of the other protocol.
+            // The tombstone of an empty classic group precedes the records of its successor in the consumer protocol.
             Some(group @ Group::Consumer(_)) if value.is_none() => {
                 self.groups.insert(group_id, group);
                 return;
@@ -39,12 +39,12 @@ impl GroupCoordinator {
             for member_id in before.members.keys().filter(|id| !group.members.contains_key(*id)) {
                 cancel_session(&mut self.timers, &group_id, member_id);
             }
-            group.keep_present(before);
+            group.keep_volatile(before);
         }
         self.groups.insert(group_id, Group::Classic(group));
     }
 
-    /// For a group that is no longer there, or no longer classic.
+    /// Cancels the timers of a group that is removed or upgraded.
     pub(in crate::group) fn cancel_classic_timers(&mut self, group_id: &ByteString, group: &ClassicGroup) {
         self.timers.cancel(&timer(group_id, Timer::Join));
         self.timers.cancel(&timer(group_id, Timer::Sync));
@@ -55,7 +55,7 @@ impl GroupCoordinator {
 }
 
 impl ClassicGroup {
-    /// What the log keeps of it.
+    /// The stored state of the group.
     pub(in crate::group) fn to_record(&self) -> GroupMetadataValue {
         let protocol = self.protocol_name.clone().unwrap_or_default();
         let members = self.members.iter().map(|(member_id, member)| MemberMetadata {
@@ -80,12 +80,13 @@ impl ClassicGroup {
         }
     }
 
-    /// Takes over what the log does not know: who waits and whose session lasts until when.
-    fn keep_present(&mut self, before: Self) {
+    /// Keeps the state that is not in the log: waiting requests and session deadlines.
+    fn keep_volatile(&mut self, before: Self) {
         self.pending_members = before.pending_members;
         self.pending_sync = before.pending_sync;
         for (member_id, old) in before.members {
             let Some(member) = self.members.get_mut(&member_id) else {
+                // Removed by the record.
                 self.pending_sync.remove(&member_id);
                 continue;
             };

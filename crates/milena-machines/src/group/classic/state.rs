@@ -1,4 +1,4 @@
-//! A group of the classic protocol, and what can be known from looking at it.
+//! State of a group of the classic protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ use milena_wire::{
 
 use super::member::Member;
 
-/// The protocol type of groups whose members are consumers of topics. Only of these does the coordinator know topics.
+/// The protocol type of groups whose members are consumers. The coordinator knows the topics of these only.
 pub(in crate::group) const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::group) enum State {
-    /// Nobody is in it; offsets may be.
+    /// Without members; offsets may exist.
     Empty,
     /// Waits for members to join.
     PreparingRebalance,
@@ -42,33 +42,35 @@ impl State {
     }
 }
 
-/// What the log knows is what `replay` sets. Between a rebalance and the leader's assignment the rest runs ahead of it,
-/// and a coordinator that starts then falls back to the generation before.
+/// A group of the classic protocol.
+///
+/// `replay` sets the part that is in the log. Between a rebalance and the leader's assignment the rest is ahead of the
+/// log, and a coordinator loaded then falls back to the previous generation.
 #[derive(Debug)]
 pub(in crate::group) struct ClassicGroup {
     pub(in crate::group) state: State,
-    /// Since when. Offsets of an empty group expire from here.
+    /// The time of the last change of state. Offsets of an empty group expire from here.
     pub(in crate::group) state_since_ms: Option<i64>,
-    /// `None` as long as nobody has joined.
+    /// `None` as long as no member has joined.
     pub(in crate::group) protocol_type: Option<ByteString>,
-    /// What the members of this generation have agreed on.
+    /// The protocol that was selected for this generation.
     pub(in crate::group) protocol_name: Option<ByteString>,
     pub(in crate::group) generation_id: i32,
     pub(in crate::group) leader_id: Option<ByteString>,
     pub(in crate::group) members: BTreeMap<ByteString, Member>,
     /// Member ids by instance id.
     pub(in crate::group) static_members: BTreeMap<ByteString, ByteString>,
-    /// Who was given a member id and has yet to join with it.
+    /// Member ids that were given out and have not joined yet.
     pub(in crate::group) pending_members: BTreeSet<ByteString>,
-    /// Who has yet to ask for the assignment of this generation.
+    /// Members that have not sent SyncGroup in this generation.
     pub(in crate::group) pending_sync: BTreeSet<ByteString>,
-    /// `None` if that cannot be known.
+    /// `None` if the subscriptions cannot be decoded.
     pub(in crate::group) subscribed_topics: Option<BTreeSet<ByteString>>,
     /// Set while the first rebalance after being empty waits for more members.
     pub(in crate::group) initial_delay: Option<InitialDelay>,
 }
 
-/// How long the first rebalance waits, and how often that may be extended because members keep joining.
+/// The initial rebalance delay, and the time by which joining members may extend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::group) struct InitialDelay {
     pub(in crate::group) delay_ms: i32,
@@ -94,8 +96,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Lets the first rebalance, if it waits, wait once more: another member has come or is about to.
-    pub(super) fn note_newcomer(&mut self) {
+    /// Extends the initial delay, if it runs: another member has joined or is about to.
+    pub(super) fn extend_initial_delay(&mut self) {
         if let Some(delay) = &mut self.initial_delay {
             delay.has_new_member = true;
         }
@@ -115,7 +117,7 @@ impl ClassicGroup {
             .is_some_and(|own| own == CONSUMER_PROTOCOL_TYPE)
     }
 
-    /// A group whose topics cannot be known counts as subscribed to all.
+    /// A group whose topics are unknown counts as subscribed to all.
     pub(in crate::group) fn is_subscribed_to(&self, topic: &str) -> bool {
         match &self.subscribed_topics {
             Some(topics) => topics.contains(topic),
@@ -123,7 +125,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether the request comes from the member that it names.
+    /// Checks that the request comes from the member that it names.
     pub(in crate::group) fn validate_member(
         &self,
         member_id: &str,
@@ -143,7 +145,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether somebody with these protocols fits in: one of them must be known to all.
+    /// Whether a client with these protocols can join: one of them must be supported by all members.
     pub(super) fn supports(&self, protocol_type: &str, protocols: &[JoinGroupRequestProtocol]) -> bool {
         if self.is_empty() {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -156,7 +158,7 @@ impl ClassicGroup {
         self.members.values().all(|member| member.supports(protocol))
     }
 
-    /// The protocol that most members prefer among those that all know; of equals, the first by name.
+    /// The protocol with the most votes among those that all members support; of equals, the first by name.
     pub(in crate::group) fn select_protocol(&self) -> Option<ByteString> {
         let first = self.members.values().next()?;
         let candidates: BTreeSet<&ByteString> = first
@@ -207,7 +209,7 @@ impl ClassicGroup {
         self.members.insert(member_id, member);
     }
 
-    /// Takes a member out. If it led, somebody else does now.
+    /// Removes a member. If it was the leader, another member becomes it.
     pub(super) fn remove(&mut self, member_id: &str) -> Option<Member> {
         self.pending_members.remove(member_id);
         self.pending_sync.remove(member_id);
@@ -221,7 +223,7 @@ impl ClassicGroup {
         Some(removed)
     }
 
-    /// Whether the leader is one who has joined; if not, somebody who has takes its place.
+    /// Returns whether the leader has joined; if it has not, a member that has joined becomes the leader.
     pub(super) fn elect_joined_leader(&mut self) -> bool {
         let leader = self.leader_id.as_ref().and_then(|leader| self.members.get(leader));
         if leader.is_some_and(|leader| leader.joining.is_some()) {
@@ -237,7 +239,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The topics that consumers want, as they say in their metadata.
+    /// The topics in the subscriptions of the members.
     pub(in crate::group) fn find_subscribed_topics(&self) -> Option<BTreeSet<ByteString>> {
         if !self.uses_consumer_protocol() {
             return None;
@@ -250,7 +252,7 @@ impl ClassicGroup {
         Some(topics)
     }
 
-    /// What a member learns when it has joined this generation.
+    /// The JoinGroup response of a member in this generation.
     pub(super) fn joined(&self, member_id: ByteString) -> JoinGroupResponse {
         let members = if self.is_leader(&member_id) {
             self.joined_members()
@@ -282,7 +284,7 @@ impl ClassicGroup {
     }
 }
 
-/// All versions of a subscription begin like the oldest, and the topics are there.
+/// All versions of a subscription begin like the oldest, which contains the topics.
 fn topics_in(metadata: &Bytes) -> Result<Vec<ByteString>, DecodeError> {
     let mut reader = Reader::new(metadata, ConsumerProtocolSubscription::NAME, 0);
     reader.i16("version")?;

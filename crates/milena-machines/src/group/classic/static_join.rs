@@ -1,21 +1,23 @@
-//! A static member that comes back under a new member id.
+//! A static member that rejoins under a new member id.
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::JoinGroupRequest};
 
 use super::{
-    answers::join_reply,
+    join::no_group,
+    replies::join_reply,
     state::{ClassicGroup, State},
     timeouts,
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
 
-/// From this version on a leader can be told that it need not assign.
+/// From this version on a leader can be told to skip the assignment.
 const SKIP_ASSIGNMENT_VERSION: i16 = 9;
 
 impl GroupCoordinator {
-    /// The new one takes the place of the old one, which is fenced. If the group is stable and stays with its protocol,
-    /// that is all: there is no rebalance.
+    /// Replaces the member of an instance id, which is fenced. If the group is stable and its protocol stays the same,
+    /// there is no rebalance.
     pub(super) fn replace_static_member(
         &mut self,
         context: &GroupContext,
@@ -24,7 +26,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
         let Some(Group::Classic(group)) = self.groups.get_mut(&request.group_id) else {
-            return None;
+            return Some(no_group(new_id, context.version));
         };
         let old_leader = group.leader_id.clone().unwrap_or_default();
         timeouts::cancel_session(&mut self.timers, &request.group_id, old_id);
@@ -35,10 +37,13 @@ impl GroupCoordinator {
             timeouts::keep_alive(&mut self.timers, &request.group_id, whose, context.now_ms, timeout_ms);
         }
         self.update_member(context, &request, &new_id, effects);
-        let group = self.classic_group(&request.group_id)?;
+        let Some(group) = self.classic_group(&request.group_id) else {
+            return Some(no_group(new_id, context.version));
+        };
         match group.state {
             State::Stable if group.select_protocol() == group.protocol_name => {
-                self.persist_static_member(context, &request.group_id, (old_leader, new_id), effects)
+                let persisted = self.persist_static_member(context, &request.group_id, (old_leader, &new_id), effects);
+                Some(persisted.unwrap_or_else(|| no_group(new_id, context.version)))
             }
             State::Stable | State::CompletingRebalance => {
                 self.prepare_rebalance(context.now_ms, &request.group_id, effects);
@@ -51,28 +56,29 @@ impl GroupCoordinator {
         }
     }
 
+    /// Returns `None` if there is no such group or member, which cannot be.
     fn persist_static_member(
         &mut self,
         context: &GroupContext,
         group_id: &ByteString,
-        (old_leader, member_id): (ByteString, ByteString),
+        (old_leader, member_id): (ByteString, &ByteString),
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
         let group = self.classic_group_mut(group_id)?;
-        // It is answered here and now.
-        group.members.get_mut(&member_id)?.joining = None;
+        // The reply is sent now.
+        group.members.get_mut(member_id)?.joining = None;
         let record = GroupRecord::Classic {
             group_id: group_id.clone(),
             value: Some(group.to_record()),
         };
         self.write(record, effects);
         let group = self.classic_group(group_id)?;
-        let is_leader = group.is_leader(&member_id);
-        let mut response = group.joined(member_id);
+        let is_leader = group.is_leader(member_id);
+        let mut response = group.joined(member_id.clone());
         if context.version >= SKIP_ASSIGNMENT_VERSION {
             response.skip_assignment = is_leader;
         } else {
-            // Under the old id of the leader, an old client does not take itself for it, and does not assign.
+            // With the old id of the leader, an old client does not see itself as the leader, and does not assign.
             response.leader = old_leader;
             response.members = vec![];
         }
@@ -83,9 +89,10 @@ impl GroupCoordinator {
 impl ClassicGroup {
     fn rename_static_member(&mut self, old_id: &ByteString, new_id: &ByteString, effects: &mut GroupEffects) {
         let Some(mut member) = self.members.remove(old_id) else {
+            violated!("static_members_are_members");
             return;
         };
-        member.dismiss(ErrorCode::FencedInstanceId, old_id, effects);
+        member.reply_error(ErrorCode::FencedInstanceId, old_id, effects);
         member.session_deadline_ms = None;
         member.is_new = false;
         if let Some(instance_id) = &member.instance_id {

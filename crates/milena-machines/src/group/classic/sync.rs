@@ -1,9 +1,10 @@
-//! SyncGroup: the leader's assignment, and who gets it.
+//! SyncGroup: the leader's assignment, and its distribution to the members.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     messages::{SyncGroupRequest, SyncGroupResponse},
@@ -11,18 +12,18 @@ use milena_wire::{
 
 use super::{
     Timer,
-    answers::sync_error,
     rebalance::timer,
+    replies::sync_error,
     state::{ClassicGroup, State},
     timeouts,
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
 
-/// From this version on a member says which protocol it believes in.
+/// From this version on a member sends the protocol that it believes to be selected.
 const PROTOCOL_REQUIRED_VERSION: i16 = 5;
 
 impl GroupCoordinator {
-    /// The answer, unless it comes later.
+    /// Returns the reply, or `None` if it follows later.
     pub(in crate::group) fn sync(
         &mut self,
         context: &GroupContext,
@@ -42,7 +43,10 @@ impl GroupCoordinator {
             Some(Group::Consumer(_)) => return self.consumer_classic_sync(context, request, effects),
             Some(Group::Classic(_)) => {}
         }
-        let group = self.classic_group_mut(&request.group_id)?;
+        let Some(group) = self.classic_group_mut(&request.group_id) else {
+            violated!("a_group_found_is_there");
+            return Some(sync_error(ErrorCode::UnknownServerError));
+        };
         if let Err(error) = group.validate_sync(&request) {
             return Some(sync_error(error));
         }
@@ -50,8 +54,11 @@ impl GroupCoordinator {
             State::Empty => Some(sync_error(ErrorCode::UnknownMemberId)),
             State::PreparingRebalance => Some(sync_error(ErrorCode::RebalanceInProgress)),
             State::CompletingRebalance => {
-                let member = group.members.get_mut(&request.member_id)?;
-                member.wait_for_sync(context.waiting(), effects);
+                let Some(member) = group.members.get_mut(&request.member_id) else {
+                    violated!("a_validated_member_exists");
+                    return Some(sync_error(ErrorCode::UnknownServerError));
+                };
+                member.wait_for_sync(context.pending_reply(), effects);
                 let is_leader = group.is_leader(&request.member_id);
                 self.note_sync(&request.group_id, &request.member_id);
                 if is_leader {
@@ -67,9 +74,10 @@ impl GroupCoordinator {
         }
     }
 
-    /// Nobody needs to be thrown out for not asking once all have asked.
+    /// The sync timer ends when all members have sent SyncGroup.
     fn note_sync(&mut self, group_id: &ByteString, member_id: &ByteString) {
         let Some(group) = self.classic_group_mut(group_id) else {
+            violated!("a_group_found_is_there");
             return;
         };
         group.pending_sync.remove(member_id);
@@ -78,8 +86,8 @@ impl GroupCoordinator {
         }
     }
 
-    /// The leader has spoken: the generation goes to the log, and all who wait learn what is theirs. Whom the leader
-    /// forgot gets an empty assignment, of no bytes.
+    /// Stores the generation with the leader's assignment, and replies to all waiting members. A member that the leader
+    /// left out gets an empty assignment, of no bytes.
     fn assign(&mut self, now_ms: i64, request: SyncGroupRequest, effects: &mut GroupEffects) {
         let group_id = request.group_id;
         let assignments = request
@@ -88,6 +96,7 @@ impl GroupCoordinator {
             .map(|one| (one.member_id, one.assignment));
         let mut assignments: BTreeMap<ByteString, Bytes> = assignments.collect();
         let Some(group) = self.classic_group(&group_id) else {
+            violated!("a_group_found_is_there");
             return;
         };
         let mut value = group.to_record();
@@ -100,6 +109,7 @@ impl GroupCoordinator {
         };
         self.write(record, effects);
         let Some(Group::Classic(group)) = self.groups.get_mut(&group_id) else {
+            violated!("a_written_group_is_there");
             return;
         };
         let responses: Vec<_> = group
@@ -108,7 +118,7 @@ impl GroupCoordinator {
             .map(|member_id| group.assignment_of(member_id))
             .collect();
         for ((member_id, member), response) in group.members.iter_mut().zip(responses) {
-            if member.answer_sync(response, effects) {
+            if member.reply_sync(response, effects) {
                 let timeout_ms = member.session_timeout_ms;
                 timeouts::keep_alive(&mut self.timers, &group_id, (member_id, member), now_ms, timeout_ms);
             }
@@ -140,7 +150,7 @@ impl ClassicGroup {
     }
 }
 
-/// Whether both are known and are not the same.
-fn differs(asked: &Option<ByteString>, own: &Option<ByteString>) -> bool {
-    matches!((asked, own), (Some(asked), Some(own)) if asked != own)
+/// Whether both are known and differ.
+fn differs(requested: &Option<ByteString>, own: &Option<ByteString>) -> bool {
+    matches!((requested, own), (Some(requested), Some(own)) if requested != own)
 }

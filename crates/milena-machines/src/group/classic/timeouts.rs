@@ -1,6 +1,7 @@
-//! Who was silent for too long, and rebalances that must go on without somebody.
+//! Session timeouts, and rebalances that continue without missing members.
 
 use bytestring::ByteString;
+use milena_invariant::{invariant, violated};
 
 use super::{
     Timer,
@@ -28,12 +29,16 @@ impl GroupCoordinator {
         }
     }
 
-    /// The first rebalance waits longer while members keep coming.
+    /// The first rebalance is extended while members keep joining.
     fn join_timeout(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("every_classic_timer_has_a_group");
             return;
         };
-        if group.state != State::PreparingRebalance {
+        if !invariant!(
+            group.state == State::PreparingRebalance,
+            "the_join_timer_runs_while_members_join"
+        ) {
             return;
         }
         match &mut group.initial_delay {
@@ -53,14 +58,20 @@ impl GroupCoordinator {
         }
     }
 
-    /// Members that never asked for their assignment are not there.
+    /// Removes members that never sent SyncGroup.
     fn sync_timeout(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(group) = self.classic_group(group_id) else {
+            violated!("every_classic_timer_has_a_group");
             return;
         };
-        let is_due = matches!(group.state, State::CompletingRebalance | State::Stable);
-        if !is_due || group.pending_sync.is_empty() {
+        if !invariant!(
+            matches!(group.state, State::CompletingRebalance | State::Stable),
+            "the_sync_timer_runs_after_the_join_phase"
+        ) {
             return;
+        }
+        if group.pending_sync.is_empty() {
+            return; // Stale: the last missing members left.
         }
         for member_id in group.pending_sync.clone() {
             self.remove_member(group_id, &member_id, effects);
@@ -76,17 +87,18 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) {
         let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("every_classic_timer_has_a_group");
             return;
         };
         if let Some(member) = group.members.get_mut(member_id) {
             if let Some(deadline_ms) = member.session_deadline_ms.filter(|deadline_ms| *deadline_ms > now_ms) {
-                // It was heard of since the timer was set.
+                // There was a heartbeat since the timer was set.
                 self.timers
                     .set(timer(group_id, Timer::Session(member_id.clone())), deadline_ms);
                 return;
             }
             member.session_deadline_ms = None;
-            if member.is_excused() {
+            if member.waits_for_reply() {
                 return;
             }
         }
@@ -110,7 +122,7 @@ impl GroupCoordinator {
     }
 }
 
-/// Moves the end of a member's session. Only an earlier end moves the timer: a later one is looked at when it fires.
+/// Renews a member's session. Only an earlier deadline moves the timer; a later one is checked when the timer fires.
 pub(in crate::group) fn keep_alive(
     timers: &mut Timers<group::Timer>,
     group_id: &ByteString,

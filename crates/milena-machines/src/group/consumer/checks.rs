@@ -1,4 +1,4 @@
-//! What is wrong with a heartbeat. Nothing is written before all of this has been looked at.
+//! Validation of heartbeats. No record is written before all of these checks have passed.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -14,7 +14,7 @@ use super::{
     regex::check_regex,
 };
 
-/// What is wrong with a request whatever the group is like.
+/// Checks that do not depend on the group.
 pub(super) fn check_request(
     request: &ConsumerGroupHeartbeatRequest,
     version: i16,
@@ -80,7 +80,7 @@ pub(super) fn check_size(group: &ConsumerGroup, member_id: &str, size_max: usize
 }
 
 impl ConsumerGroup {
-    /// The member of this id; if an instance id is given too, it must be this member's.
+    /// The member with this id; if an instance id is given too, it must belong to this member.
     pub(super) fn member(
         &self,
         group_id: &str,
@@ -106,8 +106,8 @@ impl ConsumerGroup {
     }
 }
 
-/// The epoch before is fine too, if the answer that told of the new one may have been lost: then the member owns no more
-/// than it has.
+/// Accepts the previous epoch too if the response with the new one may have been lost: then the member owns no more
+/// than its assignment.
 pub(super) fn check_epoch(member: &Member, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refusal> {
     let (got, known) = (request.member_epoch, member.current.epoch);
     let owned = request.topic_partitions.as_deref();
@@ -148,7 +148,8 @@ fn is_subset(owned: &[Owned], assigned: &EpochPartitions) -> bool {
     })
 }
 
-/// An instance id is free if its member said that it comes back, or is of the classic protocol, where the newer one wins.
+/// An instance id is free if its member has left temporarily, or is of the classic protocol, where the newer member
+/// wins.
 pub(super) fn check_released(instance_id: &str, old_id: &str, old: &Member, member_id: &str) -> Result<(), Refusal> {
     if old.current.epoch == LEAVE_STATIC_EPOCH || old.uses_classic_protocol() {
         return Ok(());
@@ -171,7 +172,7 @@ pub(super) fn check_own_regex(request: &ConsumerGroupHeartbeatRequest) -> Result
     }
 }
 
-/// A pattern that others of the group use was found good already.
+/// A pattern that other members use has been checked before.
 pub(super) fn check_new_regex(
     group: &ConsumerGroup,
     old: &MemberMetadata,

@@ -1,7 +1,9 @@
-//! Members of the classic protocol in a group of the consumer protocol: their generation is their epoch, and they join
-//! again for each step of their reconciliation.
+//! Members of the classic protocol in a group of the consumer protocol.
+//!
+//! Their generation is their member epoch, and they rejoin for each step of their reconciliation.
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -23,7 +25,7 @@ use super::{
 };
 use crate::group::{
     Group, GroupContext, GroupCoordinator, GroupEffects, GroupReply, MigrationPolicy,
-    classic::{CONSUMER_PROTOCOL_TYPE, join_error, join_reply, left, sync_error},
+    classic::{CONSUMER_PROTOCOL_TYPE, join_error, join_reply, leave_reply, sync_error},
 };
 
 /// From this version on a client must join again with the member id that it was given.
@@ -60,7 +62,7 @@ impl GroupCoordinator {
         }
         let downgrades = self.downgrades_by_replacing(&request);
         if is_unknown && let Some(instance_id) = &request.group_instance_id {
-            self.take_static_place(&request.group_id, instance_id, &request.member_id, effects);
+            self.replace_consumer_static_member(&request.group_id, instance_id, &request.member_id, effects);
         }
         let owned = self.owned_partitions(&subscription);
         let report = Report {
@@ -95,6 +97,7 @@ impl GroupCoordinator {
         is_unknown: bool,
     ) -> Result<(), ErrorCode> {
         let Some(Group::Consumer(group)) = self.groups.get(&request.group_id) else {
+            violated!("a_group_found_is_there");
             return Err(ErrorCode::UnknownMemberId);
         };
         if self.config.migration_policy == MigrationPolicy::Disabled {
@@ -115,22 +118,23 @@ impl GroupCoordinator {
         }
     }
 
-    /// Whether a member that is not there any more believes that it is. It must hear of it: what it has may belong to
-    /// others, and as a member it could commit it. One that was just given its id says that it is in no generation.
+    /// Whether an expired member believes that it is still in the group. It must get an error: its partitions may
+    /// belong to others, and as a member it could commit for them. A client that was just given its id has no
+    /// generation.
     fn has_expired(&self, request: &JoinGroupRequest, subscription: &ConsumerProtocolSubscription) -> bool {
         let member = self.consumer_member(&request.group_id, &request.member_id);
         member.is_none() && subscription.generation_id >= 0
     }
 
-    /// Whether the last member of the consumer protocol is a static one that comes back with the classic protocol.
+    /// Whether the last member of the consumer protocol is a static one that rejoins with the classic protocol.
     fn downgrades_by_replacing(&self, request: &JoinGroupRequest) -> bool {
         let (Some(Group::Consumer(group)), Some(instance_id)) =
             (self.groups.get(&request.group_id), &request.group_instance_id)
         else {
-            return false;
+            return false; // A dynamic member.
         };
         let Some((old_id, old)) = group.static_member(instance_id) else {
-            return false;
+            return false; // A new static member.
         };
         let others = group.members.iter().filter(|(member_id, _)| *member_id != old_id);
         !old.uses_classic_protocol()
@@ -139,14 +143,14 @@ impl GroupCoordinator {
             && group.members.len() <= self.config.classic_size_max
     }
 
-    /// The generation in which the member is when the group has become classic.
+    /// Updates the member and downgrades the group. Returns the generation of the member.
     fn settle_and_downgrade(
         &mut self,
         report: &Report<'_>,
         metadata: Option<MemberMetadata>,
         effects: &mut GroupEffects,
     ) -> i32 {
-        let subscription_changed = self.note_member(report, metadata, effects);
+        let subscription_changed = self.write_member(report, metadata, effects);
         let is_stale = match self.groups.get(report.group_id) {
             Some(Group::Consumer(group)) => group.target_epoch < group.epoch,
             _ => false,
@@ -175,7 +179,7 @@ impl GroupCoordinator {
         known.collect()
     }
 
-    /// The metadata with what the member says of itself; `None` if that is known.
+    /// The metadata updated from a request; `None` if nothing changes.
     fn classic_member_metadata(
         &self,
         context: &GroupContext,
@@ -209,7 +213,7 @@ impl GroupCoordinator {
         (member.is_none() || metadata != old).then_some(metadata)
     }
 
-    /// It has joined; now it must ask for its assignment.
+    /// It has joined; now it must send SyncGroup.
     fn set_classic_timers(&mut self, now_ms: i64, request: &JoinGroupRequest) {
         let (group_id, member_id) = (&request.group_id, &request.member_id);
         self.timers.cancel(&timer(group_id, Timer::Join(member_id.clone())));
@@ -227,6 +231,7 @@ impl GroupCoordinator {
     ) -> Option<GroupReply> {
         let (group_id, member_id) = (&request.group_id, &request.member_id);
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            violated!("a_group_found_is_there");
             return Some(sync_error(ErrorCode::UnknownMemberId));
         };
         let member = match group.synced_member(&request) {
@@ -264,19 +269,20 @@ impl GroupCoordinator {
         request: &HeartbeatRequest,
     ) -> GroupReply {
         let (group_id, member_id) = (&request.group_id, &request.member_id);
-        let answer = |error: ErrorCode| {
+        let reply = |error: ErrorCode| {
             GroupReply::Heartbeat(HeartbeatResponse {
                 error_code: error.code(),
                 ..Default::default()
             })
         };
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
-            return answer(ErrorCode::UnknownMemberId);
+            violated!("a_group_found_is_there");
+            return reply(ErrorCode::UnknownMemberId);
         };
         let instance_id = request.group_instance_id.as_ref();
         let member = match group.classic_member(group_id, member_id, instance_id, request.generation_id) {
             Ok(member) => member,
-            Err(error) => return answer(error),
+            Err(error) => return reply(error),
         };
         let must_join = member.current.epoch < group.target_epoch
             || match member.current.state {
@@ -289,9 +295,9 @@ impl GroupCoordinator {
         self.renew_session(context.now_ms, group_id, member_id, timeout_ms);
         if must_join {
             self.expect_join(context.now_ms, group_id, member_id, rebalance_timeout_ms);
-            return answer(ErrorCode::RebalanceInProgress);
+            return reply(ErrorCode::RebalanceInProgress);
         }
-        answer(ErrorCode::None)
+        reply(ErrorCode::None)
     }
 
     pub(in crate::group) fn consumer_classic_leave(
@@ -301,7 +307,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> GroupReply {
         let mut leaving = vec![];
-        let mut answers = Vec::with_capacity(request.members.len());
+        let mut members = Vec::with_capacity(request.members.len());
         for member in request.members {
             let found = match self.groups.get(&request.group_id) {
                 Some(Group::Consumer(group)) => {
@@ -318,7 +324,7 @@ impl GroupCoordinator {
                 }
                 Err(error) => error,
             };
-            answers.push(MemberResponse {
+            members.push(MemberResponse {
                 member_id: member.member_id,
                 group_instance_id: member.group_instance_id,
                 error_code: error.code(),
@@ -326,10 +332,10 @@ impl GroupCoordinator {
             });
         }
         self.fence_members(context.now_ms, &request.group_id, &leaving, effects);
-        left(answers, context.version)
+        leave_reply(members, context.version)
     }
 
-    /// From when a member is first told to join again, it has its rebalance timeout for that.
+    /// Starts the rebalance timeout when a member is first told to rejoin.
     fn expect_join(&mut self, now_ms: i64, group_id: &ByteString, member_id: &ByteString, timeout_ms: i32) {
         let deadline_ms = now_ms.saturating_add(timeout_ms.into());
         self.timers
@@ -338,7 +344,7 @@ impl GroupCoordinator {
 }
 
 impl ConsumerGroup {
-    /// The member that a request of the classic protocol is from.
+    /// The member that a request of the classic protocol comes from.
     fn classic_member(
         &self,
         group_id: &str,
@@ -401,7 +407,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether a partition that a member is to get is still with somebody else: then joining again brings it nothing.
+    /// Whether a partition of the member's target still has another owner: then rejoining brings it nothing.
     fn waits_for_others(&self, member_id: &ByteString, member: &Member) -> bool {
         let mut target = self.target.get(member_id).into_iter().flatten();
         target.any(|(topic, partitions)| {

@@ -19,7 +19,7 @@ use crate::{
     group::{Group, GroupContext, GroupCoordinator, GroupReply},
 };
 
-/// Nobody asked which operations are allowed, or nobody here knows.
+/// The authorized operations were not requested, or are unknown.
 const NO_OPERATIONS: i32 = i32::MIN;
 
 impl GroupCoordinator {
@@ -76,9 +76,9 @@ fn describe_member(
     target: Option<&Partitions>,
     topics: &TopicsImage,
 ) -> response::Member {
-    let mut held: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
-    for (topic, partition) in member.current.held() {
-        held.entry(topic).or_default().push(partition);
+    let mut owned: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in member.current.owned() {
+        owned.entry(topic).or_default().push(partition);
     }
     let metadata = &member.metadata;
     response::Member {
@@ -90,14 +90,14 @@ fn describe_member(
         client_host: metadata.client_host.clone(),
         subscribed_topic_names: metadata.subscribed_topic_names.clone(),
         subscribed_topic_regex: metadata.subscribed_topic_regex.clone(),
-        assignment: named(held.iter(), topics),
+        assignment: named(owned.iter(), topics),
         target_assignment: named(target.into_iter().flatten(), topics),
         member_type: i8::from(!member.uses_classic_protocol()),
         ..Default::default()
     }
 }
 
-/// Topics that are gone are left out.
+/// Deleted topics are left out.
 fn named<'a, P>(partitions: impl Iterator<Item = (&'a Uuid, &'a P)>, topics: &TopicsImage) -> Assignment
 where
     &'a P: IntoIterator<Item = &'a i32>,

@@ -1,39 +1,40 @@
-//! A group and what can be asked of it.
+//! State of a group of the consumer protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::Uuid;
 
 use super::{
-    member::{Current, Member, Partitions},
+    member::{CurrentAssignment, Member, Partitions},
     regex::ResolvedRegex,
 };
 use crate::group::GroupRecord;
 
 #[derive(Debug)]
 pub(in crate::group) struct ConsumerGroup {
-    /// Grows whenever who is in the group or what they subscribe to changes.
+    /// Bumped whenever members or their subscriptions change.
     pub(super) epoch: i32,
-    /// Of the topics that the group subscribes to, when the epoch last grew.
+    /// Hash of the subscribed topics when the epoch was last bumped.
     pub(super) metadata_hash: i64,
-    /// The group's epoch for which `target` was computed.
+    /// The epoch that `target` was computed for.
     pub(super) target_epoch: i32,
-    /// What each member is to have in the end.
+    /// The target assignment of each member.
     pub(super) target: BTreeMap<ByteString, Partitions>,
     pub(super) members: BTreeMap<ByteString, Member>,
-    /// The member of each instance id.
+    /// Member ids by instance id.
     pub(super) static_members: BTreeMap<ByteString, ByteString>,
     pub(super) regexes: BTreeMap<ByteString, ResolvedRegex>,
 
-    /// Who holds a partition: it is assigned to nobody else until its owner has given it up.
+    /// The owner of a partition: no other member is assigned to it until the owner has given it up.
     owners: BTreeMap<(Uuid, i32), ByteString>,
-    /// How many members and regular expressions ask for a topic.
+    /// The number of members and regular expressions that subscribe to a topic.
     subscriptions: BTreeMap<ByteString, usize>,
 
-    /// A topic of the group may have changed. Not in the log: after a restart we look once.
+    /// A topic of the group may have changed. Not in the log: after a restart it is checked once.
     pub(super) topics_changed: bool,
-    /// When the regular expressions were last matched with all topics; `None` if topics were created since.
+    /// The time when the regular expressions were last matched with all topics; `None` if topics were created since.
     pub(super) regexes_matched_ms: Option<i64>,
 }
 
@@ -55,7 +56,7 @@ impl Default for ConsumerGroup {
     }
 }
 
-/// Questions that any kind of group is asked.
+/// Properties that groups of both protocols have.
 impl ConsumerGroup {
     pub(in crate::group) fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -78,7 +79,7 @@ impl ConsumerGroup {
         self.subscriptions.contains_key(topic)
     }
 
-    /// All that must be written for the group to be gone.
+    /// The tombstones of the whole group.
     pub(in crate::group) fn tombstones(&self, group_id: &ByteString) -> Vec<GroupRecord> {
         let group_id = || group_id.clone();
         let mut records = vec![];
@@ -119,12 +120,12 @@ impl ConsumerGroup {
         self.members.get_key_value(self.static_members.get(instance_id)?)
     }
 
-    /// Who must give up a partition before anybody else gets it.
+    /// The member that must give up a partition before another gets it.
     pub(super) fn owner(&self, topic: Uuid, partition: i32) -> Option<&ByteString> {
         self.owners.get(&(topic, partition))
     }
 
-    /// The names of all topics that anybody asks for, whether they exist or not.
+    /// The names of all subscribed topics, whether they exist or not.
     pub(super) fn subscribed_topics(&self) -> impl Iterator<Item = &ByteString> {
         self.subscriptions.keys()
     }
@@ -138,7 +139,7 @@ impl ConsumerGroup {
         Some(&self.regexes.get(member.regex()?)?.topics)
     }
 
-    /// The assignor that most members ask for, of those that there are; with as many for both, the one named first.
+    /// The assignor with the most votes among the configured ones; of equals, the one configured first.
     pub(super) fn preferred_assignor<'a>(&self, assignors: &'a [ByteString]) -> Option<&'a ByteString> {
         let votes = |assignor: &ByteString| {
             let choices = self.members.values().map(|member| &member.metadata.server_assignor);
@@ -150,7 +151,7 @@ impl ConsumerGroup {
     }
 }
 
-/// The only ways to change what the log tells: the indexes follow.
+/// The only ways to change replayed state: they keep the indexes consistent.
 impl ConsumerGroup {
     pub(super) fn put_metadata(&mut self, member_id: ByteString, mut metadata: super::MemberMetadata) {
         metadata.subscribed_topic_names.sort_unstable();
@@ -164,10 +165,10 @@ impl ConsumerGroup {
         }
     }
 
-    pub(super) fn put_current(&mut self, member_id: &ByteString, current: Current) {
+    pub(super) fn put_current(&mut self, member_id: &ByteString, current: CurrentAssignment) {
         let member = self.members.entry(member_id.clone()).or_default();
         release(&mut self.owners, member_id, &member.current);
-        for partition in current.held() {
+        for partition in current.owned() {
             self.owners.insert(partition, member_id.clone());
         }
         member.current = current;
@@ -175,7 +176,7 @@ impl ConsumerGroup {
 
     pub(super) fn remove_member(&mut self, member_id: &ByteString) {
         let Some(member) = self.members.remove(member_id) else {
-            return;
+            return; // In a compacted log, a tombstone may outlive what it deleted.
         };
         release(&mut self.owners, member_id, &member.current);
         forget_topics(&mut self.subscriptions, &member.metadata.subscribed_topic_names);
@@ -197,9 +198,9 @@ impl ConsumerGroup {
     }
 }
 
-/// Only what is still the member's: a log may tell of the next owner first.
-fn release(owners: &mut BTreeMap<(Uuid, i32), ByteString>, member_id: &ByteString, current: &Current) {
-    for partition in current.held() {
+/// Removes only partitions that are still the member's: in a log the next owner may come first.
+fn release(owners: &mut BTreeMap<(Uuid, i32), ByteString>, member_id: &ByteString, current: &CurrentAssignment) {
+    for partition in current.owned() {
         if owners.get(&partition) == Some(member_id) {
             owners.remove(&partition);
         }
@@ -214,11 +215,13 @@ fn count_topics<'a>(counts: &mut BTreeMap<ByteString, usize>, topics: impl IntoI
 
 fn forget_topics<'a>(counts: &mut BTreeMap<ByteString, usize>, topics: impl IntoIterator<Item = &'a ByteString>) {
     for topic in topics {
-        if let Some(count) = counts.get_mut(topic) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(topic);
-            }
+        let Some(count) = counts.get_mut(topic) else {
+            violated!("subscribed_topics_are_counted");
+            continue;
+        };
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(topic);
         }
     }
 }

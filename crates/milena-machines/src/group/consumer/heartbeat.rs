@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat: a member joins, says what it wants and owns, and learns what it has.
+//! ConsumerGroupHeartbeat: joins a member, takes its subscription and owned partitions, and returns its assignment.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -27,15 +27,15 @@ impl GroupCoordinator {
         request: ConsumerGroupHeartbeatRequest,
         effects: &mut GroupEffects,
     ) -> GroupReply {
-        let answer = self.answer_heartbeat(context, request, effects);
-        GroupReply::ConsumerHeartbeat(answer.unwrap_or_else(|refusal| ConsumerGroupHeartbeatResponse {
+        let response = self.try_consumer_heartbeat(context, request, effects);
+        GroupReply::ConsumerHeartbeat(response.unwrap_or_else(|refusal| ConsumerGroupHeartbeatResponse {
             error_code: refusal.code.code(),
             error_message: Some(refusal.message.into()),
             ..Default::default()
         }))
     }
 
-    fn answer_heartbeat(
+    fn try_consumer_heartbeat(
         &mut self,
         context: &GroupContext,
         mut request: ConsumerGroupHeartbeatRequest,
@@ -70,12 +70,12 @@ impl GroupCoordinator {
             && !group.regexes_are_due(context.now_ms, self.config.regex_refresh_interval_ms)
             && group.target_epoch >= group.epoch
             && member.is_reconciled_to(group.target_epoch);
-        let mut is_news = false;
+        let mut assignment_changed = false;
         if !is_quiet {
             check_new_regex(group, &member.metadata, metadata.as_ref())?;
-            is_news = self.settle_member(&report_of(context, &request), metadata, effects);
+            assignment_changed = self.settle_member(&report_of(context, &request), metadata, effects);
         }
-        Ok(self.heartbeat_answer(context, &request, is_news))
+        Ok(self.heartbeat_response(context, &request, assignment_changed))
     }
 
     fn join_by_heartbeat(
@@ -111,7 +111,7 @@ impl GroupCoordinator {
             request.member_id = self.random.uuid().into();
         }
         if let Some(instance_id) = &instance_id {
-            self.take_static_place(&request.group_id, instance_id, &request.member_id, effects);
+            self.replace_consumer_static_member(&request.group_id, instance_id, &request.member_id, effects);
         }
         let member = self.consumer_member(&request.group_id, &request.member_id);
         let metadata = match member {
@@ -122,15 +122,15 @@ impl GroupCoordinator {
             }
         };
         self.settle_member(&report_of(context, &request), metadata, effects);
-        Ok(self.heartbeat_answer(context, &request, true))
+        Ok(self.heartbeat_response(context, &request, true))
     }
 
-    /// Answers a member that was heard of.
-    fn heartbeat_answer(
+    /// Renews the session of the member and builds its response.
+    fn heartbeat_response(
         &mut self,
         context: &GroupContext,
         request: &ConsumerGroupHeartbeatRequest,
-        is_news: bool,
+        assignment_changed: bool,
     ) -> ConsumerGroupHeartbeatResponse {
         let timeout_ms = self.config.consumer_session_timeout_ms(&request.group_id);
         self.renew_session(context.now_ms, &request.group_id, &request.member_id, timeout_ms);
@@ -144,7 +144,7 @@ impl GroupCoordinator {
             member_epoch: current.map_or(0, |current| current.epoch),
             heartbeat_interval_ms: self.config.consumer_heartbeat_interval_ms(&request.group_id),
             assignment: current
-                .filter(|_| is_news || is_full)
+                .filter(|_| assignment_changed || is_full)
                 .map(|current| assignment_of(&current.assigned)),
             ..Default::default()
         }
@@ -172,7 +172,7 @@ fn assignment_of(assigned: &EpochPartitions) -> Assignment {
     }
 }
 
-/// The metadata with what a request says anew; `None` if it says nothing new.
+/// The metadata updated from a request; `None` if nothing changes.
 fn updated_metadata(
     old: &MemberMetadata,
     context: &GroupContext,
@@ -251,7 +251,7 @@ mod tests {
             topic_partitions: is_join.then(Vec::new),
             ..Default::default()
         };
-        let effects = coordinator.handle(&context, GroupRequest::ConsumerHeartbeat(request));
+        let effects = coordinator.handle_request(&context, GroupRequest::ConsumerHeartbeat(request));
         match effects.replies.into_iter().next() {
             Some((_, GroupReply::ConsumerHeartbeat(response))) => {
                 assert_eq!(response.error_code, 0, "{response:?}");
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// What was looked at is not looked at in every heartbeat again: that would cost, but change nothing.
+    /// Changes are handled once, not in every heartbeat: that would cost, and change nothing.
     #[test]
     fn topics_and_patterns_are_looked_at_once() {
         let config = GroupConfig::default();
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(group(&coordinator).regexes_matched_ms, Some(1_000));
         beat(&mut coordinator, 2_000, epoch);
         assert_eq!(group(&coordinator).regexes_matched_ms, Some(1_000));
-        // A topic that is deleted, and one that is created.
+        // One topic is deleted, then one is created.
         coordinator.set_topics(2_500, topics(&[]));
         assert!(group(&coordinator).topics_changed);
         let epoch = beat(&mut coordinator, 3_000, epoch);

@@ -1,4 +1,4 @@
-//! How members go: for good, for a while, or because they must.
+//! Members that leave: for good, temporarily as static members, or by fencing.
 
 use bytestring::ByteString;
 use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
@@ -6,7 +6,7 @@ use milena_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 use super::{
     Refusal, Timer,
     checks::not_a_consumer_group,
-    member::{Current, LEAVE_STATIC_EPOCH, Member},
+    member::{CurrentAssignment, LEAVE_STATIC_EPOCH, Member},
     timeouts::timer,
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord};
@@ -25,7 +25,7 @@ impl GroupCoordinator {
         };
         let member = group.member(group_id, member_id, request.instance_id.as_ref())?;
         if request.member_epoch == LEAVE_STATIC_EPOCH {
-            self.leave_for_a_while(group_id, member_id, away(member), effects);
+            self.leave_temporarily(group_id, member_id, away(member), effects);
         } else {
             self.fence_members(context.now_ms, group_id, std::slice::from_ref(member_id), effects);
         }
@@ -36,12 +36,12 @@ impl GroupCoordinator {
         })
     }
 
-    /// The member keeps its partitions, and its place until its session ends.
-    fn leave_for_a_while(
+    /// The static member keeps its partitions, and its membership until its session ends.
+    fn leave_temporarily(
         &mut self,
         group_id: &ByteString,
         member_id: &ByteString,
-        away: Current,
+        away: CurrentAssignment,
         effects: &mut GroupEffects,
     ) {
         self.timers
@@ -54,7 +54,7 @@ impl GroupCoordinator {
         self.write(record, effects);
     }
 
-    /// Takes members out for good.
+    /// Removes members for good.
     pub(super) fn fence_members(
         &mut self,
         now_ms: i64,
@@ -75,7 +75,7 @@ impl GroupCoordinator {
             self.drop_unused_regex(group_id, regex, effects);
         }
         if downgrades {
-            // The epoch stays: as their generation, it is what those who are left know.
+            // The epoch stays: the remaining members know it as their generation.
             self.downgrade(now_ms, group_id, effects);
             self.prepare_rebalance(now_ms, group_id, effects);
         } else {
@@ -83,7 +83,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// All that tells of one member, and its timers.
+    /// Writes all tombstones of a member and cancels its timers.
     pub(super) fn write_member_tombstones(
         &mut self,
         group_id: &ByteString,
@@ -116,7 +116,7 @@ impl GroupCoordinator {
 
     fn drop_unused_regex(&mut self, group_id: &ByteString, regex: Option<ByteString>, effects: &mut GroupEffects) {
         let (Some(regex), Some(Group::Consumer(group))) = (regex, self.groups.get(group_id)) else {
-            return;
+            return; // A member without a pattern.
         };
         if group.regex_members(&regex) == 0 && group.regexes.contains_key(&regex) {
             self.write_regex(group_id, &regex, None, effects);
@@ -124,8 +124,8 @@ impl GroupCoordinator {
     }
 }
 
-/// A static member that will come back: it has what it had, and whoever commits for it then may.
-fn away(member: &Member) -> Current {
+/// The assignment of a static member that has left temporarily. Epoch 0 lets its successor commit for its partitions.
+fn away(member: &Member) -> CurrentAssignment {
     let mut current = member.current.clone();
     current.epoch = LEAVE_STATIC_EPOCH;
     current.revoking.clear();

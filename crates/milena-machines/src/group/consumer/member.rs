@@ -1,4 +1,4 @@
-//! A member of a group, as the log tells of it.
+//! A member of a group of the consumer protocol, as it is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,48 +11,49 @@ use milena_wire::{
     },
 };
 
-/// Partitions by the id of their topic.
+/// Partitions by topic id.
 pub(super) type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
 
-/// As [`Partitions`], each with the epoch in which the member got it: a commit of an older epoch is of a former owner.
+/// As [`Partitions`], each with the epoch in which the member got it: a commit with an older epoch is from a former
+/// owner.
 pub(super) type EpochPartitions = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 
-/// What a member is called by a heartbeat that takes it out for good.
+/// The member epoch in a heartbeat of a member that leaves for good.
 pub(super) const LEAVE_EPOCH: i32 = -1;
-/// What a static member is called by a heartbeat after which it comes back.
+/// The member epoch in a heartbeat of a static member that leaves temporarily.
 pub(super) const LEAVE_STATIC_EPOCH: i32 = -2;
 
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Who it is and what it wants. The topic names are sorted, each there once.
+    /// Identity and subscription. The topic names are sorted and unique.
     pub(super) metadata: ConsumerGroupMemberMetadataValue,
-    pub(super) current: Current,
-    /// When the session ends if nothing is heard. Not in the log: after a restart every session is fresh.
+    pub(super) current: CurrentAssignment,
+    /// The end of the session. Not in the log: after a restart every session is new.
     pub(super) session_deadline_ms: i64,
-    /// Where the timer stands that looks at the deadline: never after it.
+    /// The time of the session timer: never after the deadline.
     pub(super) session_timer_ms: i64,
 }
 
-/// How far a member has come on its way to its target.
+/// The current assignment of a member, on its way to its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Current {
+pub(super) struct CurrentAssignment {
     pub(super) epoch: i32,
     pub(super) previous_epoch: i32,
     pub(super) state: MemberState,
     pub(super) assigned: EpochPartitions,
-    /// What the member must give up, and may still hold.
+    /// Partitions that the member must revoke and may still own.
     pub(super) revoking: EpochPartitions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberState {
-    /// It has all that its epoch's target gives it.
+    /// It has all partitions of its epoch's target.
     Stable,
-    /// It has yet to give up partitions.
+    /// It has yet to revoke partitions.
     UnrevokedPartitions,
-    /// It waits for partitions that others have yet to give up.
+    /// It waits for partitions that their owners have yet to give up.
     UnreleasedPartitions,
-    /// Written by a newer Kafka: the member must start again.
+    /// Written by a newer Kafka: the member must rejoin.
     Unknown,
 }
 
@@ -80,14 +81,14 @@ impl Default for Member {
     fn default() -> Self {
         Self {
             metadata: new_metadata(),
-            current: Current::default(),
+            current: CurrentAssignment::default(),
             session_deadline_ms: i64::MAX,
             session_timer_ms: i64::MAX,
         }
     }
 }
 
-impl Default for Current {
+impl Default for CurrentAssignment {
     fn default() -> Self {
         Self {
             epoch: 0,
@@ -99,7 +100,7 @@ impl Default for Current {
     }
 }
 
-/// What is said of a member that has said nothing of itself yet.
+/// The metadata of a member before its first report.
 pub(super) fn new_metadata() -> ConsumerGroupMemberMetadataValue {
     ConsumerGroupMemberMetadataValue {
         instance_id: None,
@@ -111,7 +112,7 @@ pub(super) fn new_metadata() -> ConsumerGroupMemberMetadataValue {
     }
 }
 
-/// The regular expression of a subscription: an empty one stands for none.
+/// The regular expression of a subscription; an empty one means none.
 pub(super) fn regex_of(metadata: &ConsumerGroupMemberMetadataValue) -> Option<&ByteString> {
     metadata
         .subscribed_topic_regex
@@ -133,14 +134,14 @@ impl Member {
     }
 }
 
-impl Current {
-    /// All partitions that nobody else may have.
-    pub(super) fn held(&self) -> impl Iterator<Item = (Uuid, i32)> {
+impl CurrentAssignment {
+    /// All partitions that no other member may have.
+    pub(super) fn owned(&self) -> impl Iterator<Item = (Uuid, i32)> {
         let all = self.assigned.iter().chain(&self.revoking);
         all.flat_map(|(topic, partitions)| partitions.keys().map(|partition| (*topic, *partition)))
     }
 
-    /// In which epoch the member got a partition that it has, or has yet to give up.
+    /// The epoch in which the member got a partition that it owns or has yet to revoke.
     pub(super) fn assignment_epoch(&self, topic: Uuid, partition: i32) -> Option<i32> {
         let epoch_in = |partitions: &EpochPartitions| partitions.get(&topic)?.get(&partition).copied();
         epoch_in(&self.assigned).or_else(|| epoch_in(&self.revoking))
@@ -178,7 +179,7 @@ fn to_topic_partitions(assignment: &EpochPartitions) -> Vec<TopicPartitions> {
     topics.collect()
 }
 
-/// A record of before Kafka 4.3 has no epochs for partitions: the member's stands in for all.
+/// A record from before Kafka 4.3 has no epochs for partitions: the member's epoch counts for all.
 fn from_topic_partitions(topics: &[TopicPartitions], member_epoch: i32) -> EpochPartitions {
     let mut assignment = EpochPartitions::new();
     for topic in topics {

@@ -1,9 +1,10 @@
-//! Groups that change their protocol while members are in them.
+//! Upgrades and downgrades of groups with members between the two protocols.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     message::Message,
@@ -20,7 +21,7 @@ use milena_wire::{
 use super::{
     MemberMetadata, Refusal,
     group::ConsumerGroup,
-    member::{Current, EpochPartitions, Member, MemberState, Partitions, new_metadata},
+    member::{CurrentAssignment, EpochPartitions, Member, MemberState, Partitions, new_metadata},
     refuse,
     target::hash_topics,
 };
@@ -32,17 +33,17 @@ use crate::{
     },
 };
 
-/// What becomes of a member when its group is upgraded.
-struct Upgraded {
+/// A member of a classic group that is upgraded.
+struct UpgradedMember {
     member_id: ByteString,
     metadata: MemberMetadata,
     assigned: Partitions,
-    /// What it had when it last joined and is to give up. It rejoins when it has; until then it may still read it.
-    held: Partitions,
+    /// Partitions that it owned when it last joined and must give up. It may read them until it rejoins.
+    revoking: Partitions,
 }
 
 impl GroupCoordinator {
-    /// Whether somebody of the consumer protocol may join a classic group. An empty one always makes room.
+    /// Checks that a member of the consumer protocol may join a classic group. An empty group is always replaced.
     pub(super) fn check_upgrade(
         &self,
         request: &ConsumerGroupHeartbeatRequest,
@@ -69,7 +70,7 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// Makes a classic group one of the consumer protocol, in which its members stay with what they have.
+    /// Turns a classic group into one of the consumer protocol. Its members keep their partitions.
     pub(super) fn upgrade(
         &mut self,
         now_ms: i64,
@@ -77,6 +78,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> Result<(), Refusal> {
         let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("an_upgraded_group_was_classic");
             return Ok(());
         };
         let generation_id = group.generation_id;
@@ -86,7 +88,7 @@ impl GroupCoordinator {
             upgraded_members(group_id, group, &self.topics)?
         };
         for (member_id, member) in &mut group.members {
-            member.dismiss(ErrorCode::RebalanceInProgress, member_id, effects);
+            member.reply_error(ErrorCode::RebalanceInProgress, member_id, effects);
         }
         let tombstone = GroupRecord::Classic {
             group_id: group_id.clone(),
@@ -107,7 +109,7 @@ impl GroupCoordinator {
         &mut self,
         group_id: &ByteString,
         generation_id: i32,
-        members: &[Upgraded],
+        members: &[UpgradedMember],
         effects: &mut GroupEffects,
     ) {
         for member in members {
@@ -154,9 +156,10 @@ impl GroupCoordinator {
         }
     }
 
-    /// Whether only members of the classic protocol are left once these have gone.
+    /// Whether only members of the classic protocol remain without these.
     pub(super) fn can_downgrade_without(&self, group_id: &str, leaving: &[ByteString]) -> bool {
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            violated!("a_fenced_member_is_in_a_consumer_group");
             return false;
         };
         let mut left = group
@@ -170,9 +173,10 @@ impl GroupCoordinator {
             && left.all(|(_, member)| member.uses_classic_protocol())
     }
 
-    /// Makes a group, all of whose members are of the classic protocol, a classic one.
+    /// Turns a group whose members all use the classic protocol into a classic one.
     pub(super) fn downgrade(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            violated!("a_downgraded_group_used_the_consumer_protocol");
             return;
         };
         let mut classic = ClassicGroup::new();
@@ -185,18 +189,18 @@ impl GroupCoordinator {
         let protocol = classic.protocol_name.clone().unwrap_or_default();
         for (member_id, member) in &mut classic.members {
             let subscription = member.metadata(&protocol);
-            // What it holds. Kafka writes the target, which others may hold still: an upgrade that comes before the
-            // rebalance would believe it, and give away what this member has.
-            let mut held = Partitions::new();
+            // The partitions it owns. Kafka writes the target, which others may still own: an upgrade before the
+            // rebalance would trust it, and give away partitions of this member.
+            let mut owned = Partitions::new();
             for (topic, partition) in group
                 .members
                 .get(member_id)
                 .into_iter()
-                .flat_map(|member| member.current.held())
+                .flat_map(|member| member.current.owned())
             {
-                held.entry(topic).or_default().insert(partition);
+                owned.entry(topic).or_default().insert(partition);
             }
-            member.assignment = assignment_bytes([&held], &subscription, &self.topics);
+            member.assignment = assignment_bytes([&owned], &subscription, &self.topics);
         }
         let tombstones = group.tombstones(group_id);
         let member_ids: Vec<ByteString> = group.members.keys().cloned().collect();
@@ -211,15 +215,17 @@ impl GroupCoordinator {
             value: Some(classic.to_record()),
         };
         self.write(record, effects);
-        // The log has only the protocol that was selected; the members know more.
-        if let Some(Group::Classic(group)) = self.groups.get_mut(group_id) {
-            for (member_id, member) in &mut group.members {
-                if let Some(known) = classic.members.remove(member_id) {
-                    member.protocols = known.protocols;
-                }
-                let timeout_ms = member.session_timeout_ms;
-                keep_alive(&mut self.timers, group_id, (member_id, member), now_ms, timeout_ms);
+        // The log has only the selected protocol; the members support more.
+        let Some(Group::Classic(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_written_group_is_there");
+            return;
+        };
+        for (member_id, member) in &mut group.members {
+            if let Some(known) = classic.members.remove(member_id) {
+                member.protocols = known.protocols;
             }
+            let timeout_ms = member.session_timeout_ms;
+            keep_alive(&mut self.timers, group_id, (member_id, member), now_ms, timeout_ms);
         }
     }
 }
@@ -229,7 +235,11 @@ fn cannot_upgrade(group_id: &str, why: &str) -> Refusal {
     refuse(ErrorCode::GroupIdNotFound, message)
 }
 
-fn upgraded_members(group_id: &str, group: &ClassicGroup, topics: &TopicsImage) -> Result<Vec<Upgraded>, Refusal> {
+fn upgraded_members(
+    group_id: &str,
+    group: &ClassicGroup,
+    topics: &TopicsImage,
+) -> Result<Vec<UpgradedMember>, Refusal> {
     let malformed = || cannot_upgrade(group_id, "the embedded consumer protocol is malformed");
     let protocol = group.protocol_name.clone().or_else(|| group.select_protocol());
     let protocol = protocol.ok_or_else(malformed)?;
@@ -240,25 +250,25 @@ fn upgraded_members(group_id: &str, group: &ClassicGroup, topics: &TopicsImage) 
             decode_newest(&member.metadata(&protocol)).map_err(|_| malformed())?;
         let assigned = assigned_partitions(group_id, &member.assignment, topics)?;
         for (topic, partitions) in &assigned {
-            // Members that read the same partition cannot go on doing so.
+            // Members that read the same partition cannot continue to do so.
             if !partitions.iter().all(|partition| taken.insert((*topic, *partition))) {
                 return Err(cannot_upgrade(group_id, "a partition is assigned to several members"));
             }
         }
-        let held = owned_partitions(&subscription, topics);
-        upgraded.push(Upgraded {
+        let revoking = owned_partitions(&subscription, topics);
+        upgraded.push(UpgradedMember {
             member_id: member_id.clone(),
             metadata: upgraded_metadata(member, subscription),
             assigned,
-            held,
+            revoking,
         });
     }
     for member in &mut upgraded {
-        for (topic, partitions) in &mut member.held {
-            // What is assigned is its own, or another's who reads it already.
+        for (topic, partitions) in &mut member.revoking {
+            // An assigned partition belongs to this member, or to another that reads it already.
             partitions.retain(|partition| !taken.contains(&(*topic, *partition)));
         }
-        member.held.retain(|_, partitions| !partitions.is_empty());
+        member.revoking.retain(|_, partitions| !partitions.is_empty());
     }
     Ok(upgraded)
 }
@@ -324,7 +334,7 @@ pub(super) fn classic_metadata(
     }
 }
 
-fn upgraded_assignment(member: &Upgraded, generation_id: i32) -> Current {
+fn upgraded_assignment(member: &UpgradedMember, generation_id: i32) -> CurrentAssignment {
     let with_epochs = |partitions: &Partitions| -> EpochPartitions {
         let topics = partitions.iter().map(|(topic, partitions)| {
             let partitions = partitions.iter().map(|partition| (*partition, generation_id));
@@ -332,17 +342,17 @@ fn upgraded_assignment(member: &Upgraded, generation_id: i32) -> Current {
         });
         topics.collect()
     };
-    let state = if member.held.is_empty() {
+    let state = if member.revoking.is_empty() {
         MemberState::Stable
     } else {
         MemberState::UnrevokedPartitions
     };
-    Current {
+    CurrentAssignment {
         epoch: generation_id,
         previous_epoch: generation_id,
         state,
         assigned: with_epochs(&member.assigned),
-        revoking: with_epochs(&member.held),
+        revoking: with_epochs(&member.revoking),
     }
 }
 
@@ -373,7 +383,7 @@ fn downgraded_member(member: &Member) -> ClassicMember {
     }
 }
 
-/// An assignment for a client that knows the version in which it subscribed.
+/// An assignment in the version in which the client subscribed.
 pub(super) fn assignment_bytes<'a, P>(
     partitions: impl IntoIterator<Item = P>,
     subscription: &Bytes,
@@ -400,7 +410,8 @@ where
 }
 
 impl ConsumerGroup {
-    /// Whether somebody of the classic protocol fits in: one of its protocols must be known to all who use it.
+    /// Whether a client of the classic protocol can join: one of its protocols must be supported by all members that
+    /// use it.
     pub(super) fn supports_classic(&self, protocol_type: &str, protocols: &[JoinGroupRequestProtocol]) -> bool {
         let all_know = |name: &ByteString| {
             let classic = self

@@ -1,7 +1,7 @@
-//! Groups in which the broker assigns (KIP-848): ConsumerGroupHeartbeat.
+//! Groups of the consumer protocol, in which the broker assigns (KIP-848): ConsumerGroupHeartbeat.
 //!
-//! A group has an epoch, which grows when members or topics change. For each epoch there is a target: who is to have what
-//! in the end. Each member goes there at its own pace, in heartbeats, and no partition has two owners on the way.
+//! A group has an epoch, which is bumped when members or topics change. For each epoch there is a target assignment.
+//! Each member reconciles with it at its own pace, in heartbeats, and no partition has two owners on the way.
 
 mod assignors;
 mod checks;
@@ -31,17 +31,17 @@ pub(super) use group::ConsumerGroup;
 /// A deadline of a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// Nothing was heard of it.
+    /// The end of the session.
     Session(ByteString),
-    /// It did not give up what it must.
+    /// The end of the rebalance timeout for revoking partitions.
     Rebalance(ByteString),
-    /// It is of the classic protocol, was told to join again, and did not.
+    /// The end of the rebalance timeout of a member of the classic protocol that must rejoin.
     Join(ByteString),
-    /// It is of the classic protocol, has joined, and did not ask for its assignment.
+    /// The end of the rebalance timeout of a member of the classic protocol that must send SyncGroup.
     Sync(ByteString),
 }
 
-/// Why a request is not granted.
+/// The error of a request that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
     code: ErrorCode,
@@ -54,7 +54,7 @@ fn refuse(code: ErrorCode, message: impl Into<String>) -> Refusal {
 }
 
 impl GroupCoordinator {
-    /// Groups whose topics have changed look at them in the next heartbeat of any member.
+    /// Marks the groups whose topics have changed; the next heartbeat of any member handles it.
     pub(super) fn consumer_topics_changed(&mut self, _now_ms: i64, before: &TopicsImage, _effects: &mut GroupEffects) {
         let after = &self.topics;
         let gone = before.iter().filter(|(name, _)| after.by_name(name).is_none());

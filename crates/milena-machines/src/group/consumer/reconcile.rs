@@ -1,14 +1,15 @@
-//! From what a member has to what it is to have, one step at a time.
+//! Reconciliation of a member with its target, one step at a time.
 //!
-//! A member first gives up what its target does not give it, in its old epoch. When it says that it no longer owns that,
-//! it moves to the target's epoch and gets what nobody else holds; for the rest it waits until the others have given it up.
+//! A member first revokes the partitions that are not in its target, in its old epoch. When it reports that it no
+//! longer owns them, it moves to the target's epoch and gets the partitions without an owner; for the rest it waits
+//! until their owners have given them up.
 
 use bytestring::ByteString;
 use milena_wire::{Uuid, messages::consumer_group_heartbeat_request::TopicPartitions};
 
 use super::{
     group::ConsumerGroup,
-    member::{Current, EpochPartitions, Member, MemberState},
+    member::{CurrentAssignment, EpochPartitions, Member, MemberState},
 };
 use crate::TopicsImage;
 
@@ -18,13 +19,13 @@ pub(super) struct Reconciliation<'a> {
     pub(super) member_id: &'a ByteString,
     pub(super) member: &'a Member,
     pub(super) subscription_changed: bool,
-    /// What the member says that it owns; `None` if it does not say.
+    /// The partitions that the member claims to own; `None` if the request leaves them out.
     pub(super) owned: Option<&'a [TopicPartitions]>,
 }
 
 impl Reconciliation<'_> {
-    /// What the member has from now on.
-    pub(super) fn next(&self) -> Current {
+    /// The next assignment of the member.
+    pub(super) fn next(&self) -> CurrentAssignment {
         let current = &self.member.current;
         match current.state {
             MemberState::Stable if current.epoch != self.group.target_epoch => self.step(current.epoch),
@@ -38,8 +39,9 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Revokes what is not in the target; if there is nothing to wait for, goes to the target's epoch with what is free.
-    fn step(&self, epoch_while_revoking: i32) -> Current {
+    /// Revokes partitions that are not in the target; with nothing to wait for, moves to the target's epoch with all
+    /// partitions that are free.
+    fn step(&self, epoch_while_revoking: i32) -> CurrentAssignment {
         let target_epoch = self.group.target_epoch;
         let (mut assigned, revoking) = self.split_assigned();
         if self.owns_any(&revoking) {
@@ -68,7 +70,7 @@ impl Reconciliation<'_> {
         self.moved_to(target_epoch, state, assigned, EpochPartitions::new())
     }
 
-    /// What of the assigned partitions stays, and what must go.
+    /// Splits the assigned partitions into those that stay and those that must be revoked.
     fn split_assigned(&self) -> (EpochPartitions, EpochPartitions) {
         let target = self.group.target.get(self.member_id);
         let (mut stay, mut go) = (EpochPartitions::new(), EpochPartitions::new());
@@ -84,8 +86,8 @@ impl Reconciliation<'_> {
         (stay, go)
     }
 
-    /// While the member must give up partitions anyway, what it no longer subscribes to goes along with them.
-    fn drop_unsubscribed(&self) -> Current {
+    /// Also revokes partitions that the member no longer subscribes to.
+    fn drop_unsubscribed(&self) -> CurrentAssignment {
         let current = &self.member.current;
         let mut next = current.clone();
         next.assigned.retain(|topic, _| self.is_subscribed(*topic));
@@ -115,8 +117,8 @@ impl Reconciliation<'_> {
         state: MemberState,
         assigned: EpochPartitions,
         revoking: EpochPartitions,
-    ) -> Current {
-        Current {
+    ) -> CurrentAssignment {
+        CurrentAssignment {
             epoch,
             previous_epoch: self.member.current.epoch,
             state,
@@ -125,7 +127,7 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Whether the member may still own one of these: also if it does not say what it owns.
+    /// Whether the member may still own one of these: also if it does not report what it owns.
     fn owns_any(&self, partitions: &EpochPartitions) -> bool {
         if partitions.is_empty() {
             return false;
@@ -146,7 +148,7 @@ impl Reconciliation<'_> {
         })
     }
 
-    /// A topic that is gone is subscribed to by nobody.
+    /// A deleted topic is subscribed to by no member.
     fn is_subscribed(&self, topic: Uuid) -> bool {
         let Some((name, _)) = self.topics.by_id(topic) else {
             return false;

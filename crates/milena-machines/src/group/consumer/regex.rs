@@ -1,11 +1,12 @@
 //! Subscriptions by regular expression.
 //!
-//! Kafka matches in the background and lets a group wait up to ten seconds for the next time; we match at once, for
-//! matching takes time linear in pattern and names, and what a pattern may cost in memory is bounded.
+//! Kafka matches in the background and lets a group wait up to ten seconds for the next round. We match at once, since
+//! matching takes time linear in pattern and names, and the memory of a pattern is bounded.
 
 use std::collections::BTreeSet;
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupRegularExpressionValue};
 use regex::{Regex, RegexBuilder};
 
@@ -15,10 +16,10 @@ use crate::{
     group::{Group, GroupCoordinator, GroupEffects, GroupRecord},
 };
 
-/// What a compiled pattern, and what the tables built while matching, may take.
+/// The memory limit of a compiled pattern, and of the tables built while matching.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// A regular expression and the topics that it names.
+/// A regular expression and the topics that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResolvedRegex {
     pub(super) topics: BTreeSet<ByteString>,
@@ -34,7 +35,7 @@ pub(super) fn check_regex(pattern: &str) -> Result<(), Refusal> {
     }
 }
 
-/// A pattern must match all of a name. It is compiled on its own first, so that it cannot close our brackets.
+/// A pattern must match a whole name. It is compiled by itself first, so that it cannot close our parentheses.
 fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     let build = |pattern: &str| {
         let mut builder = RegexBuilder::new(pattern);
@@ -45,7 +46,7 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     build(&format!("^(?:{pattern})$"))
 }
 
-/// A pattern of the log that we cannot read names nothing.
+/// An invalid pattern from the log matches nothing.
 fn resolve(pattern: &str, topics: &TopicsImage) -> BTreeSet<ByteString> {
     let Ok(regex) = compile(pattern) else {
         return BTreeSet::new();
@@ -55,7 +56,7 @@ fn resolve(pattern: &str, topics: &TopicsImage) -> BTreeSet<ByteString> {
 }
 
 impl ConsumerGroup {
-    /// Whether topics were created since the patterns were matched, or the time to look again has come.
+    /// Whether topics were created since the patterns were matched, or the refresh interval is over.
     pub(super) fn regexes_are_due(&self, now_ms: i64, interval_ms: i32) -> bool {
         self.regexes_matched_ms
             .is_none_or(|matched_ms| now_ms >= matched_ms.saturating_add(interval_ms.into()))
@@ -63,9 +64,9 @@ impl ConsumerGroup {
 }
 
 impl GroupCoordinator {
-    /// Brings the topics of all patterns up to date. True if the topics of any have changed.
+    /// Matches the patterns that are due. Returns whether the topics of any have changed.
     ///
-    /// `had` is what the member asked for until now.
+    /// `had` is the previous pattern of the member.
     pub(super) fn refresh_regexes(
         &mut self,
         now_ms: i64,
@@ -75,6 +76,7 @@ impl GroupCoordinator {
     ) -> bool {
         let interval_ms = self.config.regex_refresh_interval_ms;
         let Some(Group::Consumer(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_reporting_member_has_a_group");
             return false;
         };
         let all_are_due = group.regexes_are_due(now_ms, interval_ms);

@@ -1,13 +1,13 @@
-//! What the log says of a group.
+//! Replay of records of the consumer protocol.
 //!
-//! A compacted log may have lost what came before or between; each record is taken for what it says.
+//! A compacted log may have lost earlier records: each record is applied as it is.
 
 use bytestring::ByteString;
 use milena_wire::messages::ConsumerGroupTargetAssignmentMemberValue;
 
 use super::{
     group::ConsumerGroup,
-    member::{Current, Partitions},
+    member::{CurrentAssignment, Partitions},
     regex::ResolvedRegex,
 };
 use crate::group::{Group, GroupCoordinator, GroupRecord};
@@ -15,7 +15,7 @@ use crate::group::{Group, GroupCoordinator, GroupRecord};
 impl GroupCoordinator {
     pub(in crate::group) fn replay_consumer(&mut self, record: GroupRecord) {
         match record {
-            // The coordinator has these two taken in elsewhere.
+            // These two are replayed elsewhere.
             GroupRecord::Offset { .. } | GroupRecord::Classic { .. } => {}
             GroupRecord::ConsumerGroup { group_id, value: None } => {
                 if matches!(self.groups.get(&group_id), Some(Group::Consumer(_))) {
@@ -70,7 +70,7 @@ impl GroupCoordinator {
             } => {
                 let group = self.group_of_record(group_id, value.is_some());
                 match (group, value) {
-                    (Some(group), Some(value)) => group.put_current(&member_id, Current::from_record(&value)),
+                    (Some(group), Some(value)) => group.put_current(&member_id, CurrentAssignment::from_record(&value)),
                     (Some(group), None) => group.forget_current(&member_id),
                     (None, _) => {}
                 }
@@ -86,7 +86,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// The group that a record tells of. A tombstone makes none; any other record does, also of one that was classic.
+    /// The group of a record. A tombstone creates none; any other record does, also in place of a classic group.
     fn group_of_record(&mut self, group_id: ByteString, has_value: bool) -> Option<&mut ConsumerGroup> {
         if has_value && !matches!(self.groups.get(&group_id), Some(Group::Consumer(_))) {
             let group = Group::Consumer(ConsumerGroup::default());
@@ -100,12 +100,12 @@ impl GroupCoordinator {
 }
 
 impl ConsumerGroup {
-    /// Half of a member's end: the record of the member itself follows.
+    /// The first half of a member's removal: the tombstone of the member itself follows.
     fn forget_current(&mut self, member_id: &ByteString) {
         if self.members.contains_key(member_id) {
-            let gone = Current {
+            let gone = CurrentAssignment {
                 epoch: -1,
-                ..Current::default()
+                ..CurrentAssignment::default()
             };
             self.put_current(member_id, gone);
         }

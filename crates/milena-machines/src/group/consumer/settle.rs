@@ -1,6 +1,7 @@
-//! What follows from a member's report: for the log, for the group's epoch and target, and for the member itself.
+//! Effects of a member's report: on the log, on the group's epoch and target, and on the member itself.
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
 
 use super::{
@@ -10,12 +11,12 @@ use super::{
 };
 use crate::group::{Group, GroupCoordinator, GroupEffects, GroupRecord};
 
-/// A member that has reported.
+/// The report of a member, by heartbeat or by join.
 pub(super) struct Report<'a> {
     pub(super) now_ms: i64,
     pub(super) group_id: &'a ByteString,
     pub(super) member_id: &'a ByteString,
-    /// What it says that it owns.
+    /// The partitions that it claims to own.
     pub(super) owned: Option<&'a [Owned]>,
 }
 
@@ -27,22 +28,22 @@ impl GroupCoordinator {
         }
     }
 
-    /// Writes what is new of a member, and what follows from it for the group and for the member itself. True if the
-    /// member has other partitions than before.
+    /// Stores changes of a member, and updates the group's epoch and target and the member's assignment. Returns
+    /// whether the member's assignment changed.
     pub(super) fn settle_member(
         &mut self,
         report: &Report<'_>,
         metadata: Option<MemberMetadata>,
         effects: &mut GroupEffects,
     ) -> bool {
-        let subscription_changed = self.note_member(report, metadata, effects);
+        let subscription_changed = self.write_member(report, metadata, effects);
         self.maybe_update_target(report.now_ms, report.group_id, effects);
         self.maybe_reconcile(report, subscription_changed, effects)
     }
 
-    /// Writes what is new of a member, and bumps the epoch if that matters to others. True if it subscribes to something
-    /// else than before.
-    pub(super) fn note_member(
+    /// Stores changes of a member, and bumps the epoch if they matter to others. Returns whether its subscription
+    /// changed.
+    pub(super) fn write_member(
         &mut self,
         report: &Report<'_>,
         metadata: Option<MemberMetadata>,
@@ -69,7 +70,7 @@ impl GroupCoordinator {
         subscription_changed
     }
 
-    /// True if the member has other partitions than before.
+    /// Returns whether the member's assignment changed.
     pub(super) fn maybe_reconcile(
         &mut self,
         report: &Report<'_>,
@@ -78,9 +79,11 @@ impl GroupCoordinator {
     ) -> bool {
         let (group_id, member_id) = (report.group_id, report.member_id);
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            violated!("a_reporting_member_has_a_group");
             return false;
         };
         let Some(member) = group.members.get(member_id) else {
+            violated!("a_reporting_member_exists");
             return false;
         };
         if !subscription_changed && member.is_reconciled_to(group.target_epoch) {
@@ -98,8 +101,8 @@ impl GroupCoordinator {
         if next == member.current {
             return false;
         }
-        let is_news = next.assigned != member.current.assigned;
-        // A member of the classic protocol has a time of its own in which to join again.
+        let assignment_changed = next.assigned != member.current.assigned;
+        // A member of the classic protocol has a timeout of its own for rejoining.
         if !member.uses_classic_protocol() {
             let timeout_ms = member.metadata.rebalance_timeout_ms;
             let must_revoke = next.state == MemberState::UnrevokedPartitions;
@@ -111,11 +114,11 @@ impl GroupCoordinator {
             value: Some(next.to_record()),
         };
         self.write(record, effects);
-        is_news
+        assignment_changed
     }
 
-    /// A static member that comes back takes the place of the one that it was.
-    pub(super) fn take_static_place(
+    /// Gives the place of a static member to its successor with another member id.
+    pub(super) fn replace_consumer_static_member(
         &mut self,
         group_id: &ByteString,
         instance_id: &ByteString,
@@ -123,10 +126,10 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) {
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
-            return;
+            return; // The first member of a new group.
         };
         let Some((old_id, old)) = group.static_member(instance_id) else {
-            return;
+            return; // A new static member.
         };
         let (old_id, metadata, mut current) = (old_id.clone(), old.metadata.clone(), old.current.clone());
         (current.epoch, current.previous_epoch) = (0, 0);

@@ -1,8 +1,9 @@
-//! When the group's epoch grows, and what its members are to have then.
+//! The group's epoch, and its target assignment.
 
 use std::{collections::BTreeMap, rc::Rc};
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     Uuid,
     messages::{
@@ -22,9 +23,10 @@ use crate::{
 };
 
 impl GroupCoordinator {
-    /// Bumps the epoch if it must be, or if the group's topics are not those of the last time.
+    /// Bumps the epoch if `must`, or if the group's topics have changed.
     pub(super) fn maybe_bump_epoch(&mut self, group_id: &ByteString, must: bool, effects: &mut GroupEffects) {
         let Some(Group::Consumer(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_group_with_an_epoch_is_there");
             return;
         };
         if !must && !group.topics_changed {
@@ -44,9 +46,10 @@ impl GroupCoordinator {
         }
     }
 
-    /// Computes the target of the group's epoch if that has not been done.
+    /// Computes the target of the group's epoch unless it is up to date.
     pub(super) fn maybe_update_target(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else {
+            violated!("a_group_with_a_target_is_there");
             return;
         };
         if group.target_epoch >= group.epoch {
@@ -92,10 +95,10 @@ impl GroupCoordinator {
     }
 }
 
-/// Names and regular expression.
+/// Topic names and regular expression.
 type Subscription<'a> = (&'a [ByteString], Option<&'a ByteString>);
 
-/// The new targets of those whose target changes.
+/// The targets that change, by member.
 fn new_target(group: &ConsumerGroup, topics: &TopicsImage, assignor: &str) -> Vec<(ByteString, Partitions)> {
     let nothing = Partitions::new();
     let mut subscriptions: BTreeMap<Subscription<'_>, Rc<[TopicSpec]>> = BTreeMap::new();
@@ -123,7 +126,7 @@ fn new_target(group: &ConsumerGroup, topics: &TopicsImage, assignor: &str) -> Ve
         .collect()
 }
 
-/// What a member subscribes to of what there is, in the order of ids.
+/// The existing topics that a member subscribes to, in the order of their ids.
 fn topics_of(group: &ConsumerGroup, member: &Member, topics: &TopicsImage) -> Rc<[TopicSpec]> {
     let names = member.metadata.subscribed_topic_names.iter();
     let matches = group.matches_of(member).into_iter().flatten();
@@ -139,9 +142,9 @@ fn topics_of(group: &ConsumerGroup, member: &Member, topics: &TopicsImage) -> Rc
     found.into()
 }
 
-/// A number that changes when the topics do that the group subscribes to; zero if there are none.
+/// Hash of the existing topics that the group subscribes to; zero without any.
 ///
-/// Kafka's is another (XXH3, with racks): a group of its log is assigned anew once.
+/// Kafka's differs (XXH3, with racks): a group from its log is assigned anew once.
 pub(super) fn hash_topics(group: &ConsumerGroup, topics: &TopicsImage) -> i64 {
     let mut hash = Fnv::default();
     let mut is_empty = true;
@@ -156,7 +159,7 @@ pub(super) fn hash_topics(group: &ConsumerGroup, topics: &TopicsImage) -> i64 {
     if is_empty { 0 } else { hash.0.cast_signed() }
 }
 
-/// FNV-1a of 64 bits.
+/// FNV-1a with 64 bits.
 struct Fnv(u64);
 
 impl Default for Fnv {

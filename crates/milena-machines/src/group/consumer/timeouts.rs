@@ -1,12 +1,13 @@
-//! Members that are too late.
+//! Timeouts of members.
 
 use bytestring::ByteString;
+use milena_invariant::{invariant, violated};
 
 use super::{Timer, member::MemberState, settle::Report};
 use crate::group::{self, Group, GroupCoordinator, GroupEffects};
 
 impl GroupCoordinator {
-    /// Every member has a whole session again to be heard of, and a whole time to revoke if it must.
+    /// Starts a new session for every member, and a new rebalance timeout for those that must revoke.
     pub(in crate::group) fn consumer_start(&mut self, now_ms: i64, _effects: &mut GroupEffects) {
         let mut members = vec![];
         for (group_id, group) in &self.groups {
@@ -43,19 +44,23 @@ impl GroupCoordinator {
             Timer::Session(member_id) => self.consumer_session_timeout(now_ms, group_id, &member_id, effects),
             Timer::Rebalance(member_id) => {
                 let member = self.consumer_member(group_id, &member_id);
-                if member.is_some_and(|member| member.current.state == MemberState::UnrevokedPartitions) {
+                if invariant!(
+                    member.is_some_and(|member| member.current.state == MemberState::UnrevokedPartitions),
+                    "the_rebalance_timer_runs_while_a_member_revokes"
+                ) {
                     self.fence_members(now_ms, group_id, &[member_id], effects);
                 }
             }
             Timer::Join(member_id) | Timer::Sync(member_id) => {
-                if self.consumer_member(group_id, &member_id).is_some() {
+                let member = self.consumer_member(group_id, &member_id);
+                if invariant!(member.is_some(), "every_timer_of_a_member_has_a_member") {
                     self.fence_members(now_ms, group_id, &[member_id], effects);
                 }
             }
         }
     }
 
-    /// Heartbeats leave the timer where it is: if the member was heard of since, look again later.
+    /// Heartbeats leave the timer where it is: after a heartbeat the timer is set again to the new deadline.
     fn consumer_session_timeout(
         &mut self,
         now_ms: i64,
@@ -64,9 +69,11 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) {
         let Some(Group::Consumer(group)) = self.groups.get_mut(group_id) else {
+            violated!("every_session_timer_has_a_group");
             return;
         };
         let Some(member) = group.members.get_mut(member_id) else {
+            violated!("every_session_timer_has_a_member");
             return;
         };
         if member.session_deadline_ms <= now_ms {
@@ -79,7 +86,7 @@ impl GroupCoordinator {
             .set(timer(group_id, Timer::Session(member_id.clone())), deadline_ms);
     }
 
-    /// How long a member may be silent: one of the classic protocol has said so itself.
+    /// The session timeout of a member: one of the classic protocol has its own.
     pub(super) fn session_timeout_ms(&self, group_id: &str, member_id: &str) -> i32 {
         let member = self.consumer_member(group_id, member_id);
         let classic = member.and_then(|member| member.metadata.classic_member_metadata.as_ref());
@@ -97,9 +104,11 @@ impl GroupCoordinator {
         timeout_ms: i32,
     ) {
         let Some(Group::Consumer(group)) = self.groups.get_mut(group_id) else {
+            violated!("a_member_with_a_session_has_a_group");
             return;
         };
         let Some(member) = group.members.get_mut(member_id) else {
+            violated!("a_session_has_a_member");
             return;
         };
         let deadline_ms = now_ms.saturating_add(timeout_ms.into());
@@ -111,7 +120,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// Gives a member that must revoke its time for it; without a time, it need not.
+    /// Sets the rebalance timeout of a member that must revoke partitions; `None` cancels it.
     pub(super) fn set_rebalance_timer(&mut self, report: &Report<'_>, timeout_ms: Option<i32>) {
         let timer = timer(report.group_id, Timer::Rebalance(report.member_id.clone()));
         match timeout_ms {

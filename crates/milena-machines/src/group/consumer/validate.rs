@@ -1,15 +1,15 @@
-//! Who may commit and fetch offsets.
+//! Permission to commit and fetch offsets.
 
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::{group::ConsumerGroup, member::Member};
 
-/// The first version of OffsetCommit that can say that an epoch is stale.
+/// The first version of OffsetCommit with an error for stale epochs.
 const CONSUMER_COMMIT_VERSION_MIN: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether a member may commit. An epoch that has passed is not wrong in itself (KIP-1251): ask
-    /// [`Self::validate_partition_commits`] too.
+    /// Checks that a member may commit. A past epoch is not an error by itself (KIP-1251):
+    /// [`Self::validate_partition_commits`] decides.
     pub(in crate::group) fn validate_offset_commit(
         &self,
         member_id: &str,
@@ -18,7 +18,7 @@ impl ConsumerGroup {
         is_transactional: bool,
         version: i16,
     ) -> Result<(), ErrorCode> {
-        // Somebody who reads without a group, or a producer that does not say for whom it commits.
+        // A consumer without a group, or a producer that does not name the member it commits for.
         let is_alone = epoch < 0 && self.members.is_empty();
         let is_silent = is_transactional && epoch == -1 && member_id.is_empty() && instance_id.is_none();
         if is_alone || is_silent {
@@ -34,8 +34,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether a member that may commit may do so for these partitions: in an epoch that has passed, only if it has them
-    /// since then.
+    /// Checks that a member may commit for these partitions: with a past epoch only if it has owned them since then.
     pub(in crate::group) fn validate_partition_commits(
         &self,
         member_id: &str,
@@ -43,7 +42,7 @@ impl ConsumerGroup {
         mut partitions: impl Iterator<Item = (Uuid, i32)>,
     ) -> Result<(), ErrorCode> {
         let Some(member) = self.members.get(member_id) else {
-            return Ok(());
+            return Ok(()); // Allowed by `validate_offset_commit`: no member is named.
         };
         let has_since = |(topic, partition)| {
             let assigned_in = member.current.assignment_epoch(topic, partition);
@@ -73,7 +72,7 @@ impl ConsumerGroup {
     }
 }
 
-/// The same thing has two names in the two protocols.
+/// The same error has two names in the two protocols.
 fn wrong_epoch(member: &Member) -> ErrorCode {
     if member.uses_classic_protocol() {
         ErrorCode::IllegalGeneration

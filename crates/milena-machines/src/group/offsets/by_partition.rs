@@ -1,4 +1,4 @@
-//! Something for each partition of each topic of each group.
+//! A map by group, topic and partition.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytestring::ByteString;
 
 use crate::group::OffsetKey;
 
-/// A group is in here as long as something of it is.
+/// A group is in the map as long as it has an entry.
 #[derive(Debug, Clone)]
 pub(super) struct ByPartition<T> {
     groups: BTreeMap<ByteString, Topics<T>>,
@@ -66,7 +66,7 @@ impl<T> ByPartition<T> {
         removed
     }
 
-    /// All, with what they are for.
+    /// All entries with their keys.
     pub(super) fn entries(&self) -> impl Iterator<Item = (OffsetKey, &T)> {
         self.groups.keys().flat_map(|group_id| self.entries_of(group_id))
     }

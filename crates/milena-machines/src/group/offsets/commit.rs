@@ -1,4 +1,4 @@
-//! OffsetCommit and TxnOffsetCommit: who may commit what.
+//! OffsetCommit and TxnOffsetCommit.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -21,10 +21,10 @@ use crate::{
     transaction::ProducerEpoch,
 };
 
-/// From this version on a commit learns that its group is not there.
+/// From this version on a commit gets an error if its group does not exist.
 const GROUP_NOT_FOUND_VERSION: i16 = 9;
 
-/// Who commits, as both requests say it.
+/// The committer, as both requests name it.
 #[derive(Clone, Copy)]
 struct Committer<'a> {
     group_id: &'a ByteString,
@@ -53,7 +53,7 @@ impl GroupCoordinator {
             partitions.map(|partition| (&topic.name, partition.partition_index))
         });
         if let Err(error) = self.validate_commit(context, committer, partitions) {
-            let topics = request.topics.iter().map(|topic| commit_answer(topic, |_| error));
+            let topics = request.topics.iter().map(|topic| commit_response(topic, |_| error));
             return GroupReply::OffsetCommit(OffsetCommitResponse {
                 topics: topics.collect(),
                 ..Default::default()
@@ -67,8 +67,10 @@ impl GroupCoordinator {
         let metadata_max = self.config.offset_metadata_max_bytes;
         let mut topics = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
-            topics.push(commit_answer(&topic, |metadata| check_metadata(metadata, metadata_max)));
-            // A record with an own end of life is of an old form, which has no place for the topic's id.
+            topics.push(commit_response(&topic, |metadata| {
+                check_metadata(metadata, metadata_max)
+            }));
+            // A record with an expiry of its own is of an old version, which has no field for the topic id.
             let topic_id = if expire_timestamp == -1 {
                 self.topic_id(&topic)
             } else {
@@ -107,7 +109,8 @@ impl GroupCoordinator {
         })
     }
 
-    /// Old versions name topics only. With the id, an offset cannot be taken for one of a later topic of that name.
+    /// Old versions name topics only. With the id, an offset cannot be mistaken for one of a later topic with that
+    /// name.
     fn topic_id(&self, topic: &OffsetCommitRequestTopic) -> Uuid {
         if topic.topic_id == Uuid::default() {
             self.topics
@@ -142,7 +145,7 @@ impl GroupCoordinator {
             self.validate_commit(context, committer, partitions)
         };
         if let Err(error) = validity {
-            let topics = request.topics.iter().map(|topic| txn_commit_answer(topic, |_| error));
+            let topics = request.topics.iter().map(|topic| txn_commit_response(topic, |_| error));
             return GroupReply::TxnOffsetCommit(TxnOffsetCommitResponse {
                 topics: topics.collect(),
                 ..Default::default()
@@ -155,7 +158,7 @@ impl GroupCoordinator {
         let metadata_max = self.config.offset_metadata_max_bytes;
         let mut topics = Vec::with_capacity(request.topics.len());
         for topic in request.topics {
-            topics.push(txn_commit_answer(&topic, |metadata| {
+            topics.push(txn_commit_response(&topic, |metadata| {
                 check_metadata(metadata, metadata_max)
             }));
             for partition in topic.partitions {
@@ -196,7 +199,7 @@ impl GroupCoordinator {
         effects.records.push(record);
     }
 
-    /// `partitions` are those of the commit: in the consumer protocol, each has an epoch of its own.
+    /// `partitions` are those of the commit: in the consumer protocol each has an epoch of its own.
     fn validate_commit<'a>(
         &self,
         context: &GroupContext,
@@ -229,7 +232,7 @@ impl GroupCoordinator {
                 let validity = validity
                     .and_then(|()| group.validate_partition_commits(member_id, generation_or_epoch, partitions));
                 validity.map_err(|error| match error {
-                    // Those who commit in transactions know generations only.
+                    // Transactional commits know generations only.
                     ErrorCode::StaleMemberEpoch if is_transactional => ErrorCode::IllegalGeneration,
                     error => error,
                 })
@@ -241,10 +244,10 @@ impl GroupCoordinator {
         }
     }
 
-    /// A commit counts as a heartbeat, but not while a member should ask for its assignment.
+    /// A commit counts as a heartbeat, but not while a member should send SyncGroup.
     fn keep_committer_alive(&mut self, context: &GroupContext, committer: Committer<'_>) {
         let Some(Group::Classic(group)) = self.groups.get_mut(committer.group_id) else {
-            return;
+            return; // The consumer protocol has its own heartbeats; a group without members has no sessions.
         };
         if matches!(group.state, State::Stable | State::PreparingRebalance)
             && let Some(member) = group.members.get_mut(committer.member_id)
@@ -289,7 +292,7 @@ fn check_metadata(metadata: Option<&ByteString>, units_max: usize) -> ErrorCode 
     }
 }
 
-fn commit_answer(
+fn commit_response(
     topic: &OffsetCommitRequestTopic,
     error: impl Fn(Option<&ByteString>) -> ErrorCode,
 ) -> OffsetCommitResponseTopic {
@@ -306,7 +309,7 @@ fn commit_answer(
     }
 }
 
-fn txn_commit_answer(
+fn txn_commit_response(
     topic: &TxnOffsetCommitRequestTopic,
     error: impl Fn(Option<&ByteString>) -> ErrorCode,
 ) -> TxnOffsetCommitResponseTopic {

@@ -1,4 +1,4 @@
-//! Offsets go: because somebody asks for it, because their group is deleted, or because their topic was.
+//! Deletion of offsets: by request, with their group, or with their topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ impl GroupCoordinator {
         })
     }
 
-    /// While members are there, only of consumers is it known which topics are still read.
+    /// A group with members must be of consumers: only for those is it known which topics are still read.
     fn check_delete(&self, group_id: &ByteString) -> Result<(), ErrorCode> {
         if group_id.is_empty() {
             return Err(ErrorCode::InvalidGroupId);
@@ -88,7 +88,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// All offsets of a group, those of open transactions too.
+    /// Deletes all offsets of a group, also those of open transactions.
     pub(in crate::group) fn delete_all_offsets(&mut self, group_id: &ByteString, effects: &mut GroupEffects) {
         let committed = self.offsets.committed.entries_of(group_id).map(|(key, _)| key);
         let open = self.offsets.open.entries_of(group_id).map(|(key, _)| key);
@@ -98,7 +98,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// What was committed for a topic that is gone must not be taken for a position in the next one of its name.
+    /// Deletes the offsets of deleted topics: they must not be positions in later topics with the same name.
     pub(in crate::group) fn offsets_topics_changed(&mut self, before: &TopicsImage, effects: &mut GroupEffects) {
         let is_gone = |name: &ByteString, id: Uuid| self.topics.by_name(name).is_none_or(|topic| topic.id != id);
         let deleted: BTreeMap<&ByteString, Uuid> = before

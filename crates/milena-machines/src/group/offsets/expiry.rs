@@ -1,18 +1,18 @@
-//! Offsets that nobody needs any more, and groups that nobody is in any more.
+//! Expiry of offsets, and removal of empty groups.
 
 use bytestring::ByteString;
 
-use super::Committed;
+use super::CommittedOffset;
 use crate::group::{
     Group, GroupCoordinator, GroupEffects, GroupRecord, Timer,
     classic::{ClassicGroup, State},
 };
 
-/// From when on an offset's age counts.
+/// The time from which the age of an offset counts.
 #[derive(Debug, Clone, Copy)]
 enum AgeSince {
     Commit,
-    /// The group became empty then; if that is not known, its commit counts.
+    /// Since the group became empty; if that is not known, since the commit.
     Empty(Option<i64>),
 }
 
@@ -41,7 +41,7 @@ impl GroupCoordinator {
 
     fn expire_offsets_of(&mut self, now_ms: i64, group_id: &ByteString, effects: &mut GroupEffects) {
         let Some(since) = self.age_since(group_id) else {
-            return;
+            return; // In use.
         };
         let retention_ms = self.config.offsets_retention_ms;
         let expired: Vec<_> = self
@@ -78,7 +78,7 @@ impl ClassicGroup {
     }
 }
 
-impl Committed {
+impl CommittedOffset {
     fn is_expired(&self, since: AgeSince, now_ms: i64, retention_ms: i64) -> bool {
         if self.value.expire_timestamp != -1 {
             return now_ms >= self.value.expire_timestamp;

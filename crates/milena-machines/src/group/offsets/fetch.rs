@@ -10,7 +10,7 @@ use milena_wire::{
     },
 };
 
-use super::{Committed, Offsets};
+use super::{CommittedOffset, Offsets};
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupReply};
 
 /// Before this version there is no error for the whole group.
@@ -31,8 +31,8 @@ impl GroupCoordinator {
         }
         let topics = match group.topics {
             Some(topics) => {
-                let answer = |topic| self.offsets.fetch_topic(&group.group_id, topic, require_stable);
-                topics.into_iter().map(answer).collect()
+                let fetch = |topic| self.offsets.fetch_topic(&group.group_id, topic, require_stable);
+                topics.into_iter().map(fetch).collect()
             }
             None => self.offsets.fetch_all(&group.group_id, require_stable),
         };
@@ -72,7 +72,7 @@ impl Offsets {
 
     fn fetch_all(&self, group_id: &ByteString, require_stable: bool) -> Vec<OffsetFetchResponseTopics> {
         let topics = self.committed.group(group_id).into_iter().flatten();
-        let answer = topics.map(|(topic, partitions)| {
+        let topics = topics.map(|(topic, partitions)| {
             let partitions = partitions.iter().map(|(index, committed)| {
                 if require_stable && self.open.find(group_id, topic, *index).is_some() {
                     unknown(*index, ErrorCode::UnstableOffsetCommit)
@@ -86,16 +86,16 @@ impl Offsets {
                 ..Default::default()
             }
         });
-        answer.collect()
+        topics.collect()
     }
 }
 
-/// Whether both ids are known and differ: the offset is of an older topic of the same name.
-fn is_of_other_topic(committed: Uuid, asked: Uuid) -> bool {
-    committed != Uuid::default() && asked != Uuid::default() && committed != asked
+/// Whether both ids are known and differ: the offset is of an older topic with the same name.
+fn is_of_other_topic(committed: Uuid, requested: Uuid) -> bool {
+    committed != Uuid::default() && requested != Uuid::default() && committed != requested
 }
 
-fn known(partition_index: i32, committed: &Committed) -> OffsetFetchResponsePartitions {
+fn known(partition_index: i32, committed: &CommittedOffset) -> OffsetFetchResponsePartitions {
     OffsetFetchResponsePartitions {
         partition_index,
         committed_offset: committed.value.offset,

@@ -1,6 +1,6 @@
-//! How far groups have come: commit, fetch, expiry, deletion, and offsets that a transaction has yet to commit.
+//! CommittedOffset offsets: commit, fetch, expiry, deletion, and offsets of open transactions.
 //!
-//! A group that nobody has joined exists as long as it has offsets.
+//! A group without members exists as long as it has offsets.
 
 mod by_partition;
 mod commit;
@@ -19,19 +19,19 @@ use by_partition::ByPartition;
 
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    committed: ByPartition<Committed>,
-    /// By producer id: what its open transaction has written.
-    pending: BTreeMap<i64, ByPartition<Committed>>,
-    /// The producers with open transactions, by what they have written.
+    committed: ByPartition<CommittedOffset>,
+    /// Offsets of open transactions, by producer id.
+    pending: BTreeMap<i64, ByPartition<CommittedOffset>>,
+    /// The producers with open transactions, by the partitions they have committed.
     open: ByPartition<BTreeSet<i64>>,
     records: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Committed {
+struct CommittedOffset {
     value: OffsetCommitValue,
-    /// Its place among all records. A transaction that ends late does not undo what was committed after it wrote.
-    place: u64,
+    /// The number of its record. A transaction that ends late does not undo a commit that was written after its own.
+    sequence: u64,
 }
 
 impl Offsets {
@@ -40,7 +40,7 @@ impl Offsets {
         self.committed.has_group(group_id) || self.open.has_group(group_id)
     }
 
-    /// The groups that have offsets, each once, in the order of their names.
+    /// The groups that have offsets, each once, sorted.
     pub(super) fn group_ids(&self) -> BTreeSet<&bytestring::ByteString> {
         self.committed.group_ids().chain(self.open.group_ids()).collect()
     }
@@ -68,8 +68,8 @@ impl GroupCoordinator {
             offsets.remove(&key);
             return;
         };
-        let place = offsets.records;
-        let committed = Committed { value, place };
+        let sequence = offsets.records;
+        let committed = CommittedOffset { value, sequence };
         match producer {
             None => {
                 offsets.committed.insert(key, committed);
@@ -81,11 +81,11 @@ impl GroupCoordinator {
         }
     }
 
-    /// Offsets of a transaction count once it has committed.
+    /// Applies or drops the offsets of a transaction when it ends.
     pub(super) fn end_txn_offsets(&mut self, producer: ProducerEpoch, committed: bool) {
         let offsets = &mut self.offsets;
         let Some(pending) = offsets.pending.remove(&producer.producer_id) else {
-            return;
+            return; // The transaction has no offsets in this partition.
         };
         for (key, offset) in pending.into_entries() {
             if let Some(producers) = offsets.open.get_mut(&key) {
@@ -95,7 +95,7 @@ impl GroupCoordinator {
                 }
             }
             let newer = offsets.committed.get(&key);
-            if committed && newer.is_none_or(|newer| newer.place < offset.place) {
+            if committed && newer.is_none_or(|newer| newer.sequence < offset.sequence) {
                 offsets.committed.insert(key, offset);
             }
         }

@@ -7,7 +7,7 @@ use crate::{TopicPartition, assign::MemberAssignment};
 
 impl Classic {
     pub(super) fn next_of_assignment(&mut self, common: &mut Common) -> Option<MemberEvent> {
-        if !self.membership.is_valid() && !common.owned.is_empty() {
+        if !self.generation.is_valid() && !common.owned.is_empty() {
             return Some(MemberEvent::Lost(common.owned_list()));
         }
         if let Some(received) = self.received.take() {
@@ -33,7 +33,7 @@ impl Classic {
     /// What the application must let go of before we join, if it must hear of it at all: eager members hear of it even if
     /// it is nothing.
     pub(super) fn to_give_back(&self, common: &Common) -> Option<BTreeSet<TopicPartition>> {
-        if self.is_prepared || !self.membership.is_valid() {
+        if self.is_prepared || !self.generation.is_valid() {
             return None;
         }
         match self.protocol {
@@ -62,7 +62,7 @@ impl Classic {
             topics.extend(found.iter().cloned());
             self.joined_topics.extend(found);
         }
-        let generation = self.membership.generation;
+        let generation = self.generation.id;
         if let Some(assignor) = self
             .assignors
             .iter_mut()

@@ -36,8 +36,8 @@ impl Classic {
         }
         let request = HeartbeatRequest {
             group_id: common.group_id.clone(),
-            generation_id: self.membership.generation,
-            member_id: self.membership.member_id.clone(),
+            generation_id: self.generation.id,
+            member_id: self.generation.member_id.clone(),
             group_instance_id: common.instance_id.clone(),
             ..Default::default()
         };

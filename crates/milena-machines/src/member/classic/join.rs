@@ -9,7 +9,7 @@ use milena_wire::{
 };
 
 use super::{
-    CallFailure, Classic, Common, Leader, MemberCall, MemberError, MemberRequest, Membership, PROTOCOL_TYPE, Phase,
+    CallFailure, Classic, Common, Generation, Leader, MemberCall, MemberError, MemberRequest, PROTOCOL_TYPE, Phase,
     Sent, topics,
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Classic {
             && is_free
             && !is_waiting
             && self.must_join(common)
-            && (self.membership.is_valid() || common.owned.is_empty())
+            && (self.generation.is_valid() || common.owned.is_empty())
             && self.to_give_back(common).is_none()
     }
 
@@ -77,7 +77,7 @@ impl Classic {
     pub(super) fn sent(&self, call: &MemberCall) -> Sent {
         Sent {
             id: call.id,
-            membership: self.membership.clone(),
+            generation: self.generation.clone(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Classic {
             // Sorted throughout: other bytes would look like another subscription and cause a rebalance.
             let subscription = MemberSubscription {
                 owned: owned.clone(),
-                generation: self.membership.generation,
+                generation: self.generation.id,
                 rack: common.rack.clone(),
                 user_data: assignor.user_data(&topics),
                 ..MemberSubscription::new("", topics.clone())
@@ -107,7 +107,7 @@ impl Classic {
             group_id: common.group_id.clone(),
             session_timeout_ms: i32::try_from(self.session_timeout_ms).unwrap_or(i32::MAX),
             rebalance_timeout_ms: common.rebalance_timeout_ms,
-            member_id: self.membership.member_id.clone(),
+            member_id: self.generation.member_id.clone(),
             group_instance_id: common.instance_id.clone(),
             protocol_type: PROTOCOL_TYPE.into(),
             protocols,
@@ -133,8 +133,8 @@ impl Classic {
         match code(response.error_code) {
             ErrorCode::None => self.joined(common, now_ms, response),
             ErrorCode::MemberIdRequired => {
-                self.membership = Membership {
-                    generation: super::NO_GENERATION,
+                self.generation = Generation {
+                    id: super::NO_GENERATION,
                     member_id: ByteString::from(&*response.member_id),
                 };
                 self.request_rejoin("need to re-join with the given member-id");
@@ -161,14 +161,14 @@ impl Classic {
         }
         common.backoff.reset();
         let copy = |text: &ByteString| ByteString::from(&**text);
-        self.membership = Membership {
-            generation: response.generation_id,
+        self.generation = Generation {
+            id: response.generation_id,
             member_id: copy(&response.member_id),
         };
         self.assignor = response.protocol_name.as_ref().map(copy).unwrap_or_default();
         self.rejoin = None;
         self.begin_session(now_ms);
-        if response.leader == self.membership.member_id {
+        if response.leader == self.generation.member_id {
             self.lead(common, now_ms, &response.members, response.skip_assignment);
         } else {
             self.sync_with(common, vec![]);
@@ -183,8 +183,8 @@ impl Classic {
         self.phase = Phase::Syncing;
         self.sync = Some(SyncGroupRequest {
             group_id: common.group_id.clone(),
-            generation_id: self.membership.generation,
-            member_id: self.membership.member_id.clone(),
+            generation_id: self.generation.id,
+            member_id: self.generation.member_id.clone(),
             group_instance_id: common.instance_id.clone(),
             protocol_type: Some(PROTOCOL_TYPE.into()),
             protocol_name: Some(self.assignor.clone()),

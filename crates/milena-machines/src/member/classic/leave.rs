@@ -14,7 +14,7 @@ impl Classic {
             Why::Asked(Leave::Remain) => (false, ""),
             Why::PollExpired => (common.instance_id.is_none(), "consumer poll timeout has expired."),
         };
-        let member_id = self.membership.member_id.clone();
+        let member_id = self.generation.member_id.clone();
         let is_member = self.phase != Phase::Unjoined && !member_id.is_empty();
         self.reset(false, "consumer pro-actively leaving the group");
         (leaves && is_member).then(|| {

@@ -18,7 +18,7 @@ use milena_wire::{api::ApiKey, errors::ErrorCode, messages::SyncGroupRequest};
 
 use super::{
     CallFailure, CallId, GroupMetadata, MemberCall, MemberConfigError, MemberError, MemberEvent, MemberRequest,
-    MemberResponse, MetadataNeed, Protocol, Standing, Subscription, Why,
+    MemberResponse, Membership, MetadataNeed, Protocol, Subscription, Why,
     common::{Common, Told},
     offsets::moves_coordinator,
 };
@@ -39,7 +39,7 @@ pub(super) struct Classic {
     /// The greatest protocol that all assignors can serve.
     protocol: RebalanceProtocol,
     phase: Phase,
-    membership: Membership,
+    generation: Generation,
     /// What the group's members agreed on.
     assignor: ByteString,
     /// Why to join again, if there is a reason that nothing else tells.
@@ -79,8 +79,8 @@ enum Phase {
 
 /// Who we are in the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Membership {
-    generation: i32,
+struct Generation {
+    id: i32,
     member_id: ByteString,
 }
 
@@ -88,17 +88,17 @@ struct Membership {
 #[derive(Debug)]
 struct Sent {
     id: CallId,
-    membership: Membership,
+    generation: Generation,
 }
 
-impl Membership {
+impl Generation {
     const NONE: Self = Self {
-        generation: NO_GENERATION,
+        id: NO_GENERATION,
         member_id: ByteString::from_static(""),
     };
 
     fn is_valid(&self) -> bool {
-        self.generation != NO_GENERATION && !self.member_id.is_empty()
+        self.id != NO_GENERATION && !self.member_id.is_empty()
     }
 }
 
@@ -114,7 +114,7 @@ impl Classic {
             protocol: common_protocol(&assignors)?,
             assignors,
             phase: Phase::Unjoined,
-            membership: Membership::NONE,
+            generation: Generation::NONE,
             assignor: ByteString::new(),
             rejoin: None,
             is_prepared: false,
@@ -134,9 +134,9 @@ impl Classic {
     /// Out of the group, or so it seems: all is as before the first join, but what the application owns is lost.
     fn reset(&mut self, keeps_member_id: bool, reason: &str) {
         self.phase = Phase::Unjoined;
-        self.membership.generation = NO_GENERATION;
+        self.generation.id = NO_GENERATION;
         if !keeps_member_id {
-            self.membership = Membership::NONE;
+            self.generation = Generation::NONE;
         }
         self.rejoin = Some(truncated(reason));
         self.is_prepared = false;
@@ -152,7 +152,7 @@ impl Classic {
     }
 
     fn is_current(&self, sent: &Sent) -> bool {
-        sent.membership == self.membership
+        sent.generation == self.generation
     }
 
     /// A broker that cannot do what is asked will not learn it.
@@ -238,13 +238,13 @@ impl Protocol for Classic {
         self.assignment_told(told);
     }
 
-    fn next_call(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
+    fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
         let sync = self.next_sync(common);
         let heartbeat = sync.or_else(|| self.next_heartbeat(common, now_ms));
         heartbeat.or_else(|| self.next_join(common, now_ms))
     }
 
-    fn handle_answer(
+    fn handle_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
@@ -269,7 +269,7 @@ impl Protocol for Classic {
     }
 
     fn handle_refused(&mut self, common: &mut Common, _now_ms: i64, sent: &GroupMetadata, error: ErrorCode) {
-        let is_current = sent.generation == self.membership.generation && sent.member_id == self.membership.member_id;
+        let is_current = sent.generation == self.generation.id && sent.member_id == self.generation.member_id;
         if !is_current || self.phase != Phase::Stable {
             return;
         }
@@ -292,7 +292,7 @@ impl Protocol for Classic {
         self.check_session(common, now_ms);
     }
 
-    fn deadline(&self, common: &Common) -> Option<i64> {
+    fn poll_timeout(&self, common: &Common) -> Option<i64> {
         let join = self.wants_join(common).then_some(self.retry_at);
         let join = join.filter(|retry_at| *retry_at != i64::MIN);
         [join, self.heartbeat_deadline()].into_iter().flatten().min()
@@ -302,12 +302,12 @@ impl Protocol for Classic {
         self.farewell(common, why)
     }
 
-    fn standing(&self, common: &Common) -> Standing {
+    fn membership(&self, common: &Common) -> Membership {
         match self.phase {
-            Phase::Unjoined => Standing::Gone,
-            Phase::Joining | Phase::Assigning | Phase::Syncing => Standing::Rebalancing,
-            Phase::Stable => Standing::Member {
-                identity: common.identity(self.membership.generation, self.membership.member_id.clone()),
+            Phase::Unjoined => Membership::NotMember,
+            Phase::Joining | Phase::Assigning | Phase::Syncing => Membership::Rebalancing,
+            Phase::Stable => Membership::Member {
+                identity: common.identity(self.generation.id, self.generation.member_id.clone()),
                 is_epoch: false,
             },
         }

@@ -9,14 +9,15 @@ use bytestring::ByteString;
 use milena_wire::{errors::ErrorCode, messages::OffsetCommitResponse};
 
 use super::{
-    CallCause, CallFailure, CallId, CommitId, CommitMode, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError,
-    OffsetEvent, OffsetResponse, Standing,
+    CallCause, CallFailure, CallId, CommitId, CommitMode, Membership, OffsetAndMetadata, OffsetCall, OffsetCalls,
+    OffsetError, OffsetEvent, OffsetResponse,
     answer::{code, moves_coordinator},
     request::{self, TopicIds},
 };
 use crate::{
     TopicPartition,
-    member::{GroupMetadata, MemberMetadata, backoff::Backoff},
+    backoff::Backoff,
+    member::{GroupMetadata, MemberMetadata},
 };
 
 /// A commit that is not over.
@@ -119,13 +120,13 @@ impl Commit {
 }
 
 impl OffsetCalls {
-    pub(super) fn next_commit(&mut self, now_ms: i64, standing: &Standing) -> Option<OffsetCall> {
+    pub(super) fn next_commit(&mut self, now_ms: i64, membership: &Membership) -> Option<OffsetCall> {
         while self.sent_commit.is_none() {
             let commit = self.commits.front_mut()?;
-            let refused = match standing {
-                Standing::Rebalancing => Some(OffsetError::RebalanceInProgress),
-                Standing::Gone => Some(OffsetError::CommitFailed),
-                Standing::Alone | Standing::Member { .. } => None,
+            let refused = match membership {
+                Membership::Rebalancing => Some(OffsetError::RebalanceInProgress),
+                Membership::NotMember => Some(OffsetError::CommitFailed),
+                Membership::Standalone | Membership::Member { .. } => None,
             };
             if let Some(error) = refused {
                 commit.end_rest(error);
@@ -139,14 +140,14 @@ impl OffsetCalls {
             if commit.retry_at.is_some_and(|retry_at| retry_at > now_ms) {
                 return None;
             }
-            return self.send_first_commit(standing);
+            return self.send_first_commit(membership);
         }
         None
     }
 
-    fn send_first_commit(&mut self, standing: &Standing) -> Option<OffsetCall> {
-        let identity = match standing {
-            Standing::Member { identity, .. } => identity.clone(),
+    fn send_first_commit(&mut self, membership: &Membership) -> Option<OffsetCall> {
+        let identity = match membership {
+            Membership::Member { identity, .. } => identity.clone(),
             _ => GroupMetadata {
                 group_id: self.config.group_id.clone(),
                 generation: -1,
@@ -185,7 +186,7 @@ impl OffsetCalls {
         &mut self,
         now_ms: i64,
         answer: Result<OffsetResponse, CallFailure>,
-        standing: &Standing,
+        membership: &Membership,
     ) {
         let Some(sent) = self.sent_commit.take() else { return };
         // Its deadline has passed: nobody waits for the answer.
@@ -193,7 +194,7 @@ impl OffsetCalls {
             return;
         }
         match answer {
-            Ok(OffsetResponse::Commit(response)) => self.judge(now_ms, &sent, &response, standing),
+            Ok(OffsetResponse::Commit(response)) => self.judge(now_ms, &sent, &response, membership),
             Ok(OffsetResponse::Fetch(_)) => self.retry_commit(now_ms, CallFailure::Disconnected.into()),
             Err(CallFailure::Unsupported { api }) => self.end_first_commit(OffsetError::Unsupported { api }),
             Err(failure) => self.retry_commit(now_ms, failure.into()),
@@ -201,7 +202,7 @@ impl OffsetCalls {
         self.finish_first_commit();
     }
 
-    fn judge(&mut self, now_ms: i64, sent: &Sent, response: &OffsetCommitResponse, standing: &Standing) {
+    fn judge(&mut self, now_ms: i64, sent: &Sent, response: &OffsetCommitResponse, membership: &Membership) {
         let (mut retry, mut at_once, mut refused) = (None, true, None);
         for topic in &response.topics {
             let name = sent.ids.name(&topic.name, topic.topic_id);
@@ -211,7 +212,7 @@ impl OffsetCalls {
                 self.coordinator_moved |= moves_coordinator(error) || error == ErrorCode::RequestTimedOut;
                 self.metadata_outdated |= error == ErrorCode::UnknownTopicId;
                 let Some(commit) = self.commits.front_mut() else { return };
-                match verdict(error, commit.mode, &sent.identity, standing) {
+                match verdict(error, commit.mode, &sent.identity, membership) {
                     Verdict::Over(result) => commit.end(&place, result),
                     Verdict::AgainAtOnce(cause) => retry = Some(cause),
                     Verdict::Again(cause) => (retry, at_once) = (Some(cause), false),
@@ -289,14 +290,14 @@ fn concerns_member(error: ErrorCode) -> bool {
     )
 }
 
-fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, standing: &Standing) -> Verdict {
-    let now = match standing {
-        Standing::Member { identity, .. } => Some(identity),
+fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, membership: &Membership) -> Verdict {
+    let now = match membership {
+        Membership::Member { identity, .. } => Some(identity),
         _ => None,
     };
     let is_unchanged = now.is_some_and(|now| now == sent);
-    let not_member = match standing {
-        Standing::Rebalancing => OffsetError::RebalanceInProgress,
+    let not_member = match membership {
+        Membership::Rebalancing => OffsetError::RebalanceInProgress,
         _ => OffsetError::CommitFailed,
     };
     match error {
@@ -307,14 +308,14 @@ fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, standing: &
             Verdict::Over(Err(not_member))
         }
         ErrorCode::StaleMemberEpoch => match now.filter(|_| !is_unchanged) {
-            Some(_) if mode != CommitMode::Async => Verdict::AgainAtOnce(CallCause::Answered(error)),
-            Some(_) => Verdict::Again(CallCause::Answered(error)),
+            Some(_) if mode != CommitMode::Async => Verdict::AgainAtOnce(CallCause::Error(error)),
+            Some(_) => Verdict::Again(CallCause::Error(error)),
             None => Verdict::Over(Err(OffsetError::CommitFailed)),
         },
         ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId if matches!(mode, CommitMode::Last { .. }) => {
             Verdict::Over(Err(OffsetError::Refused(error)))
         }
-        error if error.is_retriable() => Verdict::Again(CallCause::Answered(error)),
+        error if error.is_retriable() => Verdict::Again(CallCause::Error(error)),
         error => Verdict::Over(Err(OffsetError::Refused(error))),
     }
 }

@@ -5,15 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use milena_wire::{errors::ErrorCode, messages::OffsetFetchResponse};
 
 use super::{
-    CallCause, CallFailure, CallId, FetchId, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError, OffsetEvent,
-    OffsetResponse, Standing,
+    CallCause, CallFailure, CallId, FetchId, Membership, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError,
+    OffsetEvent, OffsetResponse,
     answer::{self, moves_coordinator},
     request::{self, TopicIds},
 };
-use crate::{
-    TopicPartition,
-    member::{GroupMetadata, backoff::Backoff},
-};
+use crate::{TopicPartition, backoff::Backoff, member::GroupMetadata};
 
 /// A fetch that is not over.
 #[derive(Debug)]
@@ -66,15 +63,15 @@ impl Fetch {
 }
 
 impl OffsetCalls {
-    pub(super) fn next_fetch(&mut self, now_ms: i64, standing: &Standing) -> Option<OffsetCall> {
+    pub(super) fn next_fetch(&mut self, now_ms: i64, membership: &Membership) -> Option<OffsetCall> {
         self.finish_fetches();
         let is_due = |fetch: &Fetch| !fetch.is_sent && fetch.retry_at.is_none_or(|retry_at| retry_at <= now_ms);
         let id = *self.fetches.iter().find(|(_, fetch)| is_due(fetch))?.0;
         let call = CallId(self.next_id());
         let fetch = self.fetches.get_mut(&id)?;
         (fetch.is_sent, fetch.retry_at) = (true, None);
-        let member: Option<&GroupMetadata> = match standing {
-            Standing::Member {
+        let member: Option<&GroupMetadata> = match membership {
+            Membership::Member {
                 identity,
                 is_epoch: true,
             } => Some(identity),
@@ -119,7 +116,7 @@ impl OffsetCalls {
             // The member's epoch may have changed since it was sent. To ask again, as whoever we are by then, does no harm.
             let is_stale = matches!(error, ErrorCode::StaleMemberEpoch | ErrorCode::UnknownMemberId);
             if is_stale || error.is_retriable() {
-                self.retry_fetch(now_ms, sent.fetch, CallCause::Answered(error));
+                self.retry_fetch(now_ms, sent.fetch, CallCause::Error(error));
             } else {
                 fetch.end_rest(OffsetError::Refused(error));
             }
@@ -132,7 +129,7 @@ impl OffsetCalls {
                 ErrorCode::UnknownTopicOrPartition => fetch.end(place, Err(OffsetError::Refused(code))),
                 code if code.is_retriable() => {
                     self.metadata_outdated |= code == ErrorCode::UnknownTopicId;
-                    retry = Some(CallCause::Answered(code));
+                    retry = Some(CallCause::Error(code));
                 }
                 code => fetch.end(place, Err(OffsetError::Refused(code))),
             }

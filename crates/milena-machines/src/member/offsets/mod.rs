@@ -20,7 +20,7 @@ use milena_wire::{
     messages::{OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse},
 };
 
-use super::{CallFailure, CallId, GroupMetadata, MemberMetadata, Standing};
+use super::{CallFailure, CallId, GroupMetadata, MemberMetadata, Membership};
 use crate::{Random, TopicPartition};
 
 pub(crate) use answer::{code, moves_coordinator};
@@ -127,9 +127,9 @@ pub enum OffsetEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallCause {
     #[error("{0}")]
-    NoAnswer(#[from] CallFailure),
+    NoResponse(#[from] CallFailure),
     #[error("{0}")]
-    Answered(ErrorCode),
+    Error(ErrorCode),
 }
 
 /// What became of a partition's offset, told apart by what can be done.
@@ -241,7 +241,7 @@ impl OffsetCalls {
         now_ms: i64,
         call: CallId,
         answer: Result<OffsetResponse, CallFailure>,
-        standing: &Standing,
+        membership: &Membership,
     ) {
         if matches!(
             answer,
@@ -250,7 +250,7 @@ impl OffsetCalls {
             self.coordinator_moved = true;
         }
         if self.sent_commit.as_ref().is_some_and(|sent| sent.call == call) {
-            self.commit_answered(now_ms, answer, standing);
+            self.commit_answered(now_ms, answer, membership);
         } else if let Some(sent) = self.sent_fetches.remove(&call) {
             self.fetch_answered(now_ms, &sent, answer);
         }
@@ -262,9 +262,9 @@ impl OffsetCalls {
     }
 
     /// The next request to send, in the name that the member has now.
-    pub fn poll_call(&mut self, now_ms: i64, standing: &Standing) -> Option<OffsetCall> {
-        let commit = self.next_commit(now_ms, standing);
-        commit.or_else(|| self.next_fetch(now_ms, standing))
+    pub fn poll_request(&mut self, now_ms: i64, membership: &Membership) -> Option<OffsetCall> {
+        let commit = self.next_commit(now_ms, membership);
+        commit.or_else(|| self.next_fetch(now_ms, membership))
     }
 
     /// When to call [`Self::handle_timeout`].

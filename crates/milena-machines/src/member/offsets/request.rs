@@ -15,35 +15,31 @@ use milena_wire::{
 use super::{OffsetAndMetadata, OffsetRequest};
 use crate::{
     TopicPartition,
-    member::{GroupMetadata, MemberMetadata},
+    member::{ForVersion, GroupMetadata, MemberMetadata},
 };
 
 /// From this version on topics have ids and no names, in `OffsetCommit` as in `OffsetFetch`.
 const IDS_SINCE: i16 = 10;
 
-impl OffsetRequest {
-    /// The same request as `version` writes it: `OffsetFetch` names one group in other fields before it could name many,
-    /// and could not wait for transactions before that.
-    #[must_use]
-    pub fn for_version(self, version: i16) -> Self {
-        match self {
-            Self::Fetch(mut request) if version < 8 => {
-                if let Some(group) = request.groups.pop() {
-                    request.group_id = group.group_id;
-                    let topics = group.topics.unwrap_or_default().into_iter();
-                    let topics = topics.map(|topic| OffsetFetchRequestTopic {
-                        name: topic.name,
-                        partition_indexes: topic.partition_indexes,
-                        ..Default::default()
-                    });
-                    request.topics = Some(topics.collect());
-                }
-                request.groups.clear();
-                request.require_stable &= version >= 7;
-                Self::Fetch(request)
-            }
-            request => request,
+/// Before version 8 a request names one group, in fields of its own; before version 7 it cannot wait for transactions.
+impl ForVersion for OffsetFetchRequest {
+    fn for_version(mut self, version: i16) -> Self {
+        if version >= 8 {
+            return self;
         }
+        if let Some(group) = self.groups.pop() {
+            self.group_id = group.group_id;
+            let topics = group.topics.unwrap_or_default().into_iter();
+            let topics = topics.map(|topic| OffsetFetchRequestTopic {
+                name: topic.name,
+                partition_indexes: topic.partition_indexes,
+                ..Default::default()
+            });
+            self.topics = Some(topics.collect());
+        }
+        self.groups.clear();
+        self.require_stable &= version >= 7;
+        self
     }
 }
 

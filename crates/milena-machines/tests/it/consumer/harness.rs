@@ -88,7 +88,7 @@ impl World {
     /// Asks, and gives the answers that came, to whomever.
     pub(crate) fn ask(&mut self, request: GroupRequest) -> Vec<GroupReply> {
         let context = self.context();
-        let effects = self.coordinator.handle(&context, request);
+        let effects = self.coordinator.handle_request(&context, request);
         self.append(effects)
     }
 
@@ -101,7 +101,7 @@ impl World {
     /// Lets time pass, with all that happens in it.
     pub(crate) fn pass(&mut self, ms: i64) {
         let end_ms = self.now_ms + ms;
-        while let Some(deadline_ms) = self.coordinator.next_deadline().filter(|deadline| *deadline <= end_ms) {
+        while let Some(deadline_ms) = self.coordinator.poll_timeout().filter(|deadline| *deadline <= end_ms) {
             self.now_ms = self.now_ms.max(deadline_ms);
             let effects = self.coordinator.handle_timeout(self.now_ms);
             self.append(effects);

@@ -40,7 +40,7 @@ fn after_the_sync_revoked_comes_first_then_assigned_then_another_join() {
     let event = rig.member.poll_event();
     assert_eq!(event, Some(revoked(&[("t", 1), ("t", 2)])));
     assert!(
-        matches!(rig.member.standing(), milena_machines::member::Standing::Member { identity, .. } if identity.generation == 2)
+        matches!(rig.member.membership(), milena_machines::member::Membership::Member { identity, .. } if identity.generation == 2)
     );
     rig.expect_no_call();
     rig.member.handle_event_done(rig.now);

@@ -2,7 +2,7 @@
 
 use milena_machines::{
     assign::decode_subscription,
-    member::{MemberEvent, Standing, Subscription},
+    member::{MemberEvent, Membership, Subscription},
 };
 use milena_wire::{errors::ErrorCode, messages::SyncGroupResponse};
 use regex::Regex;
@@ -13,7 +13,7 @@ use super::rig::*;
 fn a_rebalance_revokes_all_then_joins_then_assigns() {
     let mut rig = Rig::eager();
     rig.settle(&["t"], &[("t", 0), ("t", 1)]);
-    assert!(matches!(rig.member.standing(), Standing::Member { .. }));
+    assert!(matches!(rig.member.membership(), Membership::Member { .. }));
     rig.heartbeat(ErrorCode::RebalanceInProgress);
     // The application has not heard of it: nothing happens without it, and heartbeats go on.
     rig.expect_no_call();
@@ -21,7 +21,7 @@ fn a_rebalance_revokes_all_then_joins_then_assigns() {
     let event = rig.member.poll_event();
     assert_eq!(event, Some(revoked(&[("t", 0), ("t", 1)])));
     // Commits work here, in the old generation.
-    assert!(matches!(rig.member.standing(), Standing::Member { .. }));
+    assert!(matches!(rig.member.membership(), Membership::Member { .. }));
     assert_eq!(rig.member.owned().len(), 2);
     rig.heartbeat(ErrorCode::RebalanceInProgress);
     rig.expect_no_call();
@@ -29,7 +29,7 @@ fn a_rebalance_revokes_all_then_joins_then_assigns() {
     assert!(rig.member.owned().is_empty());
     let (call, join) = rig.expect_join();
     assert_eq!(join.reason.as_deref(), Some("group is already rebalancing"));
-    assert_eq!(rig.member.standing(), Standing::Rebalancing);
+    assert_eq!(rig.member.membership(), Membership::Rebalancing);
     rig.answer_join(call, 2, "other");
     let (call, sync) = rig.expect_sync();
     assert_eq!(

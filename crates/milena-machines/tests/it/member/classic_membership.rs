@@ -1,6 +1,6 @@
 //! Getting into a group by the classic protocol, and what the coordinator can say about it.
 
-use milena_machines::member::{CallFailure, MemberConfig, MemberConfigError, MemberError, MemberEvent, Standing};
+use milena_machines::member::{CallFailure, MemberConfig, MemberConfigError, MemberError, MemberEvent, Membership};
 use milena_machines::{TopicPartition, assign::RebalanceProtocol, member::Member};
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::JoinGroupResponse};
 
@@ -106,7 +106,7 @@ fn unknown_member_id_resets_it_and_partitions_are_lost() {
     let mut rig = Rig::eager();
     rig.settle(&["t"], &[("t", 0), ("t", 1)]);
     rig.heartbeat(ErrorCode::UnknownMemberId);
-    assert_eq!(rig.member.standing(), Standing::Gone);
+    assert_eq!(rig.member.membership(), Membership::NotMember);
     assert_eq!(rig.member.identity().generation, -1);
     rig.expect_no_call();
     assert_eq!(rig.tell(), Some(lost(&[("t", 0), ("t", 1)])));

@@ -1,6 +1,8 @@
 //! Unsubscribing and closing, in both protocols.
 
-use milena_machines::member::{CallFailure, GroupProtocol, Leave, Member, MemberConfig, MemberRequest, Standing};
+use milena_machines::member::{
+    CallFailure, ForVersion, GroupProtocol, Leave, Member, MemberConfig, MemberRequest, Membership,
+};
 use milena_wire::{errors::ErrorCode, messages::LeaveGroupRequest};
 
 use super::rig::*;
@@ -15,7 +17,7 @@ fn a_member_gives_back_what_it_has_and_then_leaves() {
     let event = rig.member.poll_event();
     assert_eq!(event, Some(revoked(&[("t", 0)])));
     // Commits work here, and heartbeats go on.
-    assert!(matches!(rig.member.standing(), Standing::Member { .. }));
+    assert!(matches!(rig.member.membership(), Membership::Member { .. }));
     rig.heartbeat(ErrorCode::None);
     rig.member.handle_event_done(rig.now);
     let (call, leave) = rig.expect_leave();
@@ -23,7 +25,7 @@ fn a_member_gives_back_what_it_has_and_then_leaves() {
     assert!(!rig.member.is_gone());
     rig.fail(call, CallFailure::TimedOut);
     assert!(rig.member.is_gone());
-    assert_eq!(rig.member.standing(), Standing::Alone);
+    assert_eq!(rig.member.membership(), Membership::Standalone);
     rig.expect_no_call();
     assert_eq!(rig.member.poll_timeout(), None);
 }
@@ -171,13 +173,15 @@ fn old_versions_name_the_member_in_another_field() {
     rig.member.leave(rig.now, Leave::Default);
     let call = rig.expect_call();
     assert_eq!(call.min_version, 0);
-    let old = call.request.for_version(2);
+    let MemberRequest::Leave(request) = call.request else {
+        unreachable!()
+    };
     let expected = LeaveGroupRequest {
         group_id: "group".into(),
         member_id: "me".into(),
         ..Default::default()
     };
-    assert_eq!(old, MemberRequest::Leave(expected));
+    assert_eq!(request.for_version(2), expected);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use milena_machines::{
     TopicPartition,
     assign::TopicLayout,
     member::{
-        CallCause, CallFailure, CommitId, CommitMode, GroupMetadata, MemberMetadata, OffsetAndMetadata, OffsetCall,
-        OffsetCalls, OffsetConfig, OffsetError, OffsetEvent, OffsetRequest, OffsetResponse, Standing,
+        CallCause, CallFailure, CommitId, CommitMode, GroupMetadata, MemberMetadata, Membership, OffsetAndMetadata,
+        OffsetCall, OffsetCalls, OffsetConfig, OffsetError, OffsetEvent, OffsetRequest, OffsetResponse,
     },
 };
 use milena_wire::{
@@ -33,8 +33,8 @@ fn calls() -> OffsetCalls {
     OffsetCalls::new(config, 1)
 }
 
-fn member(generation: i32) -> Standing {
-    Standing::Member {
+fn member(generation: i32) -> Membership {
+    Membership::Member {
         identity: identity(generation),
         is_epoch: true,
     }
@@ -102,10 +102,10 @@ fn done(id: CommitId, results: &[(i32, Result<(), OffsetError>)]) -> OffsetEvent
 }
 
 /// Commits partition 0 once and answers with `error`.
-fn commit_and_answer(mode: CommitMode, error: ErrorCode, then: &Standing) -> (OffsetCalls, CommitId) {
+fn commit_and_answer(mode: CommitMode, error: ErrorCode, then: &Membership) -> (OffsetCalls, CommitId) {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 5)]), mode);
-    let call = calls.poll_call(0, &member(4)).unwrap();
+    let call = calls.poll_request(0, &member(4)).unwrap();
     calls.handle_response(0, call.id, answer(&[(0, error)]), then);
     (calls, id)
 }
@@ -114,7 +114,7 @@ fn commit_and_answer(mode: CommitMode, error: ErrorCode, then: &Standing) -> (Of
 fn a_commit_says_who_commits_what() {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 5), (1, 6)]), CommitMode::Async);
-    let call = calls.poll_call(0, &member(4)).unwrap();
+    let call = calls.poll_request(0, &member(4)).unwrap();
     assert_eq!(call.timeout_ms, 30_000);
     let sent = request(&call);
     assert_eq!(
@@ -146,7 +146,7 @@ fn a_commit_says_who_commits_what() {
 fn without_a_subscription_nobody_is_named() {
     let mut calls = calls();
     calls.commit(offsets(&[(0, 5)]), CommitMode::Async);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let sent = request(&call);
     assert_eq!(
         (&*sent.group_id, &*sent.member_id, sent.generation_id_or_member_epoch),
@@ -161,9 +161,9 @@ fn commits_leave_one_at_a_time_in_the_order_of_the_calls() {
     let first = calls.commit(offsets(&[(0, 1)]), SYNC);
     let second = calls.commit(offsets(&[(0, 2)]), CommitMode::Async);
     let empty = calls.commit(BTreeMap::new(), CommitMode::Async);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 1);
-    assert_eq!(calls.poll_call(0, &member(1)), None);
+    assert_eq!(calls.poll_request(0, &member(1)), None);
     // The first is tried again before the second is sent.
     calls.handle_response(
         0,
@@ -171,18 +171,18 @@ fn commits_leave_one_at_a_time_in_the_order_of_the_calls() {
         answer(&[(0, ErrorCode::CoordinatorLoadInProgress)]),
         &member(1),
     );
-    assert_eq!(calls.poll_call(0, &member(1)), None);
+    assert_eq!(calls.poll_request(0, &member(1)), None);
     let retry_at = calls.poll_timeout().unwrap();
     assert!((80..=120).contains(&retry_at));
-    let call = calls.poll_call(retry_at, &member(1)).unwrap();
+    let call = calls.poll_request(retry_at, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 1);
     calls.handle_response(retry_at, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
-    let call = calls.poll_call(retry_at, &member(1)).unwrap();
+    let call = calls.poll_request(retry_at, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 2);
     assert_eq!(calls.poll_event(), Some(done(first, &[(0, Ok(()))])));
     assert_eq!(calls.poll_event(), None);
     calls.handle_response(retry_at, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
-    assert_eq!(calls.poll_call(retry_at, &member(1)), None);
+    assert_eq!(calls.poll_request(retry_at, &member(1)), None);
     assert_eq!(calls.poll_event(), Some(done(second, &[(0, Ok(()))])));
     assert_eq!(calls.poll_event(), Some(done(empty, &[])));
 }
@@ -197,20 +197,20 @@ fn an_async_commit_is_never_sent_again() {
     ];
     for error in retriable {
         let (mut calls, id) = commit_and_answer(CommitMode::Async, error, &member(4));
-        let expected = OffsetError::Retriable(CallCause::Answered(error));
+        let expected = OffsetError::Retriable(CallCause::Error(error));
         assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
-        assert_eq!(calls.poll_call(60_000, &member(4)), None);
+        assert_eq!(calls.poll_request(60_000, &member(4)), None);
     }
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 5)]), CommitMode::Async);
-    let call = calls.poll_call(0, &member(4)).unwrap();
+    let call = calls.poll_request(0, &member(4)).unwrap();
     calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(4));
     assert!(calls.take_coordinator_moved());
-    let expected = OffsetError::Retriable(CallCause::NoAnswer(CallFailure::Disconnected));
+    let expected = OffsetError::Retriable(CallCause::NoResponse(CallFailure::Disconnected));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
     // Nor is one whose epoch was old, although there is a newer one.
     let (mut calls, id) = commit_and_answer(CommitMode::Async, ErrorCode::StaleMemberEpoch, &member(5));
-    let expected = OffsetError::Retriable(CallCause::Answered(ErrorCode::StaleMemberEpoch));
+    let expected = OffsetError::Retriable(CallCause::Error(ErrorCode::StaleMemberEpoch));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
 }
 
@@ -225,11 +225,11 @@ fn a_sync_commit_is_tried_until_its_deadline() {
         now = calls.poll_timeout().unwrap().max(now);
         calls.handle_timeout(now);
         if let Some(event) = calls.poll_event() {
-            let last_cause = Some(CallCause::NoAnswer(CallFailure::TimedOut));
+            let last_cause = Some(CallCause::NoResponse(CallFailure::TimedOut));
             assert_eq!(event, done(id, &[(0, Err(OffsetError::TimedOut { last_cause }))]));
             break;
         }
-        let call = calls.poll_call(now, &member(4)).unwrap();
+        let call = calls.poll_request(now, &member(4)).unwrap();
         calls.handle_response(now, call.id, Err(CallFailure::TimedOut), &member(4));
         tries += 1;
     }
@@ -242,14 +242,14 @@ fn a_commit_whose_deadline_passes_keeps_its_place_until_it_is_answered() {
     let mut calls = calls();
     let late = calls.commit(offsets(&[(0, 1)]), SYNC);
     calls.commit(offsets(&[(0, 2)]), CommitMode::Async);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_timeout(10_000);
     let expected = OffsetError::TimedOut { last_cause: None };
     assert_eq!(calls.poll_event(), Some(done(late, &[(0, Err(expected))])));
-    assert_eq!(calls.poll_call(10_000, &member(1)), None);
+    assert_eq!(calls.poll_request(10_000, &member(1)), None);
     calls.handle_response(10_001, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
     assert_eq!(calls.poll_event(), None);
-    let call = calls.poll_call(10_001, &member(1)).unwrap();
+    let call = calls.poll_request(10_001, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 2);
 }
 
@@ -257,7 +257,7 @@ fn a_commit_whose_deadline_passes_keeps_its_place_until_it_is_answered() {
 fn only_what_failed_is_sent_again() {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 1), (1, 2), (2, 3)]), SYNC);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     let codes = [
         (0, ErrorCode::None),
         (1, ErrorCode::UnknownTopicOrPartition),
@@ -265,7 +265,7 @@ fn only_what_failed_is_sent_again() {
     ];
     calls.handle_response(0, call.id, answer(&codes), &member(1));
     assert_eq!(calls.poll_event(), None);
-    let call = calls.poll_call(BACKOFF_MS, &member(1)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(1)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
     assert_eq!(committed_offset(&call), 2);
     calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(1));
@@ -280,9 +280,9 @@ fn only_what_failed_is_sent_again() {
 fn a_stale_epoch_is_tried_at_once_with_a_newer_one_and_has_failed_without() {
     let (mut calls, _) = commit_and_answer(SYNC, ErrorCode::StaleMemberEpoch, &member(5));
     assert_eq!(calls.poll_event(), None);
-    let call = calls.poll_call(0, &member(5)).unwrap();
+    let call = calls.poll_request(0, &member(5)).unwrap();
     assert_eq!(request(&call).generation_id_or_member_epoch, 5);
-    for then in [member(4), Standing::Gone] {
+    for then in [member(4), Membership::NotMember] {
         let (mut calls, id) = commit_and_answer(SYNC, ErrorCode::StaleMemberEpoch, &then);
         assert_eq!(
             calls.poll_event(),
@@ -301,9 +301,9 @@ fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
     }
     // All else is as with any that is waited for.
     let (mut calls, id) = commit_and_answer(last, ErrorCode::CoordinatorLoadInProgress, &member(4));
-    assert!(calls.poll_call(BACKOFF_MS, &member(4)).is_some());
+    assert!(calls.poll_request(BACKOFF_MS, &member(4)).is_some());
     calls.handle_timeout(10_000);
-    let last_cause = Some(CallCause::Answered(ErrorCode::CoordinatorLoadInProgress));
+    let last_cause = Some(CallCause::Error(ErrorCode::CoordinatorLoadInProgress));
     let late = Err(OffsetError::TimedOut { last_cause });
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, late)])));
 }
@@ -311,7 +311,7 @@ fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
 #[test]
 fn a_retry_is_made_in_the_newest_name() {
     let (mut calls, _) = commit_and_answer(SYNC, ErrorCode::CoordinatorLoadInProgress, &member(4));
-    let call = calls.poll_call(BACKOFF_MS, &member(9)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(9)).unwrap();
     assert_eq!(request(&call).generation_id_or_member_epoch, 9);
 }
 
@@ -324,9 +324,9 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
         (ErrorCode::UnknownMemberId, member(4), failed),
         (ErrorCode::IllegalGeneration, member(4), failed),
         (ErrorCode::IllegalGeneration, member(5), failed),
-        (ErrorCode::IllegalGeneration, Standing::Rebalancing, rebalancing),
+        (ErrorCode::IllegalGeneration, Membership::Rebalancing, rebalancing),
         (ErrorCode::FencedInstanceId, member(4), OffsetError::FencedInstance),
-        (ErrorCode::FencedInstanceId, Standing::Rebalancing, rebalancing),
+        (ErrorCode::FencedInstanceId, Membership::Rebalancing, rebalancing),
     ] {
         let (mut calls, id) = commit_and_answer(SYNC, error, &then);
         // The member hears of it first.
@@ -338,10 +338,10 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
             "{error} {then:?}"
         );
     }
-    for (standing, expected) in [(Standing::Rebalancing, rebalancing), (Standing::Gone, failed)] {
+    for (membership, expected) in [(Membership::Rebalancing, rebalancing), (Membership::NotMember, failed)] {
         let mut calls = calls();
         let id = calls.commit(offsets(&[(0, 5)]), SYNC);
-        assert_eq!(calls.poll_call(0, &standing), None);
+        assert_eq!(calls.poll_request(0, &membership), None);
         assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
     }
 }
@@ -352,29 +352,29 @@ fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     let mut calls = calls();
     let first = calls.commit(offsets(&[(0, 1), (1, 1)]), SYNC);
     let waiting = calls.commit(offsets(&[(0, 2), (1, 2)]), CommitMode::Async);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_released(&[TopicPartition::new("t", 0)]);
     // What is under way is not sent again for it.
     calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(2));
-    let call = calls.poll_call(BACKOFF_MS, &member(2)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(2)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
     calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
     let failed = Err(OffsetError::CommitFailed);
     assert_eq!(calls.poll_event(), Some(done(first, &[(0, failed), (1, Ok(()))])));
-    let call = calls.poll_call(BACKOFF_MS, &member(2)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(2)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
     calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
     assert_eq!(calls.poll_event(), Some(done(waiting, &[(0, failed), (1, Ok(()))])));
     // What is committed afterwards is the application's own decision.
     calls.commit(offsets(&[(0, 3)]), CommitMode::Async);
-    assert!(calls.poll_call(BACKOFF_MS, &member(2)).is_some());
+    assert!(calls.poll_request(BACKOFF_MS, &member(2)).is_some());
 }
 
 #[test]
 fn what_the_answer_forgets_has_failed() {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 1), (1, 2)]), SYNC);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_response(
         0,
         call.id,
@@ -392,7 +392,7 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     metadata.insert("t".into(), Some(topic_id("t")), TopicLayout::without_racks(1));
     calls.handle_metadata(Arc::new(metadata.clone()));
     let id = calls.commit(offsets(&[(0, 1)]), SYNC);
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     assert_eq!(
         (call.max_version, request(&call).topics[0].topic_id),
         (10, topic_id("t"))
@@ -404,14 +404,14 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     (response.topics[0].name, response.topics[0].topic_id) = ("".into(), topic_id("t"));
     calls.handle_response(0, call.id, Ok(OffsetResponse::Commit(response)), &member(1));
     assert!(calls.take_metadata_outdated());
-    let call = calls.poll_call(BACKOFF_MS, &member(1)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(1)).unwrap();
     calls.handle_response(0, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Ok(()))])));
 
     metadata.insert("t".into(), None, TopicLayout::without_racks(1));
     calls.handle_metadata(Arc::new(metadata));
     calls.commit(offsets(&[(0, 1)]), SYNC);
-    let call = calls.poll_call(BACKOFF_MS, &member(1)).unwrap();
+    let call = calls.poll_request(BACKOFF_MS, &member(1)).unwrap();
     assert_eq!(
         (call.max_version, request(&call).topics[0].topic_id),
         (9, Uuid::default())
@@ -430,14 +430,14 @@ fn a_commit_is_for_the_topic_that_was_read_not_for_its_successor() {
     calls.handle_metadata(metadata(Some(topic_id("t"))));
     let id = calls.commit(offsets(&[(0, 5)]), SYNC);
     calls.handle_metadata(metadata(None));
-    let call = calls.poll_call(0, &member(1)).unwrap();
+    let call = calls.poll_request(0, &member(1)).unwrap();
     assert_eq!(
         (call.max_version, request(&call).topics[0].topic_id),
         (10, topic_id("t"))
     );
     calls.handle_metadata(metadata(Some(topic_id("its successor"))));
     calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(1));
-    assert_eq!(calls.poll_call(BACKOFF_MS, &member(1)), None);
+    assert_eq!(calls.poll_request(BACKOFF_MS, &member(1)), None);
     let gone = Err(OffsetError::Refused(ErrorCode::UnknownTopicId));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, gone)])));
 }

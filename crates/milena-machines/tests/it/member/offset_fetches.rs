@@ -9,8 +9,8 @@ use milena_machines::{
     TopicPartition,
     assign::TopicLayout,
     member::{
-        CallCause, CallFailure, FetchId, GroupMetadata, MemberMetadata, OffsetAndMetadata, OffsetCall, OffsetCalls,
-        OffsetConfig, OffsetError, OffsetEvent, OffsetRequest, OffsetResponse, Standing,
+        CallCause, CallFailure, FetchId, ForVersion, GroupMetadata, MemberMetadata, Membership, OffsetAndMetadata,
+        OffsetCall, OffsetCalls, OffsetConfig, OffsetError, OffsetEvent, OffsetRequest, OffsetResponse,
     },
 };
 use milena_wire::{
@@ -38,14 +38,14 @@ fn calls() -> OffsetCalls {
     OffsetCalls::new(config, 1)
 }
 
-fn member(generation: i32, is_epoch: bool) -> Standing {
+fn member(generation: i32, is_epoch: bool) -> Membership {
     let identity = GroupMetadata {
         group_id: "group".into(),
         generation,
         member_id: "me".into(),
         instance_id: None,
     };
-    Standing::Member { identity, is_epoch }
+    Membership::Member { identity, is_epoch }
 }
 
 fn places(partitions: &[i32]) -> BTreeSet<TopicPartition> {
@@ -119,10 +119,10 @@ fn done(id: FetchId, results: Vec<(i32, Fetched)>) -> OffsetEvent {
 fn offsets_are_fetched_or_there_are_none() {
     let mut calls = calls();
     let id = calls.fetch(places(&[0, 1]), 10_000);
-    let call = calls.poll_call(0, &member(1, false)).unwrap();
+    let call = calls.poll_request(0, &member(1, false)).unwrap();
     assert_eq!(asked(&call), [0, 1]);
     assert!(request(&call).require_stable);
-    assert_eq!(calls.poll_call(0, &member(1, false)), None);
+    assert_eq!(calls.poll_request(0, &member(1, false)), None);
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::None)];
     calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &member(1, false));
     assert_eq!(
@@ -134,16 +134,16 @@ fn offsets_are_fetched_or_there_are_none() {
 
 #[test]
 fn only_members_of_the_consumer_protocol_say_who_they_are() {
-    for (standing, expected) in [
+    for (membership, expected) in [
         (member(4, true), (Some("me"), 4)),
         (member(4, false), (None, -1)),
-        (Standing::Gone, (None, -1)),
-        (Standing::Rebalancing, (None, -1)),
-        (Standing::Alone, (None, -1)),
+        (Membership::NotMember, (None, -1)),
+        (Membership::Rebalancing, (None, -1)),
+        (Membership::Standalone, (None, -1)),
     ] {
         let mut calls = calls();
         calls.fetch(places(&[0]), 10_000);
-        let call = calls.poll_call(0, &standing).unwrap();
+        let call = calls.poll_request(0, &membership).unwrap();
         let group = &request(&call).groups[0];
         assert_eq!((group.member_id.as_deref(), group.member_epoch), expected);
     }
@@ -153,19 +153,19 @@ fn only_members_of_the_consumer_protocol_say_who_they_are() {
 fn unstable_offsets_are_asked_for_again_and_the_others_are_not() {
     let mut calls = calls();
     let id = calls.fetch(places(&[0, 1]), 10_000);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::UnstableOffsetCommit)];
-    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Standing::Alone);
+    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Membership::Standalone);
     assert_eq!(calls.poll_event(), None);
     let retry_at = calls.poll_timeout().unwrap();
-    assert_eq!(calls.poll_call(retry_at - 1, &Standing::Alone), None);
-    let call = calls.poll_call(retry_at, &Standing::Alone).unwrap();
+    assert_eq!(calls.poll_request(retry_at - 1, &Membership::Standalone), None);
+    let call = calls.poll_request(retry_at, &Membership::Standalone).unwrap();
     assert_eq!(asked(&call), [1]);
     calls.handle_response(
         retry_at,
         call.id,
         answer(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
-        &Standing::Alone,
+        &Membership::Standalone,
     );
     assert_eq!(
         calls.poll_event(),
@@ -183,14 +183,14 @@ fn what_passes_is_tried_until_the_deadline() {
     ] {
         let mut calls = calls();
         let id = calls.fetch(places(&[0]), 10_000);
-        let call = calls.poll_call(0, &member(1, true)).unwrap();
+        let call = calls.poll_request(0, &member(1, true)).unwrap();
         calls.handle_response(0, call.id, answer(error, &[]), &member(1, true));
         assert_eq!(calls.take_coordinator_moved(), error == ErrorCode::NotCoordinator);
         assert_eq!(calls.poll_event(), None);
-        let call = calls.poll_call(BACKOFF_MS, &member(2, true)).unwrap();
+        let call = calls.poll_request(BACKOFF_MS, &member(2, true)).unwrap();
         assert_eq!(request(&call).groups[0].member_epoch, 2);
         calls.handle_timeout(10_000);
-        let last_cause = Some(CallCause::Answered(error));
+        let last_cause = Some(CallCause::Error(error));
         assert_eq!(
             calls.poll_event(),
             Some(done(id, vec![(0, Err(OffsetError::TimedOut { last_cause }))]))
@@ -199,7 +199,7 @@ fn what_passes_is_tried_until_the_deadline() {
             10_001,
             call.id,
             answer(ErrorCode::None, &[(0, 1, ErrorCode::None)]),
-            &Standing::Gone,
+            &Membership::NotMember,
         );
         assert_eq!(calls.poll_event(), None);
     }
@@ -209,28 +209,33 @@ fn what_passes_is_tried_until_the_deadline() {
 fn what_does_not_pass_is_an_error_of_its_partition_or_of_all() {
     let mut calls = calls();
     let id = calls.fetch(places(&[0, 1]), 10_000);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::TopicAuthorizationFailed)];
-    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Standing::Alone);
+    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Membership::Standalone);
     let refused = |error| Err(OffsetError::Refused(error));
     let expected = vec![(0, committed(7)), (1, refused(ErrorCode::TopicAuthorizationFailed))];
     assert_eq!(calls.poll_event(), Some(done(id, expected)));
     let id = calls.fetch(places(&[0]), 10_000);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     calls.handle_response(
         0,
         call.id,
         answer(ErrorCode::GroupAuthorizationFailed, &[]),
-        &Standing::Alone,
+        &Membership::Standalone,
     );
     assert_eq!(
         calls.poll_event(),
         Some(done(id, vec![(0, refused(ErrorCode::GroupAuthorizationFailed))]))
     );
     let id = calls.fetch(places(&[0]), 10_000);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let api = ApiKey::OffsetFetch;
-    calls.handle_response(0, call.id, Err(CallFailure::Unsupported { api }), &Standing::Alone);
+    calls.handle_response(
+        0,
+        call.id,
+        Err(CallFailure::Unsupported { api }),
+        &Membership::Standalone,
+    );
     assert_eq!(
         calls.poll_event(),
         Some(done(id, vec![(0, Err(OffsetError::Unsupported { api }))]))
@@ -243,20 +248,20 @@ fn many_fetches_are_under_way_at_a_time_and_a_forgotten_one_is_not_told() {
     let first = calls.fetch(places(&[0]), 10_000);
     let second = calls.fetch(places(&[1]), 10_000);
     let third = calls.fetch(BTreeSet::new(), 10_000);
-    let [one, two] = [(); 2].map(|()| calls.poll_call(0, &Standing::Alone).unwrap());
+    let [one, two] = [(); 2].map(|()| calls.poll_request(0, &Membership::Standalone).unwrap());
     assert_eq!(calls.poll_event(), Some(done(third, vec![])));
     calls.forget_fetch(first);
     calls.handle_response(
         0,
         two.id,
         answer(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
-        &Standing::Alone,
+        &Membership::Standalone,
     );
     calls.handle_response(
         0,
         one.id,
         answer(ErrorCode::None, &[(0, 7, ErrorCode::None)]),
-        &Standing::Alone,
+        &Membership::Standalone,
     );
     assert_eq!(calls.poll_event(), Some(done(second, vec![(1, committed(8))])));
     assert_eq!(calls.poll_event(), None);
@@ -266,11 +271,12 @@ fn many_fetches_are_under_way_at_a_time_and_a_forgotten_one_is_not_told() {
 fn old_versions_have_one_group_in_other_fields() {
     let mut calls = calls();
     let id = calls.fetch(places(&[0]), 10_000);
-    let call = calls.poll_call(0, &member(1, true)).unwrap();
+    let call = calls.poll_request(0, &member(1, true)).unwrap();
     for version in OffsetFetchRequest::VERSIONS.min..=call.max_version {
-        let OffsetRequest::Fetch(written) = call.request.clone().for_version(version) else {
+        let OffsetRequest::Fetch(request) = call.request.clone() else {
             unreachable!()
         };
+        let written = request.for_version(version);
         assert_eq!(written.require_stable, version >= 7);
         written.encode(version).unwrap();
     }
@@ -297,18 +303,18 @@ fn old_versions_have_one_group_in_other_fields() {
 fn the_newest_version_needs_the_ids_of_all_topics() {
     let mut calls = calls();
     calls.fetch(places(&[0]), 10_000);
-    assert_eq!(calls.poll_call(0, &Standing::Alone).unwrap().max_version, 9);
+    assert_eq!(calls.poll_request(0, &Membership::Standalone).unwrap().max_version, 9);
     let mut metadata = MemberMetadata::default();
     metadata.insert("t".into(), Some(topic_id("t")), TopicLayout::without_racks(1));
     calls.handle_metadata(Arc::new(metadata));
     let id = calls.fetch(places(&[0]), 10_000);
-    let call = calls.poll_call(0, &Standing::Alone).unwrap();
+    let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     assert_eq!(call.max_version, 10);
     let Ok(OffsetResponse::Fetch(mut response)) = answer(ErrorCode::None, &[(0, 7, ErrorCode::None)]) else {
         unreachable!()
     };
     let topic = &mut response.groups[0].topics[0];
     (topic.name, topic.topic_id) = ("".into(), topic_id("t"));
-    calls.handle_response(0, call.id, Ok(OffsetResponse::Fetch(response)), &Standing::Alone);
+    calls.handle_response(0, call.id, Ok(OffsetResponse::Fetch(response)), &Membership::Standalone);
     assert_eq!(calls.poll_event(), Some(done(id, vec![(0, committed(7))])));
 }

@@ -161,7 +161,7 @@ impl Rig {
 
     /// Sends what is to be sent, and checks that the machine does not want to be woken for what it could do now.
     fn drive(&mut self) {
-        while let Some(call) = self.member.poll_call(self.now) {
+        while let Some(call) = self.member.poll_request(self.now) {
             self.sent.push_back(call);
         }
         assert!(self.member.poll_timeout().is_none_or(|timeout| timeout > self.now));

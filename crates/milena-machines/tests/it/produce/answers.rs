@@ -140,7 +140,7 @@ fn a_broker_that_is_too_old_gets_nothing() {
     let errors = rig.errors();
     assert_eq!(
         (&errors[0].cause, errors[0].fate),
-        (&BatchCause::NoAnswer(failure), Fate::NotWritten)
+        (&BatchCause::NoResponse(failure), Fate::NotWritten)
     );
 }
 
@@ -150,7 +150,7 @@ fn an_answer_that_lacks_a_partition_is_none() {
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);
     let call = rig.produce();
-    rig.sender.handle_produced(rig.now, call.id, Ok(&[]));
+    rig.sender.handle_produce_response(rig.now, call.id, Ok(&[]));
     rig.wait();
     rig.produce_only(batch);
     // An answer to nothing changes nothing.
@@ -164,14 +164,14 @@ fn offsets_and_times_are_told_if_there_are_any() {
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);
     let call = rig.produce();
-    let produced = milena_machines::produce::Produced {
+    let produced = milena_machines::produce::ProducePartitionResponse {
         slot,
         error: ErrorCode::None,
         base_offset: 4,
         log_append_time_ms: 99,
         log_start_offset: 0,
     };
-    rig.sender.handle_produced(rig.now, call.id, Ok(&[produced]));
+    rig.sender.handle_produce_response(rig.now, call.id, Ok(&[produced]));
     let acked = SenderEvent::Acked {
         batch,
         slot,

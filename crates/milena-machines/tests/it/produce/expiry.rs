@@ -44,7 +44,7 @@ fn a_batch_that_was_surely_refused_is_not_written() {
     rig.pass(DELIVERY_MS);
     let errors = rig.errors();
     assert_eq!(errors[0].fate, Fate::NotWritten);
-    let last_cause = Some(CallCause::Answered(ErrorCode::NotEnoughReplicas));
+    let last_cause = Some(CallCause::Error(ErrorCode::NotEnoughReplicas));
     assert_eq!(errors[0].cause, BatchCause::TimedOut { last_cause });
 }
 

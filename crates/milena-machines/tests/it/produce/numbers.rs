@@ -2,7 +2,7 @@
 
 use milena_machines::{
     member::CallFailure,
-    produce::{BatchCause, Fate, Produced, SenderConfig, SenderEvent},
+    produce::{BatchCause, Fate, ProducePartitionResponse, SenderConfig, SenderEvent},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -119,7 +119,7 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
     let call = rig.produce();
     let behind = rig.produce_only(second);
     // The log lost what was acknowledged before: the batches were refused for sure, so they get new numbers.
-    let answers = call.batches.iter().map(|sent| Produced {
+    let answers = call.batches.iter().map(|sent| ProducePartitionResponse {
         slot: sent.slot,
         error: if sent.slot == slot {
             ErrorCode::OutOfOrderSequenceNumber
@@ -130,8 +130,8 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
         log_append_time_ms: -1,
         log_start_offset: -1,
     });
-    let answers: Vec<Produced> = answers.collect();
-    rig.sender.handle_produced(rig.now, call.id, Ok(&answers));
+    let answers: Vec<ProducePartitionResponse> = answers.collect();
+    rig.sender.handle_produce_response(rig.now, call.id, Ok(&answers));
     rig.wait();
     assert!(!rig.sender.wants_batch(slot), "numbers are being renewed");
     rig.assert_producer(PRODUCER_ID, 0);

@@ -69,7 +69,7 @@ fn order_is_kept_through_losses_and_leader_changes_with_any_number_in_flight() {
                 4 => rig.pass(random.below(300) as i64),
                 _ => {}
             }
-            calls.extend(std::iter::from_fn(|| rig.sender.poll_produce(rig.now)));
+            calls.extend(std::iter::from_fn(|| rig.sender.poll_produce_request(rig.now)));
             assert!(calls.len() <= max_in_flight);
             if !calls.is_empty() && random.below(2) == 0 {
                 // A connection keeps the order; when it breaks, all behind is lost too.
@@ -102,7 +102,7 @@ fn order_is_kept_through_losses_and_leader_changes_with_any_number_in_flight() {
                 rig.refuse(&call, error);
             }
             rig.wait();
-            calls.extend(std::iter::from_fn(|| rig.sender.poll_produce(rig.now)));
+            calls.extend(std::iter::from_fn(|| rig.sender.poll_produce_request(rig.now)));
         }
         assert_eq!(log.written, pushed, "seed {seed}");
         let mut acked: Vec<BatchId> = rig.outcomes().into_iter().map(|(batch, _)| batch).collect();
@@ -254,7 +254,7 @@ fn large_requests_wait_where_batches_grow_and_small_ones_fill_the_connection() {
         let mut calls = vec![];
         for slot in &slots {
             rig.push(*slot, 1);
-            calls.extend(rig.sender.poll_produce(rig.now));
+            calls.extend(rig.sender.poll_produce_request(rig.now));
         }
         assert_eq!(calls.len(), in_flight, "requests of at most {bytes_max} bytes");
         assert!(!rig.sender.wants_batch(slots[5]));

@@ -5,7 +5,8 @@ use milena_machines::{
     member::{CallFailure, GroupMetadata, OffsetAndMetadata},
     produce::{
         BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, Fate, NewBatch, OperationId, ProduceCall,
-        Produced, Sender, SenderConfig, SenderEvent, Slot, Stamp, Target, TransactionConfig, TransactionError,
+        ProducePartitionResponse, Sender, SenderConfig, SenderEvent, Slot, Stamp, Target, TransactionConfig,
+        TransactionError,
     },
     transaction::ProducerEpoch,
 };
@@ -118,12 +119,12 @@ impl Rig {
 
     #[track_caller]
     pub(super) fn produce(&mut self) -> ProduceCall {
-        self.sender.poll_produce(self.now).expect("a request is due")
+        self.sender.poll_produce_request(self.now).expect("a request is due")
     }
 
     #[track_caller]
     pub(super) fn nothing_to_produce(&mut self) {
-        assert_eq!(self.sender.poll_produce(self.now), None);
+        assert_eq!(self.sender.poll_produce_request(self.now), None);
     }
 
     /// Takes a request that has this batch and no other.
@@ -144,15 +145,15 @@ impl Rig {
     }
 
     pub(super) fn answer(&mut self, call: &ProduceCall, error: ErrorCode, base_offset: i64, log_start_offset: i64) {
-        let produced = call.batches.iter().map(|sent| Produced {
+        let produced = call.batches.iter().map(|sent| ProducePartitionResponse {
             slot: sent.slot,
             error,
             base_offset,
             log_append_time_ms: -1,
             log_start_offset,
         });
-        let produced: Vec<Produced> = produced.collect();
-        self.sender.handle_produced(self.now, call.id, Ok(&produced));
+        let produced: Vec<ProducePartitionResponse> = produced.collect();
+        self.sender.handle_produce_response(self.now, call.id, Ok(&produced));
     }
 
     pub(super) fn lose(&mut self, call: &ProduceCall) {
@@ -160,7 +161,7 @@ impl Rig {
     }
 
     pub(super) fn fail(&mut self, call: &ProduceCall, failure: CallFailure) {
-        self.sender.handle_produced(self.now, call.id, Err(failure));
+        self.sender.handle_produce_response(self.now, call.id, Err(failure));
     }
 
     /// Lets any backoff pass.
@@ -197,12 +198,12 @@ impl Rig {
 
     #[track_caller]
     pub(super) fn call(&mut self) -> ControlCall {
-        self.sender.poll_call(self.now).expect("a call is due")
+        self.sender.poll_control_request(self.now).expect("a call is due")
     }
 
     #[track_caller]
     pub(super) fn nothing_to_call(&mut self) {
-        assert_eq!(self.sender.poll_call(self.now), None);
+        assert_eq!(self.sender.poll_control_request(self.now), None);
     }
 
     #[track_caller]
@@ -250,7 +251,7 @@ impl Rig {
     }
 
     pub(super) fn reply(&mut self, call: &ControlCall, response: ControlResponse) {
-        self.sender.handle_answer(self.now, call.id, Ok(response));
+        self.sender.handle_control_response(self.now, call.id, Ok(response));
     }
 
     /// Answers with the same error for everything that was asked for.
@@ -326,7 +327,7 @@ impl Rig {
 
     pub(super) fn lose_call(&mut self, call: &ControlCall) {
         self.sender
-            .handle_answer(self.now, call.id, Err(CallFailure::Disconnected));
+            .handle_control_response(self.now, call.id, Err(CallFailure::Disconnected));
     }
 
     pub(super) fn send_offsets(&mut self) -> OperationId {

@@ -205,7 +205,7 @@ fn a_commit_that_came_too_late_can_be_aborted_in_version_2() {
     for (version, remedy) in [(1, Remedy::GiveUp), (2, Remedy::Abort)] {
         let mut rig = Rig::in_transaction(version);
         rig.send_offsets();
-        while let Some(call) = rig.sender.poll_call(rig.now) {
+        while let Some(call) = rig.sender.poll_control_request(rig.now) {
             rig.reply_error(&call, ErrorCode::None);
         }
         let _sent = rig.events();
@@ -247,7 +247,7 @@ fn a_fenced_producer_sends_nothing_more() {
     for version in [1, 2] {
         let mut rig = Rig::in_transaction(version);
         rig.send_offsets();
-        while let Some(call) = rig.sender.poll_call(rig.now) {
+        while let Some(call) = rig.sender.poll_control_request(rig.now) {
             rig.reply_error(&call, ErrorCode::None);
         }
         let commit = rig.sender.commit(rig.now).unwrap();

@@ -229,7 +229,7 @@ fn whether_there_is_anything_to_abort_is_found_out_first() {
     rig.push(slot, 1);
     for failure in [CallFailure::NotSent, CallFailure::CoordinatorUnknown] {
         let add = rig.call();
-        rig.sender.handle_answer(rig.now, add.id, Err(failure));
+        rig.sender.handle_control_response(rig.now, add.id, Err(failure));
         rig.wait();
     }
     let add = rig.call();

@@ -93,7 +93,7 @@ fn a_lost_answer_to_the_end_is_neither_a_commit_nor_an_abort() {
     for version in [1, 2] {
         let mut rig = Rig::in_transaction(version);
         rig.send_offsets();
-        while let Some(call) = rig.sender.poll_call(rig.now) {
+        while let Some(call) = rig.sender.poll_control_request(rig.now) {
             rig.reply_error(&call, ErrorCode::None);
         }
         let _sent = rig.events();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::{
     TopicPartition,
-    member::{CommitMode, Leave, MemberError, MemberEvent, OffsetAndMetadata, OffsetEvent, Standing},
+    member::{CommitMode, Leave, MemberError, MemberEvent, Membership, OffsetAndMetadata, OffsetEvent},
 };
 
 use milena_wire::errors::ErrorCode;
@@ -72,11 +72,11 @@ impl Process {
 
     /// An event begins. Short ones are over at once.
     fn hear(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) -> Result<(), MemberError> {
-        io.note(|| format!("hears {event:?} as {:?}", self.member.standing()));
+        io.note(|| format!("hears {event:?} as {:?}", self.member.membership()));
         match &event {
             MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
             MemberEvent::Lost(partitions) => {
-                let held = io.checks.listeners.lost(io.id, partitions, &self.member.standing());
+                let held = io.checks.listeners.lost(io.id, partitions, &self.member.membership());
                 io.checks.demand(held);
                 self.drop_all(settings, io, partitions);
             }
@@ -108,7 +108,10 @@ impl Process {
     fn hear_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
         let is_forgotten = settings.forgets_revoked && io.random.below(3) == 0;
         if !is_forgotten {
-            let held = io.checks.listeners.revoked(io.id, partitions, &self.member.standing());
+            let held = io
+                .checks
+                .listeners
+                .revoked(io.id, partitions, &self.member.membership());
             io.checks.demand(held);
         }
         let going: BTreeSet<TopicPartition> = partitions
@@ -153,10 +156,10 @@ impl Process {
 
     /// In one generation of the classic protocol nobody else is given the same.
     fn check_given(&self, settings: &MemberSettings, io: &mut Io<'_>, all: &[TopicPartition]) {
-        let Standing::Member {
+        let Membership::Member {
             identity,
             is_epoch: false,
-        } = self.member.standing()
+        } = self.member.membership()
         else {
             return;
         };

@@ -8,7 +8,8 @@ use milena_machines::{
     assign::decode_assignment,
     group::{GroupReply, GroupRequest},
     member::{
-        CallFailure, CallId as MachineCall, GroupMetadata, MemberRequest, MemberResponse, OffsetRequest, OffsetResponse,
+        CallFailure, CallId as MachineCall, ForVersion, GroupMetadata, MemberRequest, MemberResponse, OffsetRequest,
+        OffsetResponse,
     },
 };
 use milena_wire::{
@@ -76,7 +77,7 @@ enum What {
 impl Process {
     /// Sends what the machines want to send.
     pub(super) fn send(&mut self, settings: &MemberSettings, io: &mut Io<'_>) {
-        while let Some(call) = self.member.poll_call(io.now()) {
+        while let Some(call) = self.member.poll_request(io.now()) {
             let what = self.before_sending(settings, io, &call.request);
             let version = match &call.request {
                 MemberRequest::Join(_) => JOIN_VERSION,
@@ -85,25 +86,26 @@ impl Process {
                 MemberRequest::Leave(_) => LEAVE_VERSION,
                 MemberRequest::ConsumerHeartbeat(_) => CONSUMER_VERSION,
             };
-            let request = match call.request.for_version(version) {
+            let request = match call.request {
                 MemberRequest::Join(request) => GroupRequest::Join(request),
                 MemberRequest::Sync(request) => GroupRequest::Sync(request),
                 MemberRequest::Heartbeat(request) => GroupRequest::Heartbeat(request),
-                MemberRequest::Leave(request) => GroupRequest::Leave(request),
+                MemberRequest::Leave(request) => GroupRequest::Leave(request.for_version(version)),
                 MemberRequest::ConsumerHeartbeat(request) => GroupRequest::ConsumerHeartbeat(request),
             };
             let sent = io.send(Request::Group { version, request }, call.timeout_ms);
             self.calls.insert(sent.id, UnderWay::new(sent, call.id, what));
         }
         let now = io.now();
-        while let Some(call) = self.offsets.poll_call(now, &self.member.standing()) {
+        while let Some(call) = self.offsets.poll_request(now, &self.member.membership()) {
             let version = call.max_version;
-            let (request, what) = match call.request.for_version(version) {
+            let (request, what) = match call.request {
                 OffsetRequest::Commit(request) => {
                     let what = committing(&request);
                     (GroupRequest::OffsetCommit(request), what)
                 }
-                OffsetRequest::Fetch(mut request) => {
+                OffsetRequest::Fetch(request) => {
+                    let mut request = request.for_version(version);
                     let Some(group) = request.groups.pop() else { continue };
                     let require_stable = request.require_stable;
                     (GroupRequest::OffsetFetch { group, require_stable }, What::Fetch)
@@ -176,9 +178,9 @@ impl Process {
         let now = io.now();
         match under_way.what {
             What::Commit { .. } | What::Fetch => {
-                let standing = self.member.standing();
+                let membership = self.member.membership();
                 self.offsets
-                    .handle_response(now, under_way.machine, Err(failure), &standing);
+                    .handle_response(now, under_way.machine, Err(failure), &membership);
             }
             _ => self.member.handle_response(now, under_way.machine, Err(failure)),
         }
@@ -208,9 +210,9 @@ impl Process {
                 if let What::Commit { identity, values } = &what {
                     committed(io, &call, (identity, values), &response);
                 }
-                let standing = self.member.standing();
+                let membership = self.member.membership();
                 self.offsets
-                    .handle_response(now, machine, Ok(OffsetResponse::Commit(response)), &standing);
+                    .handle_response(now, machine, Ok(OffsetResponse::Commit(response)), &membership);
             }
             GroupReply::OffsetFetch(group) => {
                 fetched(io, &call, &settings.group, &group);
@@ -218,9 +220,9 @@ impl Process {
                     groups: vec![group],
                     ..Default::default()
                 };
-                let standing = self.member.standing();
+                let membership = self.member.membership();
                 self.offsets
-                    .handle_response(now, machine, Ok(OffsetResponse::Fetch(response)), &standing);
+                    .handle_response(now, machine, Ok(OffsetResponse::Fetch(response)), &membership);
             }
             reply => {
                 if !is_outdated {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use milena_machines::{
+    TopicPartition,
     group::{GroupReply, GroupRequest},
     member::{CallFailure, CallId as MachineCall},
-    produce::{ControlCall, ControlRequest, ControlResponse, ProduceCall, Produced, SentBatch},
-    transaction::{ProducerEpoch, TopicPartition, TransactionReply, TransactionRequest},
+    produce::{ControlCall, ControlRequest, ControlResponse, ProduceCall, ProducePartitionResponse, SentBatch},
+    transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
     errors::ErrorCode,
@@ -53,21 +54,21 @@ enum What {
 #[derive(Debug)]
 struct Producing {
     parts: Parts,
-    answers: Vec<Produced>,
+    answers: Vec<ProducePartitionResponse>,
 }
 
 impl Process {
     /// Sends all that is to be sent. Tells whether there was anything.
     pub(super) fn send_calls(&mut self, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         let mut has_sent = false;
-        while let Some(call) = self.sender.poll_produce(io.now()) {
+        while let Some(call) = self.sender.poll_produce_request(io.now()) {
             has_sent = true;
             self.send_produce(settings, io, &call);
         }
-        while let Some(call) = self.sender.poll_call(io.now()) {
+        while let Some(call) = self.sender.poll_control_request(io.now()) {
             has_sent = true;
             if let Some(response) = self.mistakes.known_id(settings, io, &call) {
-                self.sender.handle_answer(io.now(), call.id, Ok(response));
+                self.sender.handle_control_response(io.now(), call.id, Ok(response));
                 continue;
             }
             let request = control_request(&call);
@@ -137,7 +138,7 @@ impl Process {
                     return;
                 };
                 producing.parts.remove(&call);
-                producing.answers.push(Produced {
+                producing.answers.push(ProducePartitionResponse {
                     slot: sent.slot,
                     error,
                     base_offset: -1,
@@ -147,13 +148,13 @@ impl Process {
                 if producing.parts.is_empty()
                     && let Some(done) = self.calls.produces.remove(&machine)
                 {
-                    self.sender.handle_produced(now, machine, Ok(&done.answers));
+                    self.sender.handle_produce_response(now, machine, Ok(&done.answers));
                 }
             }
             (What::Control(control), reply) => match control_response(&control, reply) {
                 Some(response) => {
                     learn(settings, io, &under_way, &response);
-                    self.sender.handle_answer(now, control.id, Ok(response));
+                    self.sender.handle_control_response(now, control.id, Ok(response));
                 }
                 None => io.checks.fail(format!("client {} was answered something else", io.id)),
             },
@@ -196,12 +197,12 @@ impl Process {
                     for part in producing.parts {
                         self.calls.under_way.remove(&part);
                     }
-                    self.sender.handle_produced(now, machine, Err(failure));
+                    self.sender.handle_produce_response(now, machine, Err(failure));
                 }
             }
             What::Control(call) => match self.mistakes.lost_end(&call) {
-                Some(response) => self.sender.handle_answer(now, call.id, Ok(response)),
-                None => self.sender.handle_answer(now, call.id, Err(failure)),
+                Some(response) => self.sender.handle_control_response(now, call.id, Ok(response)),
+                None => self.sender.handle_control_response(now, call.id, Err(failure)),
             },
             What::Fetch => {
                 if let Some(copier) = &mut self.copier {
@@ -217,7 +218,7 @@ impl Process {
         let under_way = std::mem::take(&mut self.calls.under_way);
         for (machine, _) in std::mem::take(&mut self.calls.produces) {
             let ours = under_way.values().filter_map(|sent| match &sent.what {
-                What::Produce(call, sent) if *call == machine => Some(Produced {
+                What::Produce(call, sent) if *call == machine => Some(ProducePartitionResponse {
                     slot: sent.slot,
                     error: ErrorCode::None,
                     base_offset: -1,
@@ -226,8 +227,8 @@ impl Process {
                 }),
                 _ => None,
             });
-            let answers: Vec<Produced> = ours.collect();
-            self.sender.handle_produced(now, machine, Ok(&answers));
+            let answers: Vec<ProducePartitionResponse> = ours.collect();
+            self.sender.handle_produce_response(now, machine, Ok(&answers));
         }
         let others = under_way
             .into_iter()

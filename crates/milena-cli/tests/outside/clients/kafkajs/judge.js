@@ -1,9 +1,9 @@
-// A broker before KafkaJS, which has its own protocol code in JavaScript: every answer is judged on this side.
+// Tests of a broker with KafkaJS, which has its own protocol code in JavaScript.
 //
 // `node judge.js HOST:PORT`; the broker must have no topic whose name begins with `kafkajs`.
 //
 // KafkaJS compresses by gzip only. Packages in plain JavaScript and WebAssembly add the other codecs. Its consumer reads
-// in groups only, so that reading by assignment uses the layer under it, which asks and decodes as the consumer does.
+// in groups only, so reads without a group use the layer below, which sends and decodes the same requests.
 
 const assert = require('node:assert/strict')
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, Partitioners, logLevel } = require('kafkajs')
@@ -36,14 +36,14 @@ async function addCodecs() {
   })
 }
 
-// Java's clients read only frames whose header promises this. It is true for the one block here, but lz4js does not say so.
+// Java's clients read only frames with independent blocks. This holds for the one block here, but lz4js does not set the flag.
 function withIndependentBlocks(frame) {
   frame[4] |= 0x20
   frame[6] = xxh32.hash(0, frame, 4, 2) >> 8
   return frame
 }
 
-// All that KafkaJS can leave out is left out once, and the rest is enough like each other to be worth compressing.
+// Records with every optional part missing at least once, similar enough to compress.
 function messages(codec) {
   const special = [
     { key: 'key', value: `by ${codec}`, headers: { kind: ['first', 'second'], other: 'x' } },
@@ -70,7 +70,7 @@ function readable({ key, value, headers, timestamp }) {
   return { key: text(key), value: text(value), headers: Object.fromEntries(entries), timestamp }
 }
 
-// Sends all in several batches; gives the first offset of each as the broker acknowledged it.
+// Sends all records in several batches; returns the acknowledged base offsets.
 async function produce(producer, partition, codec) {
   const sent = messages(codec)
   const offsets = []
@@ -96,7 +96,7 @@ async function consume(broker, partition, first, end) {
     const [answer] = responses[0].partitions
     assert.equal(answer.errorCode, 0)
     assert.equal(Number(answer.highWatermark), end)
-    // A batch is sent whole, so that the first may begin before what was asked for.
+    // Batches are sent whole, so the first one may start before the requested offset.
     const fresh = answer.messages.filter(message => Number(message.offset) >= offset)
     assert.notEqual(fresh.length, 0, `nothing at offset ${offset}`)
     read.push(...fresh)
@@ -143,7 +143,7 @@ async function checkAdmin(admin) {
   assert.equal(topics[0].partitions.length, CODECS.length + 1)
 }
 
-// Lets a member read until it has so many messages; gives their values.
+// Lets a member read this many messages; returns their values.
 function readByGroup(consumer, count) {
   return new Promise((resolve, reject) => {
     const values = []
@@ -167,7 +167,7 @@ const joined = (consumer, test) =>
     }),
   )
 
-// Two members share a topic; one leaves, and the other goes on where both have ended.
+// Two members share a topic; one leaves, and the other continues at the committed offsets.
 async function checkGroup(kafka, admin) {
   await admin.createTopics({ topics: [{ topic: GROUPS_TOPIC, numPartitions: 4 }] })
   const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
@@ -285,7 +285,7 @@ async function main() {
   console.log('all as expected')
 }
 
-// What is waited for may never come.
+// Time limit of the whole run.
 setTimeout(() => {
   console.error('it takes too long')
   process.exit(1)

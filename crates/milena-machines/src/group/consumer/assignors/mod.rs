@@ -1,7 +1,7 @@
-//! Who is to read what.
+//! Assignors of the broker.
 //!
-//! Kafka computes a new assignment at most once in `group.consumer.assignment.interval.ms` (a second unless told
-//! otherwise), because it assigns for groups of thousands on the thread that answers heartbeats. Ours assigns at once.
+//! Kafka computes a new assignment at most once in `group.consumer.assignment.interval.ms` (by default a second),
+//! because it assigns for groups of thousands on the thread that serves heartbeats. We assign at once.
 
 mod range;
 mod uniform;
@@ -13,14 +13,14 @@ use milena_wire::Uuid;
 
 use super::member::Partitions;
 
-/// What an assignor knows of a member.
+/// The input of an assignor for one member.
 #[derive(Debug)]
 pub(super) struct MemberSpec<'a> {
     pub(super) member_id: &'a ByteString,
     pub(super) instance_id: Option<&'a ByteString>,
-    /// The topics that it subscribes to and that there are, in the order of their ids. Equal ones are shared.
+    /// The existing topics that it subscribes to, in the order of their ids. Equal lists are shared.
     pub(super) topics: Rc<[TopicSpec]>,
-    /// What it was to have until now.
+    /// Its previous target.
     pub(super) previous: &'a Partitions,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct TopicSpec {
     pub(super) partitions: i32,
 }
 
-/// Gives each member its partitions; the members come in the order of their ids, and the answers in the same.
+/// Assigns partitions to the members, in the order of their ids; the result has the same order.
 pub(super) fn assign(assignor: &str, members: &[MemberSpec<'_>]) -> Vec<Partitions> {
     match assignor {
         "range" => range::assign(members),
@@ -38,7 +38,7 @@ pub(super) fn assign(assignor: &str, members: &[MemberSpec<'_>]) -> Vec<Partitio
     }
 }
 
-/// Whether all members subscribe to the same.
+/// Whether all members have the same subscription.
 fn is_homogeneous(members: &[MemberSpec<'_>]) -> bool {
     members.windows(2).all(|pair| match pair {
         [one, other] => one.topics == other.topics,
@@ -64,7 +64,7 @@ mod test {
             .collect()
     }
 
-    /// Members that have nothing yet.
+    /// Members without previous partitions.
     pub(super) fn specs(members: &[(&'static str, &[TopicSpec])]) -> Vec<MemberSpec<'static>> {
         let members = members.iter().map(|(member_id, topics)| MemberSpec {
             member_id: Box::leak(Box::new(ByteString::from_static(member_id))),

@@ -1,11 +1,12 @@
-//! Neighbouring partitions of each topic, as many to each subscriber.
+//! The range assignor: neighbouring partitions of each topic, as many to each subscriber.
 //!
-//! Partitions of the same number in topics of the same size go to the same member, so that topics can be joined. The order
-//! of members follows from their ids alone: a member keeps its place, and so most of its partitions, as long as nobody
-//! before it comes or goes.
+//! Partitions of the same number in topics of the same size go to the same member, so that topics can be joined. The
+//! order of members follows from their ids alone: a member keeps its place, and so most of its partitions, as long as
+//! no member before it joins or leaves.
 
 use std::collections::BTreeMap;
 
+use milena_invariant::violated;
 use milena_wire::Uuid;
 
 use super::{MemberSpec, Partitions};
@@ -13,7 +14,7 @@ use super::{MemberSpec, Partitions};
 struct Topic {
     partitions: i32,
     subscribers: i32,
-    /// How many subscribers have had their share.
+    /// The number of subscribers that have had their share.
     served: i32,
     next: i32,
 }
@@ -30,11 +31,12 @@ pub(super) fn assign(members: &[MemberSpec<'_>]) -> Vec<Partitions> {
         counted.subscribers += 1;
     }
     let mut order: Vec<(usize, &MemberSpec<'_>)> = members.iter().enumerate().collect();
-    // Static members first: their names outlive restarts.
+    // Static members first: their instance ids outlive restarts.
     order.sort_by_key(|(_, member)| (member.instance_id.is_none(), member.instance_id, member.member_id));
     let mut assignment = vec![Partitions::new(); members.len()];
     for (place, member) in order {
         let Some(partitions) = assignment.get_mut(place) else {
+            violated!("every_member_has_an_assignment");
             continue;
         };
         for topic in member.topics.iter() {

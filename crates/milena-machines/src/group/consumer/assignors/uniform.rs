@@ -1,16 +1,17 @@
-//! As many partitions for everybody, and as little change as that allows.
+//! The uniform assignor: equal numbers of partitions, with as little change as possible.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
+use milena_invariant::violated;
 use milena_wire::Uuid;
 
 use super::{MemberSpec, Partitions, TopicSpec, is_homogeneous};
 
-/// How often all topics are gone through in search of a better balance. Where each topic has other subscribers, partitions
-/// can trickle from member to member for very long; Kafka stops there too.
+/// The limit of rounds over all topics in search of a better balance. Where each topic has other subscribers,
+/// partitions can trickle from member to member for very long; Kafka stops there too.
 const BALANCE_ROUNDS_MAX: usize = 16;
 
 pub(super) fn assign(members: &[MemberSpec<'_>]) -> Vec<Partitions> {
@@ -27,15 +28,15 @@ pub(super) fn assign(members: &[MemberSpec<'_>]) -> Vec<Partitions> {
 struct Builder<'a> {
     members: &'a [MemberSpec<'a>],
     assignment: Vec<Partitions>,
-    /// How many partitions each member has.
+    /// The number of partitions of each member.
     loads: Vec<usize>,
-    /// Which member has a partition of a topic, if any.
+    /// The owner of each partition of a topic, if any.
     owners: BTreeMap<Uuid, Vec<Option<usize>>>,
     subscribers: BTreeMap<Uuid, Vec<usize>>,
 }
 
 impl<'a> Builder<'a> {
-    /// Begins with what members have and still subscribe to.
+    /// Begins with the previous partitions that members still subscribe to.
     fn new(members: &'a [MemberSpec<'a>]) -> Self {
         let mut builder = Self {
             members,
@@ -64,7 +65,7 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    /// Who has a partition; `None` if there is no such partition.
+    /// The owner of a partition; `None` if there is no such partition.
     fn owner(&self, topic: Uuid, partition: i32) -> Option<Option<usize>> {
         let owners = self.owners.get(&topic)?;
         owners.get(usize::try_from(partition).ok()?).copied()
@@ -114,16 +115,16 @@ impl<'a> Builder<'a> {
         free.collect()
     }
 
-    /// Where all subscribe to the same: everybody gets as many, some one more.
+    /// With equal subscriptions all members get the same number, some one more.
     fn fill_to_quota(&mut self) {
         let total: usize = self.owners.values().map(Vec::len).sum();
         let (Some(least), Some(extra)) = (
             total.checked_div(self.members.len()),
             total.checked_rem(self.members.len()),
         ) else {
-            return;
+            return; // No members.
         };
-        // Those who have more than the least keep one more, if there is one for them.
+        // Members above the minimum keep one more, as long as there are enough.
         let mut order: Vec<usize> = (0..self.members.len()).collect();
         order.sort_by_key(|member| (self.load(*member) <= least, *member));
         let mut quotas = vec![least; self.members.len()];
@@ -135,6 +136,7 @@ impl<'a> Builder<'a> {
         for (member, quota) in quotas.iter().enumerate() {
             while self.load(member) > *quota {
                 let Some((topic, partition)) = self.last_of(member) else {
+                    violated!("a_load_counts_partitions");
                     break;
                 };
                 self.take(topic, partition, member);
@@ -154,7 +156,8 @@ impl<'a> Builder<'a> {
         Some((*topic, *partitions.last()?))
     }
 
-    /// Where subscriptions differ: topics with much for few come first, each partition goes to who has least.
+    /// With different subscriptions, topics with many partitions for few subscribers come first, and each partition
+    /// goes to the member with the fewest.
     fn assign_least_loaded_first(&mut self) {
         let mut free: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
         for (topic, partition) in self.unassigned() {
@@ -164,6 +167,7 @@ impl<'a> Builder<'a> {
             let mut by_load = self.subscribers_by_load(topic.id);
             for partition in free.remove(&topic.id).unwrap_or_default() {
                 let Some((load, member)) = by_load.pop_first() else {
+                    violated!("every_assigned_topic_has_a_subscriber");
                     break;
                 };
                 self.give(topic.id, partition, member);
@@ -172,7 +176,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// All topics: those with most partitions for each subscriber first, then those with the fewest subscribers.
+    /// All topics: those with the most partitions for each subscriber first, then those with the fewest subscribers.
     fn topics_by_pressure(&self) -> Vec<TopicSpec> {
         let all: BTreeSet<TopicSpec> = self
             .members
@@ -183,7 +187,7 @@ impl<'a> Builder<'a> {
         topics.sort_by(|one, other| {
             let subscribers = |topic: &TopicSpec| self.subscribers.get(&topic.id).map_or(0, Vec::len);
             let (of_one, of_other) = (subscribers(one), subscribers(other));
-            // one.partitions / of_one against other.partitions / of_other, without fractions
+            // one.partitions / of_one compared with other.partitions / of_other, without fractions
             let pressure = |topic: &TopicSpec, subscribers: usize| {
                 i128::from(topic.partitions) * i128::try_from(subscribers).unwrap_or(i128::MAX >> 32)
             };
@@ -208,7 +212,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Moves partitions of a topic from who has most to who has least, while that makes it more even.
+    /// Moves partitions of a topic from the member with the most to the one with the fewest, while that improves the
+    /// balance.
     fn balance_topic(&mut self, topic: Uuid) -> usize {
         let mut by_load = self.subscribers_by_load(topic);
         let owns_some = |member: usize| {
@@ -225,7 +230,7 @@ impl<'a> Builder<'a> {
             }
             let partitions = self.assignment.get(from).and_then(|own| own.get(&topic));
             let Some(partition) = partitions.and_then(|partitions| partitions.last().copied()) else {
-                continue;
+                continue; // Its load is of other topics.
             };
             self.take(topic, partition, from);
             self.give(topic, partition, to);
@@ -253,7 +258,7 @@ mod tests {
         assignment.iter().map(size).collect()
     }
 
-    /// The same members, with what they got as what they have.
+    /// The same members, with the assignment as their previous partitions.
     fn again<'a>(members: &[MemberSpec<'a>], got: &'a [Partitions]) -> Vec<MemberSpec<'a>> {
         let members = members.iter().zip(got);
         let members = members.map(|(member, previous)| MemberSpec {
