@@ -1,4 +1,4 @@
-//! The process in which a client works, and what it cost.
+//! The process in which a client runs, and its costs.
 
 use std::{
     io::Read,
@@ -8,14 +8,14 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use wait4::Wait4;
 
-/// What a client did, by its own words, and what the system counted.
+/// Results that a client reports, and costs that the system counted.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     pub records: f64,
-    /// Of keys and values.
+    /// Keys and values.
     pub bytes: f64,
     pub seconds: f64,
-    /// Only readers tell.
+    /// Reported by readers only.
     pub polls: f64,
     /// User and system time of the whole process.
     pub cpu_seconds: f64,

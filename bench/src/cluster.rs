@@ -37,12 +37,12 @@ impl Cluster {
         self.addresses.join(",")
     }
 
-    /// Where a broker is, by its number from 1 on.
+    /// Address of a broker, by its number from 1 on.
     pub fn address(&self, broker: usize) -> &str {
         &self.addresses[broker - 1]
     }
 
-    /// Lets a broker answer nothing until what this gives is dropped. Its connections stay.
+    /// Stops a broker from responding until the result is dropped. Its connections stay open.
     pub fn stop_answering(&self, broker: usize) -> Result<Stopped> {
         let path = self.dir.path().join(format!("broker-{broker}/pid"));
         let pid = fs::read_to_string(path)?.trim().parse()?;

@@ -1,10 +1,10 @@
-//! What was measured, and whether that is enough.
+//! Measured figures, and the bars that they must reach.
 
 use std::{collections::HashMap, fmt::Write};
 
 use crate::peers::Peer;
 
-/// One number of one run. The name says the unit.
+/// One number of one run. Its name includes the unit.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     pub name: &'static str,
@@ -15,14 +15,14 @@ pub fn figure(name: &'static str, value: f64) -> Figure {
     Figure { name, value }
 }
 
-/// What a figure must reach: by itself, or beside Kafka's.
+/// The limit of a figure: absolute, or relative to Kafka's.
 #[derive(Debug, Clone, Copy)]
 pub enum Bar {
     AtMost(f64),
     AtLeast(f64),
     TimesKafkaAtLeast(f64),
     TimesKafkaAtMost(f64),
-    /// It is shown, and nothing is asked of it.
+    /// Shown without a limit.
     Shown,
 }
 
@@ -39,8 +39,8 @@ impl Table {
         }
     }
 
-    /// A line for each bar. Ratios are those of the medians; what stands alone counts by its best round, because
-    /// nothing that other processes of the machine do can make it better.
+    /// A line for each bar. Ratios are those of the medians; a figure without a counterpart counts by its best
+    /// round, because other processes on the machine can only make it worse.
     pub fn show<'a>(&self, bars: impl Iterator<Item = &'a (&'static str, Bar)>) -> String {
         let mut text = format!(
             "{:<42} {:>10} {:>10} {:>10} {:>8}  bar\n",

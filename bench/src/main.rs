@@ -5,8 +5,8 @@
 //! cargo run --release -- --only produce,restart
 //! ```
 //!
-//! Most load comes from a raw client: batches that were built before, one blocking socket, five requests in flight. It
-//! costs almost no CPU of its own, so it shows what a broker can do and what that costs. Figures of one run compare with
+//! Most load comes from a raw client: batches that were built before, one blocking socket, five requests in flight.
+//! It needs almost no CPU, so that the figures show the broker's limits and costs. Figures of one run compare with
 //! each other, not with those of another machine or another day.
 
 mod apps;
@@ -57,7 +57,7 @@ struct Arguments {
     child: Option<Child>,
 }
 
-/// What this program does when it has started itself again.
+/// Subcommands for the child processes of this program.
 #[derive(Subcommand)]
 #[command(hide = true)]
 enum Child {
@@ -81,7 +81,7 @@ enum Child {
     Watch(Watch),
 }
 
-/// How much load there is.
+/// Amount of load.
 #[derive(clap::Args, Clone, Copy)]
 struct Scale {
     /// Megabytes through each broker in a scenario
@@ -133,7 +133,7 @@ fn run_scenarios(arguments: &Arguments, chosen: &[&Scenario]) {
                 eprintln!("round {round}: {} with {peer:?}", scenario.name);
                 match (scenario.run)(peer, &arguments.scale) {
                     Ok(figures) => table.add(peer, figures),
-                    // What the others have measured is not lost for that.
+                    // The other measurements are not lost.
                     Err(error) => eprintln!("{error:#}"),
                 }
             }

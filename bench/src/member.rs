@@ -16,7 +16,7 @@ const JOIN: i16 = 9;
 const SYNC: i16 = 5;
 const REBALANCE_IN_PROGRESS: i16 = 27;
 const MEMBER_ID_REQUIRED: i16 = 79;
-/// Errors that a coordinator gives while it starts: not available, loading, not the coordinator.
+/// Error codes of a coordinator that is starting: not available, loading, not the coordinator.
 const NOT_YET: [i16; 3] = [14, 15, 16];
 
 pub struct Member {
@@ -40,7 +40,7 @@ impl Member {
         })
     }
 
-    /// Asks where the coordinator is, until there is one.
+    /// Sends FindCoordinator until there is one.
     pub fn find_coordinator(&mut self) -> Result<()> {
         let request = FindCoordinatorRequest {
             coordinator_keys: vec![self.group.clone()],
@@ -56,7 +56,7 @@ impl Member {
         }
     }
 
-    /// Joins and syncs until there is an assignment; gives the partitions.
+    /// Joins and syncs until there is an assignment; returns the partitions.
     pub fn join(&mut self) -> Result<Vec<i32>> {
         loop {
             self.send_join()?;
@@ -92,7 +92,7 @@ impl Member {
         self.connection.send(&encode(&request, JOIN)?)
     }
 
-    /// `None` if the member must ask again: it got its id only now, or the coordinator was not ready.
+    /// `None` if the member must join again: it has just got its id, or the coordinator was not ready.
     pub fn receive_join(&mut self) -> Result<Option<JoinGroupResponse>> {
         let joined = self.connection.answer::<JoinGroupRequest>(JOIN)?;
         match joined.error_code {

@@ -1,4 +1,4 @@
-//! The brokers that are compared: started on a fresh directory, and gone afterwards.
+//! The brokers under comparison: started on a fresh directory, and removed afterwards.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ pub struct Running {
     pub pid: u32,
     peer: Peer,
     settings: Vec<String>,
-    /// Where strace writes how many syncs there were, if it shall count them.
+    /// Output of strace with the number of syncs, if they are counted.
     syncs: Option<NamedTempFile>,
     child: Option<Child>,
     dir: TempDir,
@@ -43,7 +43,7 @@ impl Running {
         Self::start_counting(peer, settings, None)
     }
 
-    /// Starts our broker under strace, with a filter that lets all calls but syncs pass at full speed.
+    /// Starts our broker under strace, with a filter that slows down syncs only.
     pub fn start_counting_syncs(settings: &[&str]) -> Result<Self> {
         Self::start_counting(Peer::Milena, settings, Some(NamedTempFile::new()?))
     }
@@ -79,7 +79,7 @@ impl Running {
         Ok(())
     }
 
-    /// Ends a broker whose syncs were counted; gives their number.
+    /// Stops a broker whose syncs were counted; returns their number.
     pub fn stop_and_count_syncs(mut self) -> Result<usize> {
         self.stop()?;
         let file = self.syncs.take().context("syncs were not counted")?;
@@ -106,7 +106,7 @@ impl Running {
         Ok(())
     }
 
-    /// Starts it again on the same directory; gives the milliseconds until it answers.
+    /// Starts it again on the same directory; returns the milliseconds until it responds.
     pub fn start_again(&mut self) -> Result<f64> {
         match self.peer {
             Peer::Milena => self.start_milena()?,
@@ -123,7 +123,7 @@ impl Running {
         self.began.elapsed().as_secs_f64() * 1e3
     }
 
-    /// Where the folders of partitions are.
+    /// The folder with the partitions.
     pub fn data_dir(&self) -> PathBuf {
         match self.peer {
             Peer::Milena => self.dir.path().to_owned(),
@@ -155,8 +155,9 @@ impl Running {
         Ok(kilobytes * 1024.0 / 1e6)
     }
 
-    /// Bytes that the process has written so far, to sockets and files: between two looks at a broker that only serves
-    /// fetches, what went over the wire. Kafka and our broker send records with `sendfile`, which counts here.
+    /// Bytes that the process has written so far, to sockets and files: the difference between two reads, for a
+    /// broker that only serves fetches, went over the wire. Kafka and our broker send records with `sendfile`,
+    /// which counts here.
     pub fn bytes_written(&self) -> Result<f64> {
         let io = fs::read_to_string(format!("/proc/{}/io", self.pid))?;
         let line = io.lines().find_map(|line| line.strip_prefix("wchar:"));
@@ -216,7 +217,7 @@ impl Running {
         self.look_at_kafka()
     }
 
-    /// The file with the process id is written when the process is started, so it tells when that was.
+    /// The file with the process id is written at the start of the process, so its time is the start time.
     fn look_at_kafka(&mut self) -> Result<()> {
         let path = self.dir.path().join("broker-1/pid");
         let age = SystemTime::now().duration_since(fs::metadata(&path)?.modified()?)?;
@@ -255,7 +256,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result
     Ok(())
 }
 
-/// A program under strace that stays our child: the tracer is the detached one.
+/// A program under strace that stays our child: the tracer is the detached process.
 fn counting(output: &Path, binary: &Path) -> Command {
     let mut command = Command::new("strace");
     let calls = "trace=fsync,fdatasync,sync_file_range,msync";
@@ -271,7 +272,7 @@ pub fn kill(signal: &str, pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs `cargo xtask`, built once: a build by somebody else must not hold up what is measured.
+/// Runs `cargo xtask`, built once: another build must not delay the measurement.
 pub fn xtask(words: &[&str]) -> Result<String> {
     static BUILT: OnceLock<bool> = OnceLock::new();
     let build = || {

@@ -29,7 +29,7 @@ impl Programs {
         Ok(Self { dir, classpath })
     }
 
-    /// Only what shows Confluent's Parallel Consumer, with the client of Kafka's that it was made for.
+    /// Only Confluent's Parallel Consumer, with the version of Kafka's client that it was made for.
     pub fn build_parallel() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let classpath = xtask(&["kafka", "classpath", "--jars", "parallel"])?.trim().to_owned();
@@ -37,14 +37,14 @@ impl Programs {
         Ok(Self { dir, classpath })
     }
 
-    /// The program in Go with the word that says what it does.
+    /// The Go program with its subcommand.
     pub fn franz(&self, word: &str) -> Command {
         let mut command = Command::new(self.dir.path().join("franz"));
         command.arg(word);
         command
     }
 
-    /// A class in Java with the settings that Kafka's own scripts give to its tools.
+    /// A Java class with the settings that Kafka's own scripts use for its tools.
     pub fn java(&self, class: &str) -> Result<Command> {
         let mut command = Command::new("java");
         let classes = self

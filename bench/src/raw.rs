@@ -15,9 +15,9 @@ use milena_wire::{
     records::{BatchBuilder, BatchOptions, NewRecord},
 };
 
-/// The last version of Produce whose answer has fields of fixed size, so that it is read without decoding.
+/// The last version of Produce whose response has fields of fixed size, so that it is read without decoding.
 const PRODUCE: i16 = 8;
-/// The timestamp that asks for the end of a partition.
+/// The timestamp that stands for the end of a partition.
 const LATEST: i64 = -1;
 /// The error of a replication factor that is larger than the number of brokers.
 const NO_BROKER: i16 = 38;
@@ -32,7 +32,7 @@ impl Connection {
         Self::open_for(address, 64 << 20)
     }
 
-    /// A connection for answers of so many bytes at most.
+    /// A connection for responses of at most this size.
     pub fn open_for(address: &str, answer_max: usize) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -54,7 +54,7 @@ impl Connection {
         Ok(self.stream.write_all(frame)?)
     }
 
-    /// Reads an answer and gives its length; the bytes are in the buffer.
+    /// Reads a response and returns its length; the bytes are in the buffer.
     pub fn receive(&mut self) -> Result<usize> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix)?;
@@ -110,7 +110,7 @@ impl Connection {
             let answered = self.call(&request, 7)?.topics;
             match answered.into_iter().find(|topic| topic.error_code != 0) {
                 None => return Ok(()),
-                // Kafka answers before its controller counts it as a broker.
+                // Kafka responds before its controller has registered it as a broker.
                 Some(topic) if topic.error_code == NO_BROKER => std::thread::sleep(Duration::from_millis(1)),
                 Some(topic) => bail!("cannot create {}: error {}", topic.name, topic.error_code),
             }
@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// Reads an answer to a produce request and makes sure that it is no error.
+    /// Reads a produce response and checks that it is no error.
     pub fn receive_ack(&mut self) -> Result<()> {
         let length = self.receive()?;
         // Correlation id; one topic with its name; one partition with its index; then the error.
@@ -193,7 +193,7 @@ pub fn encode<R: Request>(request: &R, version: i16) -> Result<Bytes> {
     Ok(frame::encode_request(request, version, 1, None)?.into_bytes())
 }
 
-/// Tries until a broker answers.
+/// Retries until a broker responds.
 pub fn wait_for_answer(address: &str) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(60);
     let request = ApiVersionsRequest::default();
@@ -266,7 +266,7 @@ pub fn fetch_frame(topic: &str, offset: i64, max_wait_ms: i32) -> Result<Bytes> 
     encode(&request, 11)
 }
 
-/// The offset after the last whole batch, by walking the batch headers where they lie: decoding would copy the answer.
+/// The offset after the last whole batch, from the batch headers in the buffer: decoding would copy the response.
 pub fn next_offset(answer: &[u8]) -> Option<i64> {
     // Header, throttle time, error, session; one topic with its name; one partition: all of known size but the name.
     let mut at = 4 + 4 + 2 + 4 + 4;

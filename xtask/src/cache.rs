@@ -1,13 +1,13 @@
-//! What is fetched once and used by many runs, in the user's cache.
+//! Downloads that are fetched once and used by many runs, in the user's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The folder of this name in the cache; if it is not there yet, `fill` is asked to fill it.
+/// The folder of this name in the cache; `fill` creates its content if it does not exist yet.
 ///
-/// It is filled beside its final place and moved there at once, so that whatever has that name is complete.
+/// It is filled under a temporary name and renamed at once, so that a folder with the final name is complete.
 pub(crate) fn folder(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = dir()?.join(name);
     if folder.exists() {
@@ -21,7 +21,7 @@ pub(crate) fn folder(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Resu
     }
     fs::remove_dir_all(&gathered)?;
     filled?;
-    // The rename fails when another process was faster, which is fine: what it has gathered is the same.
+    // The rename fails when another process was faster, which is fine: its content is the same.
     if !folder.exists() {
         bail!("cannot move {} to {}", gathered.display(), folder.display());
     }
@@ -32,7 +32,7 @@ fn dir() -> Result<PathBuf> {
     let cache = match (std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir()) {
         (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
         (_, Some(home)) => home.join(".cache"),
-        _ => bail!("no place for what is fetched once: set HOME or XDG_CACHE_HOME"),
+        _ => bail!("no folder for the cache: set HOME or XDG_CACHE_HOME"),
     };
     Ok(cache.join("milena"))
 }

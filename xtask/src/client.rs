@@ -1,4 +1,4 @@
-//! `cargo xtask client`: clients that other people wrote, with scripts that judge a broker by them.
+//! `cargo xtask client`: clients of other projects, with scripts that test a broker.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ const SCRIPTS: &str = "crates/milena-cli/tests/outside/clients";
 const PYTHON_HINT: &str = "on Debian or Ubuntu: apt-get install python3-venv";
 const NODE_HINT: &str = "on Debian or Ubuntu: apt-get install nodejs npm";
 
-/// Let a client that other people wrote judge a broker. Its packages are fetched once, into the user's cache.
+/// Test a broker with a client of another project. Its packages are fetched once, into the user's cache.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     client: Client,
@@ -104,7 +104,7 @@ fn versioned(client: &str, versions: &Path) -> Result<String> {
 
 fn fetch(command: &mut Command, hint: &str) -> Result<()> {
     let program = command.get_program().display().to_string();
-    // What it prints must not mix with what the script prints.
+    // Its output must not mix with that of the script.
     let output = command
         .output()
         .with_context(|| format!("cannot run `{program}`; {hint}"))?;

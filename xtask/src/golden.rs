@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: what Kafka's own classes write, say and decide, for the tests of `milena-wire`, `milena-broker`,
-//! `milena-client` and `milena-machines`.
+//! `cargo xtask golden`: outputs and decisions of Kafka's own classes, as test vectors of `milena-wire`,
+//! `milena-broker`, `milena-client` and `milena-machines`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::{client, kafka};
 /// Maven, and Python 3 with venv.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail if the committed vectors are not what Kafka writes.
+    /// Write nothing; fail if the committed vectors differ from Kafka's output.
     #[arg(long)]
     check: bool,
-    /// Let Kafka read record batches instead: lines `case <name> <hex>`; prints what Kafka finds in each.
+    /// Let Kafka read record batches instead: lines `case <name> <hex>`; prints the records of each.
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     read_batches: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Keeps what a program of one file prints.
+/// Stores the output of a program of one file.
 fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()> {
     let room = crate::root().join("crates").join(room);
     let mut java = Command::new("java");
@@ -57,7 +57,7 @@ fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()
     keep_output(check, &mut java, &room.join("tests/golden").join(file))
 }
 
-/// Where Kafka's partitioners put records, and librdkafka's.
+/// The partitions that Kafka's and librdkafka's partitioners choose.
 fn write_partitions(check: bool) -> Result<()> {
     let room = crate::root().join("crates/milena-client");
     let classes = std::env::temp_dir().join(format!("milena-partitions-{}", std::process::id()));
@@ -80,7 +80,7 @@ fn write_partitions(check: bool) -> Result<()> {
     keep_output(check, &mut python, &room.join("tests/golden/librdkafka_partitions.txt"))
 }
 
-/// Writes what a program prints to a file, or compares it.
+/// Writes the output of a program to a file, or compares it.
 fn keep_output(check: bool, program: &mut Command, file: &Path) -> Result<()> {
     let name = program.get_program().display().to_string();
     let output = program.output().with_context(|| format!("cannot run `{name}`"))?;
@@ -92,14 +92,17 @@ fn keep_output(check: bool, program: &mut Command, file: &Path) -> Result<()> {
     }
     let committed = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     if committed != output.stdout {
-        bail!("{} is not what {name} says; run `cargo xtask golden`", file.display());
+        bail!(
+            "{} differs from the output of {name}; run `cargo xtask golden`",
+            file.display()
+        );
     }
     Ok(())
 }
 
 fn compile(sources: &Path, classes: &Path) -> Result<()> {
     let mut javac = Command::new("javac");
-    // Kafka's jars carry annotations of libraries that are not there; warnings about that help nobody.
+    // Kafka's jars carry annotations of libraries that are not there; the warnings about that are useless.
     javac.args([
         "-nowarn",
         "-Xlint:-classfile",
@@ -150,7 +153,7 @@ fn run_java(args: &Args, wire: &Path, classes: &Path) -> Result<()> {
     }
     let status = java.status().context("cannot run `java`")?;
     if !status.success() {
-        bail!("the golden chore failed; the reason is above");
+        bail!("cargo xtask golden failed; the reason is above");
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Kill one broker as a crash would (`kill -9`); its data stays.
+    /// Kill one broker like a crash (`kill -9`); its data remains.
     Kill {
         number: u16,
         #[command(flatten)]
@@ -56,7 +56,7 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Run one of Kafka's tools; what follows its name goes to the tool as it is.
+    /// Run one of Kafka's tools; the arguments after its name are passed to it unchanged.
     // `--help` belongs to the tool too.
     #[command(disable_help_flag = true)]
     Tool {

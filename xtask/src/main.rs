@@ -1,11 +1,14 @@
-//! The chores of this repository: `cargo xtask --help` lists them.
+//! The developer commands of this repository: `cargo xtask --help` lists them.
 
 mod cache;
 mod client;
 mod generate;
 mod golden;
 mod kafka;
+mod map;
+mod measure;
 mod pass_on;
+mod source;
 mod tidy;
 
 use std::{path::Path, process::ExitCode};
@@ -13,30 +16,33 @@ use std::{path::Path, process::ExitCode};
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The chores of this repository")]
-enum Chore {
+#[command(name = "cargo xtask", about = "Developer commands of this repository")]
+enum Task {
     Client(client::Args),
-    /// Write the messages, API keys and error codes anew from Kafka's definitions
+    /// Generate messages, API keys and error codes from Kafka's definitions
     Generate,
     Golden(golden::Args),
     Kafka(kafka::Args),
-    /// Play the coordinators against a lying world, from seeds; `--help` lists the options
+    Map(map::Args),
+    Measure(measure::Args),
+    /// Run the coordinators in a simulated, faulty network, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
-    /// Check the rules of this repository that no compiler checks
-    Tidy,
+    Tidy(tidy::Args),
     /// Move records exactly once while processes and brokers are killed; `--help` lists the options
     Torture(pass_on::Args),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Chore::parse() {
-        Chore::Client(args) => client::run(&args),
-        Chore::Generate => generate::run(root()),
-        Chore::Golden(args) => golden::run(&args),
-        Chore::Kafka(args) => kafka::run(args),
-        Chore::Simulate(args) => pass_on::simulate(&args),
-        Chore::Tidy => tidy::run(root()),
-        Chore::Torture(args) => pass_on::torture(&args),
+    let outcome = match Task::parse() {
+        Task::Client(args) => client::run(&args),
+        Task::Generate => generate::run(root()),
+        Task::Golden(args) => golden::run(&args),
+        Task::Kafka(args) => kafka::run(args),
+        Task::Map(args) => map::run(root(), &args),
+        Task::Measure(args) => measure::run(root(), &args),
+        Task::Simulate(args) => pass_on::simulate(&args),
+        Task::Tidy(args) => tidy::run(root(), &args),
+        Task::Torture(args) => pass_on::torture(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

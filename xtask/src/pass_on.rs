@@ -1,4 +1,4 @@
-//! Chores that are programs of their own, so that the others need not build what those need.
+//! Commands that are separate programs, so that the others need not build their dependencies.
 
 use std::process::Command;
 

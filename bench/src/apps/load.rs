@@ -12,7 +12,7 @@ use crate::raw::Connection;
 
 const KEYS: u64 = 1_000;
 
-/// How often each of the 1,000 keys comes. Keys that all differ would make the order of each one cheap.
+/// Distribution of the 1,000 keys. If all keys differed, ordering by key would be cheap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Keys {
     /// All the same.
@@ -21,7 +21,7 @@ pub enum Keys {
     Zipf,
 }
 
-/// What the child process is told that fills a topic.
+/// Arguments of the child process that fills a topic.
 #[derive(clap::Args)]
 pub struct FillKeys {
     address: String,
@@ -32,7 +32,8 @@ pub struct FillKeys {
     keys: Keys,
 }
 
-/// Creates a topic and fills it with records of 100 B, in a process of its own, whose memory is not that of who reads.
+/// Creates a topic and fills it with records of 100 B, in a separate process, so that its memory is not counted for
+/// the reader.
 pub fn put(address: &str, topic: &str, partitions: i32, records: u64, keys: Keys) -> Result<()> {
     Connection::open(address)?.create_topics(&[topic.to_owned()], partitions, &[])?;
     let status = Command::new(std::env::current_exe()?)

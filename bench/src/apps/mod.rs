@@ -1,4 +1,4 @@
-//! Applications that are compared. Each handles records in a process of its own, so that the system counts what it costs.
+//! Applications under comparison. Each runs in a separate process, so that the system counts its costs.
 
 mod load;
 mod ours;
@@ -15,7 +15,7 @@ use crate::{
     programs::Programs,
 };
 
-/// Who handles.
+/// The implementation that handles the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Runner {
     /// Our runtime, a call for each record.
@@ -28,7 +28,7 @@ pub enum Runner {
     Parallel,
 }
 
-/// What is done with each record.
+/// The work of the handler for each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Task {
     /// It takes a time; by key.
@@ -43,7 +43,7 @@ pub enum Task {
     Retry,
     /// It fails, and waits for an hour in a retry topic.
     ParkInTopic,
-    /// It fails, and waits for an hour in its place.
+    /// It fails, and waits for an hour in its queue.
     ParkInPlace,
 }
 
@@ -55,18 +55,18 @@ pub struct Job {
     pub records: u64,
     #[arg(value_enum)]
     pub task: Task,
-    /// How long each record takes.
+    /// Duration of the work for each record.
     pub work_ms: u64,
 }
 
 impl Job {
-    /// Where copies go.
+    /// Topic of the copies.
     pub fn output(&self) -> String {
         format!("{}-copies", self.topic)
     }
 }
 
-/// Lets one of them do the job.
+/// Runs the job with one of them.
 pub fn run(runner: Runner, job: &Job, programs: Option<&Programs>) -> Result<Measured> {
     let task =
         clap::ValueEnum::to_possible_value(&job.task).map_or_else(String::new, |task| task.get_name().to_owned());

@@ -16,17 +16,17 @@ use super::{Job, Task};
 use crate::readers::unix_nanos;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// More than a second's work, so that no key waits because records of others fill the room.
+/// More than a second of work, so that no key waits because records of others fill the buffer.
 const IN_FLIGHT: u64 = 100_000;
 
-/// Counts what is done, and notes when the first and the last one was.
+/// Counts the handled records, and notes the times of the first and the last one.
 #[derive(Default)]
 struct Tally {
     wanted: u64,
     done: AtomicU64,
     first: OnceLock<Instant>,
     last: OnceLock<Instant>,
-    /// How late each one was, in nanoseconds.
+    /// Delay of each record, in nanoseconds.
     late: Mutex<Vec<u64>>,
 }
 
@@ -63,7 +63,7 @@ pub async fn handle(job: &Job, in_batches: bool) -> Result<()> {
     }
     tally.last.get_or_init(Instant::now);
     if matches!(job.task, Task::ParkInTopic | Task::ParkInPlace) {
-        // What is read stays for a moment where nobody needs it any more.
+        // Fetched records stay in memory for a moment after their last use.
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     let after = resident_bytes()?;
@@ -83,14 +83,14 @@ pub async fn handle(job: &Job, in_batches: bool) -> Result<()> {
         println!("0 {before}\n1 {after}");
     }
     match job.task {
-        // What waits is nobody's business any more.
+        // Waiting records are no longer needed.
         Task::ParkInTopic | Task::ParkInPlace => running.kill(),
         _ => running.stop().await?,
     }
     Ok(())
 }
 
-/// What handlers cannot see is what the application counts.
+/// Progress that handlers cannot see comes from the application's own counters.
 fn is_done(job: &Job, running: &Running, tally: &Tally) -> bool {
     let handlers = running.counts();
     let Some(counts) = handlers.first() else { return false };
@@ -143,7 +143,7 @@ async fn count_batch(batch: Batch<Raw>, State(tally): Shared) {
     tally.add(batch.len() as u64);
 }
 
-/// Where copies go.
+/// Topic of the copies.
 #[derive(Clone)]
 struct Output(Arc<str>);
 
@@ -179,7 +179,7 @@ async fn retry(cx: Cx, State(tally): Shared) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 fn resident_bytes() -> Result<u64> {
     let pages = fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages.split(' ').nth(1).context("no resident pages")?.parse()?;

@@ -1,4 +1,4 @@
-//! Reading a topic from its beginning, as fast as each consumer can, with what it costs.
+//! Reads a topic from its beginning, as fast as each consumer can, and shows the costs.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ pub const ZSTD: Race = Race {
     run: |plan| run(plan, &[compressed("zstd")]),
 };
 
-/// librdkafka's default: a batch has what came within 5 ms, up to a megabyte or 10 000 records.
+/// librdkafka's default: a batch has the records of 5 ms, up to a megabyte or 10 000 records.
 const LIBRDKAFKAS: usize = 1_000_000;
 /// The default of Java's producer.
 const JAVAS: usize = 16_384;
@@ -134,7 +134,7 @@ fn race(plan: &Plan, broker: &Running, job: &Job, stored: f64) -> Standings<Read
         for reader in in_turn(&plan.readers, round) {
             match measure(plan, broker, job, reader) {
                 Ok((measured, wire)) => standings.add(reader, figures(&measured, wire / stored)),
-                // What the others have measured is not lost for that.
+                // The other measurements are not lost.
                 Err(error) => eprintln!("{error:#}"),
             }
         }
@@ -142,7 +142,7 @@ fn race(plan: &Plan, broker: &Running, job: &Job, stored: f64) -> Standings<Read
     standings
 }
 
-/// Lets one reader read; gives how many bytes the broker sent meanwhile, too.
+/// Runs one reader; returns also the bytes that the broker sent meanwhile.
 fn measure(plan: &Plan, broker: &Running, job: &Job, reader: Reader) -> Result<(Measured, f64)> {
     let before = broker.bytes_written()?;
     let measured = readers::start(reader, job, &plan.programs)?.wait()?;

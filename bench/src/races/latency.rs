@@ -93,7 +93,7 @@ fn measure(plan: &Plan, broker: &Running, reader: Reader, round: &str) -> Result
     ])
 }
 
-/// Sends a record each millisecond; gives when each was sent and when it was acknowledged.
+/// Sends a record each millisecond; returns the times of sending and acknowledgement.
 fn produce(mut producer: Connection, topic: &str) -> Result<(Vec<AtomicU64>, Vec<AtomicU64>)> {
     let moments = || -> Vec<AtomicU64> { (0..COUNT).map(|_| AtomicU64::new(0)).collect() };
     let (sent, acked) = (moments(), moments());

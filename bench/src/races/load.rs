@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::raw::Connection;
 
-/// What is in a topic. Keys have 8 bytes; values are words, so that they can be compressed as text can.
+/// Content of a topic. Keys have 8 bytes; values are words, so that they compress like text.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub value_size: usize,
@@ -21,7 +21,7 @@ pub struct Load {
     pub batch_bytes: usize,
 }
 
-/// What the child process is told that fills a topic.
+/// Arguments of the child process that fills a topic.
 #[derive(clap::Args)]
 pub struct Fill {
     address: String,
@@ -34,8 +34,8 @@ pub struct Fill {
 }
 
 impl Load {
-    /// Creates a topic and fills it, in a process of its own: the memory that this needs would else be counted as that of
-    /// every reader that is started later.
+    /// Creates a topic and fills it, in a separate process: otherwise its memory would be counted for every
+    /// reader that is started later.
     pub fn put(&self, address: &str, topic: &str, partitions: i32, records: u64) -> Result<()> {
         Connection::open(address)?.create_topics(&[topic.to_owned()], partitions, &[])?;
         let status = Command::new(std::env::current_exe()?)

@@ -18,7 +18,7 @@ use crate::{Scale, peers::Peer, programs::Programs, readers::Reader, writers::Wr
 
 pub struct Race {
     pub name: &'static str,
-    /// Gives the text that shows what was measured.
+    /// Returns the results as text.
     pub run: fn(&Plan) -> Result<String>,
 }
 
@@ -42,7 +42,7 @@ pub const RACES: &[Race] = &[
 /// Partitions of a topic that is read or written, all of them at once.
 const PARTITIONS: i32 = 6;
 
-/// Who runs against whom, and how often.
+/// The participants and the number of rounds.
 pub struct Plan {
     pub scale: Scale,
     pub rounds: usize,
@@ -64,7 +64,7 @@ fn warm_memory() -> Result<()> {
     Ok(written?)
 }
 
-/// The racers of a round. Who comes first changes, so that nobody always runs behind the same one.
+/// The racers of a round. The order changes, so that none always runs after the same one.
 fn in_turn<R: Racer>(racers: &[R], round: usize) -> Vec<R> {
     let mut racers = racers.to_vec();
     let first = round % racers.len().max(1);

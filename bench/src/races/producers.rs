@@ -1,4 +1,4 @@
-//! Filling a topic, as fast as each producer can, with what it costs.
+//! Fills a topic, as fast as each producer can, and shows the costs.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ pub const ZSTD: Race = Race {
     run: |plan| run(plan, &[compressed("zstd")]),
 };
 
-/// What is written, and with which settings.
+/// The records that are written, and the settings.
 #[derive(Clone, Copy)]
 struct Kind {
     value_size: usize,
@@ -69,7 +69,7 @@ struct Kind {
     partitions: i32,
     is_tuned: bool,
     bars: &'static [(usize, Bar)],
-    /// How often our producer and our broker must be as fast as the best peer and Apache Kafka.
+    /// Required speed of our producer and broker, relative to the best peer and Apache Kafka.
     pair_factor: Option<f64>,
 }
 
@@ -164,7 +164,7 @@ impl Kind {
     }
 }
 
-/// How one kind of records went with one broker.
+/// Results of one kind of records with one broker.
 struct Heat {
     peer: Peer,
     kind: usize,
@@ -196,7 +196,7 @@ fn run(plan: &Plan, kinds: &[Kind]) -> Result<String> {
     Ok(text)
 }
 
-/// A broker that has room: deleted topics leave the disk soon.
+/// A broker that deletes the files of deleted topics soon, to save disk space.
 pub(super) fn start(peer: Peer) -> Result<Running> {
     match peer {
         Peer::Milena => Running::start(peer),
@@ -223,7 +223,7 @@ fn race(plan: &Plan, broker: &Running, kind: &Kind, values: &NamedTempFile) -> R
         for writer in in_turn(&plan.writers, round) {
             match measure(plan, broker, kind, &mut job, writer) {
                 Ok(figures) => standings.add(writer, figures),
-                // What the others have measured is not lost for that.
+                // The other measurements are not lost.
                 Err(error) => eprintln!("{error:#}"),
             }
         }
@@ -246,7 +246,7 @@ fn measure(plan: &Plan, broker: &Running, kind: &Kind, job: &mut Job, writer: Wr
     ])
 }
 
-/// Lets one writer fill a topic of its own, and makes sure that all of it is there, once.
+/// Runs one writer on a new topic, and checks that each record is there exactly once.
 pub(super) fn write(plan: &Plan, broker: &Running, partitions: i32, job: &mut Job, writer: Writer) -> Result<Measured> {
     let mut connection = Connection::open(&broker.address)?;
     job.topic = format!("written-by-{}", writer.name());
@@ -265,7 +265,7 @@ pub(super) fn write(plan: &Plan, broker: &Running, partitions: i32, job: &mut Jo
     Ok(measured)
 }
 
-/// Our producer and our broker beside the best that one has without both.
+/// Our producer and our broker beside the best combination without either.
 fn show_pair(text: &mut String, kind: &Kind, heat: &Heat, heats: &[Heat]) {
     let theirs = heats
         .iter()

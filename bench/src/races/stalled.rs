@@ -1,4 +1,5 @@
-//! A hundred partitions on three brokers, one of which stops answering: what the others send must not wait for it.
+//! A hundred partitions on three brokers, one of which stops responding: records of the others must not wait for
+//! it.
 
 use std::{
     io::{BufRead, BufReader, Lines, Write},
@@ -21,8 +22,8 @@ const TOPIC: &str = "stalled";
 const PARTITIONS: i32 = 100;
 /// The broker that is stopped.
 const STALLED: usize = 3;
-/// How long each phase is watched, in half seconds. Kafka takes nine seconds to declare a silent broker dead, and both is
-/// to be seen: before and after.
+/// Duration of each phase, in half seconds. Kafka declares a silent broker dead after nine seconds, and the phases
+/// before and after should both be visible.
 const WATCHED: usize = 30;
 const LEAST: f64 = 0.95;
 
@@ -81,7 +82,7 @@ fn led_by(address: &str, broker: i32) -> Result<Vec<i32>> {
     Ok(led)
 }
 
-/// Our consumer in a process that tells each half second what it has read from the other brokers.
+/// Our consumer in a process that prints its rate from the other brokers each half second.
 struct Watched {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -105,7 +106,7 @@ impl Watched {
         Ok(writeln!(input, "{word}")?)
     }
 
-    /// Million records per second from the other brokers, from now on. What was buffered before does not count.
+    /// Million records per second from the other brokers, from now on. Records buffered before do not count.
     fn rate(&mut self) -> Result<f64> {
         let mut rates = vec![];
         for _ in 0..WATCHED {

@@ -1,26 +1,26 @@
-//! What each client reached, and whether ours is ahead enough.
+//! Results of each client, and whether ours is far enough ahead.
 
 use std::fmt::Write;
 
 use crate::figures::{median, number};
 
-/// Who takes part in a race.
+/// A participant of a race.
 pub trait Racer: Copy + Eq + 'static {
     /// In the order in which they are shown.
     const ALL: &'static [Self];
     const OURS: &'static [Self];
-    /// The least that the work can cost, which is nobody's client.
+    /// The least that the work can cost, without any client.
     const RAW: Option<Self>;
 
     fn name(self) -> &'static str;
 
-    /// Whether it is somebody else's client.
+    /// Whether it is a client of another project.
     fn is_peer(self) -> bool {
         !Self::OURS.contains(&self) && Some(self) != Self::RAW
     }
 }
 
-/// What a figure of ours must reach. The fastest peer is the one with the best first figure.
+/// The limit for a figure of ours. The fastest peer is the one with the best first figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Bar {
     AtLeast(f64),
@@ -32,7 +32,7 @@ pub enum Bar {
     BelowAllPeers,
 }
 
-/// Whether our figure, or its ratio to a peer's, is good enough beside the limit.
+/// Whether our figure, or its ratio to a peer's, meets the limit.
 type Check = fn(f64, f64) -> bool;
 
 /// The figures of all racers under one load.
@@ -53,7 +53,7 @@ impl<R: Racer> Standings<R> {
         self.runs.push((racer, values));
     }
 
-    /// The medians of all racers, then a line for each bar, with the place of the figure it is about.
+    /// The medians of all racers, then a line for each bar, with the index of its figure.
     pub fn show(&self, title: &str, bars: &[(usize, Bar)]) -> String {
         let mut text = format!("\n{title}\n{:<14}", "");
         for name in self.figures {
@@ -130,7 +130,7 @@ impl<R: Racer> Standings<R> {
         self.runs.iter().any(|(who, _)| *who == racer)
     }
 
-    /// The middle one of a racer's figures at this place.
+    /// The median of a racer's figures at this index.
     pub fn median(&self, racer: R, place: usize) -> f64 {
         let runs = self.runs.iter().filter(|(who, _)| *who == racer);
         let mut values: Vec<f64> = runs.map(|(_, values)| values[place]).collect();

@@ -1,4 +1,4 @@
-//! krafka. It reads fastest when neither a poll nor what it keeps between polls is limited.
+//! krafka. It reads fastest when neither a poll nor its buffer between polls is limited.
 
 use anyhow::Result;
 use krafka::{Kafka, consumer::AutoOffsetReset};

@@ -1,4 +1,4 @@
-//! Consumers that are compared. Each reads in a process of its own, so that the system counts what it costs.
+//! Consumers under comparison. Each reads in a separate process, so that the system counts its costs.
 
 mod krafka;
 mod librdkafka;
@@ -57,16 +57,16 @@ impl Racer for Reader {
     }
 }
 
-/// What a reader reads: so many records from the beginning of all partitions, assigned by hand.
+/// The job of a reader: a number of records from the beginning of all partitions, assigned manually.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Job {
     pub address: String,
     pub topic: String,
     pub partitions: i32,
     pub records: u64,
-    /// How many records a poll may return; 0 for as many as the reader likes best.
+    /// Records per poll; 0 for the reader's best setting.
     pub poll_records: usize,
-    /// 1 to tell when each record was there. Its value begins with its number then.
+    /// 1 to report the arrival time of each record. Its value then begins with its number.
     pub timed: u8,
 }
 
@@ -84,7 +84,7 @@ impl Job {
     }
 }
 
-/// Starts a reader in a process of its own.
+/// Starts a reader in a separate process.
 pub fn start(reader: Reader, job: &Job, programs: &Programs) -> Result<Started> {
     let mut command = match reader {
         Reader::Franz => programs.franz("consume"),

@@ -28,7 +28,7 @@ pub fn read(job: &Job) -> Result<()> {
     tally.report()
 }
 
-/// Asks for what comes at these offsets, with the limits that Java's consumer has by default.
+/// A fetch from these offsets, with the default limits of Java's consumer.
 fn fetch_frame(topic: &str, offsets: &[i64]) -> Result<Bytes> {
     let partitions = offsets
         .iter()

@@ -1,4 +1,4 @@
-//! What a reader has read, and how it tells that.
+//! Counters of a reader, and their report.
 
 use std::{
     io::{self, Write},
@@ -25,7 +25,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Begins before the consumer is made: finding the partitions counts too.
+    /// Begins before the consumer is created: finding the partitions counts too.
     pub fn start(job: &Job) -> Self {
         Self {
             began: Instant::now(),
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// Prints what there was to standard output, as the parent reads it.
+    /// Prints the counters to standard output, where the parent reads them.
     pub fn report(self) -> Result<()> {
         let seconds = self.began.elapsed().as_secs_f64();
         let mut out = io::BufWriter::new(io::stdout().lock());

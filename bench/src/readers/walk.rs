@@ -1,4 +1,4 @@
-//! A walk over every record of an answer to Fetch, where the bytes lie. Nothing is kept.
+//! Visits every record of a fetch response in its buffer, without copying.
 
 use anyhow::{Context, Result, ensure};
 use milena_wire::compression::{Codec, Decompressor};
@@ -7,7 +7,7 @@ use super::tally::Tally;
 
 /// The header of a batch, up to its records.
 const HEADER: usize = 61;
-/// Where the part of a batch begins that its checksum covers.
+/// Position of the first byte of a batch that its checksum covers.
 const CHECKED: usize = 21;
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// Walks over an answer about one topic, and moves the offsets of its partitions.
+    /// Visits a response about one topic, and advances the offsets of its partitions.
     pub fn walk(&mut self, answer: &[u8], offsets: &mut [i64], tally: &mut Tally) -> Result<()> {
         // The correlation id and the throttle time.
         let mut answer = Cursor(&answer[8..]);
@@ -46,7 +46,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Gives the offset after the last whole batch.
+    /// Returns the offset after the last whole batch.
     fn walk_batches(&mut self, mut bytes: &[u8], tally: &mut Tally) -> Result<Option<i64>> {
         let mut next = None;
         while bytes.len() >= HEADER {

@@ -13,8 +13,8 @@ use milena_client::{
     consumer::{Consumer, TopicPartition},
 };
 
-/// Reads for ever. Each half second it tells how many records per second came from partitions that are not apart;
-/// `pause` and `resume` on standard input are for those that are.
+/// Reads forever. Each half second it prints the rate of records from all partitions but those set apart; `pause`
+/// and `resume` on standard input are for the latter.
 #[derive(clap::Args)]
 pub struct Watch {
     addresses: String,
@@ -71,7 +71,7 @@ pub fn watch(watch: &Watch) -> Result<()> {
     })
 }
 
-/// What is said on standard input.
+/// Commands from standard input.
 fn words() -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

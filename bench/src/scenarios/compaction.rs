@@ -33,7 +33,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 const TOPIC: &str = "table";
 const VALUE_SIZE: usize = 1_000;
-/// About what Java's producer sends at once.
+/// Size of a batch of Java's producer.
 const RECORDS_IN_BATCH: usize = 16;
 
 fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
@@ -49,7 +49,7 @@ fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
     ];
     connection.create_topic(TOPIC, 1, &configs)?;
     let bytes = fill(&mut connection, scale.bytes())?;
-    // What was written must be on the disk, or some of the writing would be measured.
+    // All data must be on the disk first, or a part of the writing would be measured.
     ensure!(std::process::Command::new("sync").status()?.success(), "sync failed");
     thread::sleep(Duration::from_secs(2));
     let cost = loaded(&broker, || {

@@ -1,4 +1,4 @@
-//! Reading what was just written, one request after the other.
+//! Reads freshly written records, one request after the other.
 
 use std::time::Instant;
 

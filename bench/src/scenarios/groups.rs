@@ -1,4 +1,4 @@
-//! Groups: how soon a new member reads, what a commit costs, what members cost that only say that they live.
+//! Groups: the time until a new member reads, the cost of a commit, the cost of idle members.
 
 use std::{
     sync::{Barrier, Mutex},
@@ -39,7 +39,7 @@ const PARTITIONS: i32 = 10;
 const COMMIT_COUNT: usize = 10_000;
 const GROUPS: usize = 1_000;
 const MEMBERS: usize = 10;
-/// What Kafka's consumers do by default.
+/// Default of Kafka's consumers.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);
 const IDLE_TIME: Duration = Duration::from_secs(9);
 
@@ -47,7 +47,7 @@ fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
     // The work is measured, not the wait for more members: 20 ms on ours by default, 3 s on Kafka.
     let broker = Running::start_with(peer, &["group.initial.rebalance.delay.ms=0"])?;
     Connection::open(&broker.address)?.create_topic("letters", PARTITIONS, &[])?;
-    // The first group of all waits for the topic of groups, which is not what is measured.
+    // The first group waits for the creation of the group topic, which is not to be measured.
     subscribe(&broker.address, "warm up")?;
     let one = (0..5)
         .map(|i| subscribe(&broker.address, &format!("one {i}")))
@@ -78,7 +78,7 @@ fn subscribe(address: &str, group: &str) -> Result<f64> {
 /// Ten at once, until all are in one generation and each has read from the partition that it has to itself.
 fn subscribe_together(address: &str) -> Result<f64> {
     let start = Barrier::new(MEMBERS);
-    // Of each member: its generation, and how many partitions it has there.
+    // Generation and number of partitions of each member.
     let shares = Mutex::new(vec![(-1, 0); MEMBERS]);
     let times: Result<Vec<f64>> = thread::scope(|scope| {
         let (start, shares) = (&start, &shares);
@@ -138,7 +138,7 @@ fn commit(address: &str) -> Result<f64> {
     Ok(COMMIT_COUNT as f64 / began.elapsed().as_secs_f64())
 }
 
-/// What it costs the broker that ten thousand members, each on its own connection, send heartbeats.
+/// The cost for the broker of ten thousand members, each on its own connection, that send heartbeats.
 fn idle(broker: &Running) -> Result<f64> {
     let mut members = vec![];
     for group in 0..GROUPS {
@@ -180,7 +180,7 @@ fn join_all(members: &mut [Member]) -> Result<()> {
     first.join()?;
     for member in others.iter_mut() {
         member.send_join()?;
-        // The broker gives it an id; from then on it waits for this member too.
+        // The broker assigns an id; from then on it waits for this member too.
         ensure!(member.receive_join()?.is_none(), "a member got in without an id");
     }
     for member in others.iter_mut().chain([first]) {

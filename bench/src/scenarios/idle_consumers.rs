@@ -1,5 +1,5 @@
-//! Two thousand consumers that wait for records which do not come, with Kafka's defaults: a fetch waits for 500 ms, then
-//! is asked again.
+//! Two thousand consumers that wait for records that do not come, with Kafka's defaults: a fetch waits for 500 ms,
+//! then is repeated.
 
 use std::{
     thread,
@@ -56,7 +56,7 @@ fn connect(address: &str) -> Result<Vec<Connection>> {
     (0..CONSUMERS).map(|_| Connection::open_for(address, 1 << 10)).collect()
 }
 
-/// Lets all wait for a while, each asking again after an answer; then looks at what that cost the broker.
+/// Lets all of them wait for a while, each repeating its fetch; then reads the cost for the broker.
 fn percent_of_a_core(broker: &Running, consumers: &mut [Connection], max_wait_ms: i32) -> Result<f64> {
     let frame = raw::fetch_frame("idle", 1, max_wait_ms)?;
     for consumer in consumers.iter_mut() {

@@ -60,7 +60,7 @@ fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What the machine itself makes of such a pace: bytes that go to another thread and come back.
+/// The latency of the machine itself at this pace: bytes to another thread and back.
 fn echo() -> Result<Vec<f64>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut here = TcpStream::connect(listener.local_addr()?)?;

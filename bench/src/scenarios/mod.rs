@@ -1,4 +1,4 @@
-//! What is measured: one file for each load.
+//! The scenarios: one file for each load.
 
 mod apps;
 mod compaction;
@@ -29,7 +29,7 @@ pub struct Scenario {
     pub name: &'static str,
     pub with_kafka: bool,
     pub run: fn(Peer, &Scale) -> Result<Vec<Figure>>,
-    /// What the figures must reach, in the order in which they are shown.
+    /// The limits of the figures, in the order of display.
     pub bars: &'static [(&'static str, Bar)],
 }
 
@@ -56,13 +56,13 @@ pub const SCENARIOS: &[Scenario] = &[
     apps::join::SCENARIO,
 ];
 
-/// What one load did to one broker.
+/// Costs of one load for one broker.
 struct Cost {
     megabytes_per_second: f64,
     cpu_seconds_per_gigabyte: f64,
 }
 
-/// Runs a load that gives its bytes and seconds, and adds up what it cost the broker.
+/// Runs a load that returns its bytes and seconds, and adds up the costs for the broker.
 fn loaded(broker: &Running, load: impl FnOnce() -> Result<(usize, f64)>) -> Result<Cost> {
     let before = broker.cpu_seconds()?;
     let (bytes, seconds) = load()?;
@@ -73,7 +73,7 @@ fn loaded(broker: &Running, load: impl FnOnce() -> Result<(usize, f64)>) -> Resu
     })
 }
 
-/// The value below which this part of all lies.
+/// The percentile of sorted values.
 pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let place = (sorted.len() as f64 * part) as usize;
     sorted.get(place).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! Large batches, five requests in flight, acks=all, in a broker that promises what Kafka's defaults do.
+//! Large batches, five requests in flight, acks=all, with the durability of Kafka's defaults.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 const IN_FLIGHT: usize = 5;
-/// About what a busy producer sends at once.
+/// Size of a batch of a busy producer.
 const BATCH_BYTES: usize = 900_000;
 
 fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {

@@ -1,4 +1,4 @@
-//! How long a broker needs to serve again with data on its disk, after a clean end and after a crash.
+//! Time until a broker with data on its disk serves again, after a clean stop and after a crash.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
     produce::fill(&broker, "old", 1_000, scale.restart_megabytes * 1_000_000)?;
     broker.stop()?;
     let clean_ms = broker.start_again()?;
-    // The checkpoint that would say how much is synced is a minute away, so all of this is read again.
+    // The next checkpoint of synced offsets is a minute away, so all of this is read again.
     produce::fill(&broker, "new", 1_000, CRASH_BYTES)?;
     broker.kill()?;
     let crash_ms = broker.start_again()?;

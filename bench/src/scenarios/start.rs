@@ -1,4 +1,5 @@
-//! From the start of the process to the first acknowledged record, on a fresh directory; and what an idle broker takes.
+//! From the start of the process to the first acknowledged record, on a fresh directory; and the costs of an idle
+//! broker.
 
 use anyhow::Result;
 

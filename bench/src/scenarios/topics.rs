@@ -1,4 +1,4 @@
-//! A thousand topics of ten partitions: how long they take to make, and what each partition costs.
+//! A thousand topics of ten partitions: the time to create them, and the cost of each partition.
 
 use std::time::Instant;
 

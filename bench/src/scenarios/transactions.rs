@@ -28,7 +28,7 @@ pub const SCENARIO: Scenario = Scenario {
 const WARM_UP: usize = 200;
 const COUNT: usize = 2_000;
 const CONCURRENT_TRANSACTIONS: i16 = 51;
-/// Errors that a coordinator gives while it starts: not available, loading, not the coordinator.
+/// Error codes of a coordinator that is starting: not available, loading, not the coordinator.
 const NOT_YET: [i16; 3] = [14, 15, 16];
 
 fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
@@ -68,7 +68,7 @@ fn run(peer: Peer, _scale: &Scale) -> Result<Vec<Figure>> {
     Ok(vec![figure(RATE, COUNT as f64 / began.elapsed().as_secs_f64())])
 }
 
-/// Writes and commits; gives the producer's next id and epoch.
+/// Writes and commits; returns the producer's next id and epoch.
 fn transaction(connection: &mut Connection, (producer_id, producer_epoch): (i64, i16)) -> Result<(i64, i16)> {
     let mut batch = BatchBuilder::new(BatchOptions {
         attributes: Attributes::default().with_transactional(true),

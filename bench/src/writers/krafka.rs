@@ -1,4 +1,5 @@
-//! krafka. What became of single records is not asked, which it likes best; the offsets of the topic tell.
+//! krafka. Results of single records are not awaited, which is its fastest mode; the offsets of the topic are
+//! checked instead.
 
 use std::time::{Duration, Instant};
 

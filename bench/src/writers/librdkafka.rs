@@ -19,7 +19,7 @@ use super::{Job, tally::Tally, values::Values};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How many records are acknowledged.
+/// Acknowledged records.
 #[derive(Default)]
 struct Count(AtomicU64);
 
@@ -35,7 +35,7 @@ impl ProducerContext for Count {
     }
 }
 
-/// Tells of each record whether it is acknowledged.
+/// Reports for each record whether it is acknowledged.
 struct Tell(Sender<bool>);
 
 impl ClientContext for Tell {}
@@ -44,7 +44,7 @@ impl ProducerContext for Tell {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, _: ()) {
-        // Whoever waits may have given up.
+        // The receiver may have given up.
         let _ = self.0.send(result.is_ok());
     }
 }
@@ -67,7 +67,7 @@ fn all_at_once(job: &Job, values: &Values) -> Result<()> {
     tally.report(producer.context().0.load(Relaxed))
 }
 
-/// With the producer that polls in a thread of its own: a poll of the other lasts as long as it may, whatever comes.
+/// With the producer that polls in a separate thread: a poll of the other one lasts until its timeout.
 fn one_at_a_time(job: &Job, values: &Values) -> Result<()> {
     let mut tally = Tally::start(job);
     let (sender, told) = mpsc::channel();
@@ -89,7 +89,7 @@ fn config(job: &Job) -> ClientConfig {
         .set("bootstrap.servers", &job.address)
         .set("enable.idempotence", "true")
         .set("compression.type", &job.codec)
-        // That of the others: by default it hashes keys by CRC32.
+        // The partitioner of the others: the default hashes keys with CRC32.
         .set("partitioner", "murmur2_random");
     if job.is_timed() {
         config.set("linger.ms", "0");

@@ -1,7 +1,7 @@
-//! Producers that are compared. Each writes in a process of its own, so that the system counts what it costs.
+//! Producers under comparison. Each writes in a separate process, so that the system counts its costs.
 //!
-//! All of them wait for all replicas, send again without repeating anything (`enable.idempotence`), and leave it to their
-//! own partitioner where a record goes.
+//! All of them wait for all replicas, retry without duplicates (`enable.idempotence`), and use their own
+//! partitioner.
 
 mod krafka;
 mod librdkafka;
@@ -53,26 +53,27 @@ impl Racer for Writer {
     }
 }
 
-/// What is set where a writer is tuned: the best of a few sizes of batches that were tried. librdkafka and franz-go have
-/// batches of a megabyte by default; longer queues, which were tried for them, were no clear gain.
+/// The settings of tuned writers: the best of a few batch sizes that were tried. librdkafka and franz-go have
+/// batches of a megabyte by default; longer queues brought them no clear gain.
 pub const TUNED: &str = "batch.size: ours and krafka 100 000, Java 1 000 000 with buffer.memory 128 MiB; \
                          librdkafka and franz-go have 1 000 000 by default";
 
-/// What a writer writes, and how.
+/// The job of a writer.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Job {
     pub address: String,
     pub topic: String,
     pub records: u64,
-    /// A file with the values, one after the other. They are taken in turn.
+    /// A file with the values, used one after the other.
     pub values: PathBuf,
     pub value_size: usize,
     pub codec: String,
-    /// How many keys there are, 8 bytes each, which records have in turn; 0 for records without keys.
+    /// Number of keys of 8 bytes, used in turn; 0 for records without keys.
     pub keys: u64,
     /// 1 for the settings that were best of those tried; 0 for its defaults.
     pub tuned: u8,
-    /// 1 to send one record at a time, each when the one before is acknowledged, and to tell how long each took.
+    /// 1 to send one record at a time, each after the acknowledgement of the previous one, and to report the
+    /// time of each.
     pub timed: u8,
 }
 
@@ -105,7 +106,7 @@ impl Job {
     }
 }
 
-/// Starts a writer in a process of its own.
+/// Starts a writer in a separate process.
 pub fn start(writer: Writer, job: &Job, programs: &Programs) -> Result<Started> {
     let mut command = match writer {
         Writer::Franz => programs.franz("write"),

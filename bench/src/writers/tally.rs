@@ -1,4 +1,4 @@
-//! What a writer has written, and how it tells that.
+//! Counters of a writer, and their report.
 
 use std::{
     io::{self, Write},
@@ -13,12 +13,12 @@ pub struct Tally {
     began: Instant,
     wanted: u64,
     record_bytes: u64,
-    /// How long each record took, in nanoseconds.
+    /// Time of each record, in nanoseconds.
     times: Vec<u64>,
 }
 
 impl Tally {
-    /// Begins before the producer is made: finding the partitions counts too.
+    /// Begins before the producer is created: finding the partitions counts too.
     pub fn start(job: &Job) -> Self {
         Self {
             began: Instant::now(),
@@ -32,7 +32,7 @@ impl Tally {
         self.times.push(time.as_nanos() as u64);
     }
 
-    /// All are acknowledged: prints what there was to standard output, as the parent reads it.
+    /// Prints the counters to standard output, where the parent reads them, when all records are acknowledged.
     pub fn report(self, acknowledged: u64) -> Result<()> {
         let seconds = self.began.elapsed().as_secs_f64();
         ensure!(

@@ -1,4 +1,4 @@
-//! The values of records: made before, so that making them is not what is measured.
+//! The values of records, created in advance, so that this is not measured.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Job;
 
-/// How much the file of values has: more than a batch, so that nothing comes twice in one.
+/// Size of the file of values: more than a batch, so that no value repeats within one.
 pub const VALUES_BYTES: usize = 4_000_000;
 
 pub struct Values {
@@ -31,7 +31,7 @@ impl Values {
         &self.text[start..start + self.size]
     }
 
-    /// The same for those who want to own it. It is not copied.
+    /// The same as an owned value, without a copy.
     #[inline]
     pub fn owned(&self, number: u64) -> Bytes {
         let start = self.start(number);

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{FetchRequest, fetch_request::FetchTopic, fetch_response::PartitionData},
 };
@@ -26,8 +27,6 @@ const PARTITIONS_MAX: usize = 500_000;
 /// The epoch that requests a new session, and the one that requests none.
 const EPOCH_NEW: i32 = 0;
 const EPOCH_NONE: i32 = -1;
-/// The first version that names topics by id.
-pub(crate) const TOPIC_IDS_SINCE: i16 = 13;
 
 /// The key of a topic in a request: its name, or its id and an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -38,7 +37,7 @@ pub(crate) struct TopicKey {
 
 impl TopicKey {
     fn new(name: &ByteString, id: Uuid, version: i16) -> Self {
-        if version >= TOPIC_IDS_SINCE {
+        if version >= versions::fetch::TOPIC_IDS {
             return Self {
                 name: ByteString::new(),
                 id,
@@ -140,7 +139,7 @@ impl FetchSessions {
         version: i16,
         now_ms: i64,
     ) -> Result<SessionFetch, ErrorCode> {
-        let uses_topic_ids = version >= TOPIC_IDS_SINCE;
+        let uses_topic_ids = version >= versions::fetch::TOPIC_IDS;
         let named = || {
             request
                 .topics

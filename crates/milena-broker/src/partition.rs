@@ -111,18 +111,13 @@ impl Partition {
     /// Appends the marker that ends a transaction.
     pub(crate) fn append_marker(self: &Arc<Self>, end: EndMarker, node: &Node) -> Result<Appended, AppendError> {
         let ProducerEpoch { producer_id, epoch } = end.producer;
-        let append = match end.has_new_epoch {
-            true => Log::append_marker_with_new_epoch,
-            false => Log::append_marker,
-        };
-        let appended = append(
-            &self.log,
-            end.marker,
+        let end = milena_log::EndMarker {
+            marker: end.marker,
             producer_id,
-            epoch,
-            node.leader_epoch,
-            node.now_ms(),
-        )?;
+            producer_epoch: epoch,
+            has_new_epoch: end.has_new_epoch,
+        };
+        let appended = self.log.append_marker(end, node.leader_epoch, node.now_ms())?;
         self.arrived(MARKER_SIZE, &node.syncer);
         // The end of a transaction makes more visible than the marker, so all waiting fetches read again.
         self.waiters.wake_all();

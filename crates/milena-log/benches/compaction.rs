@@ -1,4 +1,4 @@
-//! Compaction of a log on the real disk in which nine of ten records are outdated, beside reading all of it once.
+//! Compaction of a log on the real disk in which nine of ten records are superseded, beside reading all of it once.
 //!
 //! `cargo bench -p milena-log --bench compaction`
 
@@ -18,7 +18,7 @@ fn main() {
 /// Bytes in all segments that can be compacted, about.
 const SIZE: usize = 256 << 20;
 const SEGMENT_SIZE: u32 = 32 << 20;
-/// About what Java's producer sends at once.
+/// Size of a batch of Java's producer.
 const BATCH_SIZE: usize = 16 << 10;
 
 const FRESH: Opening = Opening {
@@ -59,7 +59,7 @@ fn filled(dir: &Path, value_size: usize) -> Log {
         written += batch.len();
         log.append(&batch, 0, 0).unwrap();
     }
-    // What is not synced must not be compacted.
+    // Unsynced records are not compacted.
     log.sync().unwrap();
     log
 }
@@ -81,7 +81,7 @@ fn compact(bencher: Bencher<'_, '_>, value_size: usize) {
         });
 }
 
-/// What the disk gives: all bytes into the same memory.
+/// The speed of the disk: all bytes into the same memory.
 #[divan::bench(args = [1_000], sample_count = 10, sample_size = 1)]
 fn read(bencher: Bencher<'_, '_>, value_size: usize) {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Aborted transactions of a segment: what readers of committed records must leave out.
+//! The transaction index: aborted transactions of a segment, which `read_committed` consumers skip.
 //!
 //! ```text
 //! .txnindex  34 bytes each: version i16 = 0, producer id i64, first offset i64, last offset i64, last stable offset i64
@@ -30,12 +30,12 @@ pub(crate) fn append(disk: &dyn Disk, path: &Path, aborted: &AbortedTransaction)
     file.sync().doing("sync", path)
 }
 
-/// Gives the file these entries and no others, all or nothing.
+/// Replaces the content of the file with these entries, atomically.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, all: &[AbortedTransaction]) -> Result<(), StorageError> {
     disk::replace_file(disk, path, &encode_all(all)).doing("write", path)
 }
 
-/// All entries; none if there is no file. What is cut short at the end is left out: recovery writes it anew.
+/// All entries; none if there is no file. An entry cut short at the end is dropped: recovery rewrites it.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<AbortedTransaction>, StorageError> {
     if !disk.exists(path).doing("look for", path)? {
         return Ok(vec![]);

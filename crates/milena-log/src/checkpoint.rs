@@ -24,7 +24,7 @@ pub type PartitionName = (String, i32);
 pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 pub const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
-/// In the folder of a partition, where the others lie beside the folders.
+/// In the folder of a partition; the other checkpoints are in the folder above.
 pub const TOPIC_ID: &str = "partition.metadata";
 
 /// Offsets of partitions; none if the file does not exist.
@@ -47,7 +47,7 @@ pub fn write_offsets(disk: &dyn Disk, path: &Path, offsets: &BTreeMap<PartitionN
     write_lines(disk, path, lines)
 }
 
-/// Where each leader epoch begins, in order; none if the file does not exist.
+/// The first offset of each leader epoch, in order; empty if the file does not exist.
 pub(crate) fn read_epochs(disk: &dyn Disk, path: &Path) -> Result<Vec<(i32, i64)>, StorageError> {
     read_lines(disk, path, |line| {
         let (epoch, offset) = line.split_once(' ')?;
@@ -79,8 +79,8 @@ pub fn write_topic_id(disk: &dyn Disk, path: &Path, id: Uuid) -> Result<(), Stor
     disk::replace_file(disk, path, topic_id_text(id).as_bytes()).doing("write", path)
 }
 
-/// Writes the topic id into a new folder. It is not synced: who opens the folder after a power cut knows the id from
-/// elsewhere and can write it again, and the first append to each partition need not wait for the disk.
+/// Writes the topic id into a new folder. It is not synced, so that the first append does not wait for the disk:
+/// after a power cut, the broker knows the id from its catalog and writes it again.
 pub(crate) fn add_topic_id(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<(), StorageError> {
     let path = dir.join(TOPIC_ID);
     if disk.exists(&path).doing("look for", &path)? {
@@ -89,7 +89,7 @@ pub(crate) fn add_topic_id(disk: &dyn Disk, dir: &Path, id: Uuid) -> Result<(), 
     let file = disk.create(&path).doing("create", &path)?;
     let written = file.write_at(topic_id_text(id).as_bytes(), &[], 0);
     if written.is_err() {
-        // So that it is tried again. The first error is the one to tell about.
+        // Removed, so that the next call tries again. The first error is the one to report.
         let _ = disk.remove(&path);
     }
     written.doing("write", &path)

@@ -18,24 +18,24 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     pub delete: bool,
     pub compact: bool,
-    /// How much of a log must be new before it is worth compacting.
+    /// Share of the log that must be dirty before it is compacted.
     pub min_cleanable_dirty_ratio: f64,
     /// Records younger than this are not compacted.
     pub min_compaction_lag_ms: i64,
     /// Records older than this are compacted, however few are new.
     pub max_compaction_lag_ms: i64,
-    /// How long a tombstone stays after its first compaction, so that readers see it.
+    /// Time that a tombstone is kept after its first compaction, so that consumers can read it.
     pub delete_retention_ms: i64,
     pub max_message_bytes: u32,
     pub timestamp_type: TimestampType,
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
-    /// What batches are compressed with; `None` leaves them as the producer sent them.
+    /// Codec and level for all batches; `None` keeps the producer's.
     pub compression: Option<Compression>,
     pub durability: Durability,
-    /// How many records may wait to be synced. Who drives the log heeds this and the next.
+    /// Records that may be unsynced. The driver of the log enforces this limit and the next.
     pub flush_messages: i64,
-    /// How long records may wait to be synced.
+    /// Time that records may be unsynced.
     pub flush_ms: i64,
 }
 
@@ -68,8 +68,8 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// The age at which a segment is closed. What is still written to is never compacted, so a limit to the lag of
-    /// compaction is one to the age of segments too.
+    /// The age at which a segment is closed. The active segment is never compacted, so the limit of the
+    /// compaction lag also limits the age of segments.
     pub(crate) fn segment_ms_max(&self) -> i64 {
         match self.compact {
             true => self.segment_ms.min(self.max_compaction_lag_ms),
@@ -78,7 +78,7 @@ impl LogConfig {
     }
 }
 
-/// What an acknowledgement promises.
+/// The guarantee behind an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing: records live in memory and end with the process.

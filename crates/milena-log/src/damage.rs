@@ -1,4 +1,4 @@
-//! The damage that opening a log finds: what is missing, and where the bytes that were cut off are kept.
+//! Damage found while opening a log: missing offsets, and the files in which cut-off bytes are preserved.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use crate::{
     segment::Segment,
 };
 
-/// How much is copied at once.
+/// Bytes per copy.
 const WINDOW: usize = 1 << 20;
 
 /// The outcome of opening a log: the damage that was found, and how much was read.
@@ -21,24 +21,24 @@ const WINDOW: usize = 1 << 20;
 pub struct Recovery {
     /// In the order in which it was found.
     pub damage: Vec<Damage>,
-    /// How many segments were read from start to end.
+    /// Segments that were read from start to end.
     pub segments_read: usize,
     pub bytes_read: u64,
 }
 
-/// One piece of damage, and what was done about it.
+/// One piece of damage, and how it was repaired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The first offset that is missing.
     pub from_offset: i64,
     /// The first offset from there on that is not missing; the same if no record is missing.
     pub to_offset: i64,
-    /// How many bytes were taken out of the log.
+    /// Bytes that were taken out of the log.
     pub bytes: u64,
-    /// How many records among those bytes are whole.
+    /// Intact records among those bytes.
     pub records: u64,
     pub reason: String,
-    /// Where the bytes are kept.
+    /// Files that preserve the bytes.
     pub kept: Vec<PathBuf>,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Copies a part of a segment's file to a file beside it that nothing removes, and syncs it.
+/// Copies a part of a segment's file to a file beside it, which is never removed, and syncs it.
 pub(crate) fn keep_part(disk: &dyn Disk, segment: &Segment, from: u32, to: u32) -> Result<PathBuf, StorageError> {
     let path = free_name(disk, &segment.path_of("log"), from)?;
     let file = disk.create(&path).doing("create", &path)?;
@@ -90,7 +90,7 @@ pub(crate) fn keep_part(disk: &dyn Disk, segment: &Segment, from: u32, to: u32) 
     Ok(path)
 }
 
-/// Renames the file of a segment, so that it is none any more.
+/// Renames the file of a segment, so that it no longer counts as one.
 pub(crate) fn keep_whole(disk: &dyn Disk, segment: &Segment) -> Result<PathBuf, StorageError> {
     let log = segment.path_of("log");
     let path = free_name(disk, &log, 0)?;
@@ -110,8 +110,8 @@ fn free_name(disk: &dyn Disk, log: &Path, position: u32) -> Result<PathBuf, Stor
     Ok(path)
 }
 
-/// Batches without records that stand for offsets which are not given out again. A reader goes over them, as it does where
-/// compaction has emptied a batch.
+/// Batches without records, for offsets that must not be assigned again. Readers skip them, like batches that
+/// compaction has emptied.
 pub(crate) fn fillers(from: i64, to: i64, leader_epoch: i32) -> Vec<BatchHeader> {
     let mut fillers = vec![];
     let mut base_offset = from;

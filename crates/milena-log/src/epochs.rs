@@ -7,7 +7,7 @@ pub(crate) struct LeaderEpochs {
 }
 
 impl LeaderEpochs {
-    /// Takes what a checkpoint holds. Entries that contradict those before them are dropped.
+    /// Takes the entries of a checkpoint. Entries that contradict earlier ones are dropped.
     pub(crate) fn from_checkpoint(starts: Vec<(i32, i64)>) -> Self {
         let mut epochs = Self::default();
         for (epoch, offset) in starts {
@@ -38,9 +38,9 @@ impl LeaderEpochs {
         }
     }
 
-    /// Where the data of `epoch` ends, and the epoch that this is true of: the largest one not above the one asked for.
-    /// The leader of now, in epoch `leading`, begins at the end of the log until it writes. `None` if the epoch is newer
-    /// than that.
+    /// The end offset of `epoch`, and the epoch that it belongs to: the largest one not above the requested
+    /// one. The current leader, in epoch `leading`, begins at the end of the log until it writes. `None` if the
+    /// epoch is newer than that.
     pub(crate) fn end_offset(&self, epoch: i32, leading: i32, log_end: i64) -> Option<(i32, i64)> {
         let newer = self.starts.partition_point(|(start, _)| *start <= epoch);
         let end = match self.starts.get(newer) {
@@ -51,7 +51,7 @@ impl LeaderEpochs {
         let found = newer.checked_sub(1).and_then(|older| self.starts.get(older));
         Some(match found {
             Some((found, _)) if epoch != leading => (*found, end),
-            // The epoch of now, or one before the first that is known: all of it lies before the log.
+            // The current epoch, or one before the first known: all of it is before the log.
             _ => (epoch, end),
         })
     }
@@ -63,12 +63,12 @@ impl LeaderEpochs {
         Some(*epoch)
     }
 
-    /// Forgets what lies at or after `end`.
+    /// Drops the entries at or after `end`.
     pub(crate) fn truncate_end(&mut self, end: i64) {
         self.starts.retain(|(_, start)| *start < end);
     }
 
-    /// Forgets what lies before `start`; the epoch that is in force there now begins there.
+    /// Drops the entries before `start`; the epoch in force there now begins there.
     pub(crate) fn truncate_start(&mut self, start: i64) {
         let Some(epoch) = self.epoch_at(start) else {
             return;

@@ -1,4 +1,4 @@
-//! What can go wrong with files.
+//! Errors of storage and of appends.
 
 use std::{
     io,
@@ -7,15 +7,17 @@ use std::{
 
 use milena_wire::errors::ErrorCode;
 
-use crate::{disk::Retired, producers::ProducerError, validate::InvalidBatch};
+use crate::{
+    cleaner::CompactionError, disk::Retired, producers::ProducerError, segment::Segment, validate::InvalidBatch,
+};
 
-/// A file operation that failed, or a file that is not what it should be.
+/// A file operation that failed, or a file with unexpected content.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// Writing is refused until there is room again; reading goes on.
-    #[error("no room left on the disk of {}", path.display())]
+    /// Appends are refused until there is space again; reads continue.
+    #[error("no space left on the disk of {}", path.display())]
     DiskFull { path: PathBuf },
-    /// The log's topic was deleted; what is in the folder now may be another's.
+    /// The log's topic was deleted; the folder may belong to another log by now.
     #[error("{} is the log of a topic that was deleted", path.display())]
     Retired { path: PathBuf },
     #[error("cannot {action} {}: {source}", path.display())]
@@ -26,6 +28,9 @@ pub enum StorageError {
     },
     #[error("{} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
+    /// The log stays as it was.
+    #[error("cannot compact {}: {source}", path.display())]
+    Compaction { path: PathBuf, source: CompactionError },
     /// Records that were safe on disk are not there any more.
     #[error(
         "{}: offsets {from} to {} are missing: {reason}; stop the broker and restore the files from a copy, or start it \
@@ -46,13 +51,14 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// What a client is told.
+    /// The error code for clients.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Retired { .. } => ErrorCode::UnknownTopicOrPartition,
             Self::DiskFull { .. }
             | Self::Io { .. }
             | Self::Damaged { .. }
+            | Self::Compaction { .. }
             | Self::Missing { .. }
             | Self::Offline { .. } => ErrorCode::KafkaStorageError,
         }
@@ -63,6 +69,11 @@ impl StorageError {
             dir: dir.to_owned(),
             reason: reason.to_owned(),
         }
+    }
+
+    pub(crate) fn compaction(segment: &Segment, source: CompactionError) -> Self {
+        let path = segment.path_of("log");
+        Self::Compaction { path, source }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
@@ -105,7 +116,7 @@ pub enum DeleteRecordsError {
     Storage(#[from] StorageError),
 }
 
-/// Adds to an error of the disk what was tried and with which file.
+/// Adds the action and the path to an IO error.
 pub(crate) trait Doing<T> {
     fn doing(self, action: &'static str, path: &Path) -> Result<T, StorageError>;
 }

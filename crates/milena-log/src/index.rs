@@ -1,4 +1,4 @@
-//! The sparse indexes of a segment: where an offset lies, and which offset has a time.
+//! The sparse indexes of a segment: positions of offsets, and offsets of timestamps.
 //!
 //! ```text
 //! .index      8 bytes each: offset relative to the segment u32, position u32: a batch that ends with this offset
@@ -86,7 +86,7 @@ pub(crate) struct TimeIndex {
 impl TimeIndex {
     pub(crate) const ENTRY_SIZE: usize = 12;
 
-    /// Adds an entry unless it says nothing new.
+    /// Adds an entry, unless the last one is as late.
     pub(crate) fn push(&mut self, timestamp: i64, relative_offset: u32) {
         let new = self
             .entries

@@ -119,7 +119,7 @@ impl Inspector<'_> {
         Ok(())
     }
 
-    /// Checks one segment; gives the offset after its last record.
+    /// Checks one segment; returns the offset after its last record.
     fn segment(&mut self, base_offset: i64, expected: i64, next: Option<i64>) -> Result<i64, StorageError> {
         let name = file_name(base_offset, "log");
         let segment = Segment::new(Arc::clone(self.disk), self.dir, base_offset);

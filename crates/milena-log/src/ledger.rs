@@ -1,4 +1,4 @@
-//! The seam to where the state of a log is noted, so that the next start knows what there was.
+//! The interface that records the state of a log, so that the next start can detect loss.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ pub struct LogMark {
     pub log_start_offset: i64,
     /// Records below survive a power cut.
     pub synced_offset: i64,
-    /// Readers may have seen the records below: these offsets are never given out again.
+    /// Readers may have seen the records below, so these offsets are never assigned again.
     pub high_watermark: i64,
     pub end_offset: i64,
     /// The base offset of the segment that is written to, and its size.
@@ -18,7 +18,7 @@ pub struct LogMark {
     pub last_crc: Option<u32>,
 }
 
-/// A place for the marks of one log. It is told before readers see the state that a mark describes.
+/// Stores the marks of one log. A mark is stored before readers see the state that it describes.
 pub trait Ledger: Debug + Send + Sync {
     fn note(&self, mark: &LogMark);
 }

@@ -1,8 +1,8 @@
-//! Records on disk: the log of a partition in Kafka's own files.
+//! The log of a partition, in Kafka's own file formats.
 //!
-//! This room touches files, through [`disk`] and nothing else; it knows no network, no groups and no clock: the time is
-//! an argument. Where to start: [`Log`] for appending and keeping, [`LogView`] for reading, `load` for what happens when
-//! a log is opened after a crash.
+//! This crate touches files, through [`disk`] only; it has no network, no groups and no clock: the time is an
+//! argument. Start reading at [`Log`] for appends and retention, [`LogView`] for reads, `load` for recovery after a
+//! crash.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -33,13 +33,13 @@ mod validate;
 mod view;
 mod writer;
 
-pub use cleaner::{CompactionLimits, CompactionStats, Dirtiness};
+pub use cleaner::{CompactionError, CompactionLimits, CompactionStats, Dirtiness};
 pub use config::{Durability, LogConfig};
 pub use damage::{Damage, Recovery};
 pub use error::{AppendError, DeleteRecordsError, StorageError};
 pub use ledger::{Ledger, LogMark};
 pub use load::Opening;
-pub use log::{Appended, Log};
+pub use log::{Appended, EndMarker, Log};
 pub use producers::{AbortedTransaction, Duplicate, Producer, ProducerError, Producers};
 pub use slice::FileSlice;
 pub use validate::{InvalidBatch, RecordProblem, RejectedRecord, RejectedRecords};

@@ -1,10 +1,11 @@
-//! Opening a log: trusting what was closed or synced, reading all else, and cutting it where it is damaged.
+//! Opens a log: trusts segments that were closed or synced, reads all others, and cuts off damage.
 //!
-//! Three kinds of loss are told apart. What was never synced may be cut by a crash: the log then ends before the first
-//! batch that is missing or damaged. Bytes that were synced and are damaged are taken out, and what follows them stays. But
-//! where synced bytes are not there at all, a file was removed or cut, and may be put back: the log is not opened.
+//! Three kinds of loss are distinguished. Unsynced bytes may be lost in a crash: the log then ends before the first
+//! batch that is missing or damaged. Damaged bytes that were synced are taken out, and the batches after them are
+//! kept. If synced bytes are missing altogether, a file was removed or cut, and may be restored: the log is not
+//! opened.
 //!
-//! Offsets that readers have seen are not given out again in any case: batches without records stand for those that are lost.
+//! Offsets that readers have seen are never assigned again: batches without records stand for the lost ones.
 
 mod mend;
 mod replay;
@@ -30,10 +31,10 @@ use crate::{
 /// The file of leader epochs in a partition's folder.
 pub(crate) const EPOCHS: &str = "leader-epoch-checkpoint";
 
-/// How much is read at once when all of a segment is.
+/// Bytes per read when a whole segment is read.
 const WINDOW: usize = 1 << 20;
 
-/// How the process before this one left a log.
+/// The state in which the previous process left a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Whether it ended cleanly; then files are trusted without reading them.
@@ -92,13 +93,13 @@ struct Loader<'a> {
     last_crc: Option<u32>,
     /// The checksum of the batch that ended the log when its state was noted.
     crc_at_mark: Option<u32>,
-    /// The segments whose indexes must be written, by their base offsets.
+    /// Base offsets of the segments whose indexes must be written.
     read: BTreeSet<i64>,
-    /// Whether damaged bytes at the end of the log were cut off, and nothing that was there before is missing beside them.
+    /// Whether damaged bytes at the end of the log were cut off and nothing else is missing there.
     tail_was_cut: bool,
     /// The end of the log by the bytes that were cut off.
     end_by_bytes: i64,
-    /// The end of the offsets that were told to be missing at the end of the log.
+    /// End of the offsets that were reported as missing at the end of the log.
     told_to: i64,
 }
 
@@ -135,7 +136,7 @@ impl<'a> Loader<'a> {
         self.check_start(&bases)?;
         let (mut segments, mut data_end) = self.segments(&bases)?;
         if data_end < opening.log_start_offset {
-            // A crash took records after the point up to which they were deleted. Their offsets are not given out again.
+            // A crash lost records beyond the deleted ones. Their offsets are not assigned again.
             for segment in segments.drain(..) {
                 remove_segment(&*disk, &segment)?;
             }
@@ -151,7 +152,7 @@ impl<'a> Loader<'a> {
         let is_clean = opening.clean && end_offset == data_end && self.recovery.damage.is_empty();
         let settled_offset = match opening.clean {
             true => producers.first_open_offset().unwrap_or(end_offset),
-            // Which transactions below ended with a marker that is not synced is not known, until all is.
+            // Until everything is synced, a transaction below may lose its marker in a power cut.
             false => log_start_offset,
         };
         let writer = Writer {
@@ -161,7 +162,7 @@ impl<'a> Loader<'a> {
             log_start_offset,
             first_dirty_offset: log_start_offset,
             end_offset,
-            // Bytes that were read back after a crash are there, but only a sync makes sure that it stays.
+            // Bytes that were read back after a crash exist, but only a sync makes them durable.
             synced_offset: match is_clean {
                 true => end_offset,
                 false => opening.recovery_point.min(end_offset),
@@ -195,7 +196,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Removes what a crash in the middle of something has left behind.
+    /// Removes files that a crash left unfinished.
     fn remove_leftovers(&self, names: &[String]) -> Result<(), StorageError> {
         let has_log = |base_offset| names.contains(&file_name(base_offset, "log"));
         for name in names {
@@ -213,7 +214,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Checks that the log begins where it did. Retention may have removed segments just before a crash.
+    /// Checks that the log begins at the known start. Retention may have removed segments just before a crash.
     fn check_start(&mut self, bases: &[i64]) -> Result<(), StorageError> {
         let (Some(first), Some(known)) = (bases.first().copied(), self.opening.known) else {
             return Ok(());
@@ -275,13 +276,14 @@ impl<'a> Loader<'a> {
             segments.push(Arc::new(segment));
         }
         if !self.recovery.damage.is_empty() {
-            // A second crash must not bring back what was cut: after new records in its place it could look right.
+            // A second crash must not bring back the cut-off bytes: behind new records they could look
+            // valid.
             self.disk.sync_dir(self.dir).doing("sync", self.dir)?;
         }
         Ok((segments, end_offset))
     }
 
-    /// Takes over one segment, trusting or reading it; gives the offset after its last record.
+    /// Loads one segment, by trust or by reading it; returns the offset after its last record.
     fn segment(&mut self, segment: Segment, expected: i64, next: Option<i64>) -> Result<(Segment, i64), StorageError> {
         let synced = self.opening.clean || next.is_some_and(|next| next <= self.opening.recovery_point);
         if synced
@@ -295,8 +297,8 @@ impl<'a> Loader<'a> {
         self.recover(segment, expected, next)
     }
 
-    /// Whether a segment ends where the next one begins, or where the log ended. The checksum of a batch does not cover its
-    /// offset, so where it does not, all of the segment is looked at.
+    /// Whether a segment ends where the next one begins, or where the log ended. A batch's checksum does not
+    /// cover its offset, so on a mismatch the whole segment is read.
     fn ends_right(&self, end_offset: i64, next: Option<i64>) -> bool {
         match next {
             Some(next) => end_offset == next,
@@ -304,7 +306,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Takes a segment over by its indexes, looking only at what follows their last entry; `None` if they do not fit.
+    /// Loads a segment by its indexes, and scans only the batches after their last entry; `None` if they do not
+    /// fit.
     fn trust(&mut self, segment: &Segment) -> Result<Option<i64>, StorageError> {
         let size = segment.file_size()?;
         if !segment.load_indexes(size)? {
@@ -336,7 +339,7 @@ impl<'a> Loader<'a> {
         Ok(Some(end_offset))
     }
 
-    /// Reads a segment from its start, checks every batch, builds its indexes anew, and takes out what is damaged.
+    /// Reads a segment from its start, verifies every batch, rebuilds its indexes, and takes out damage.
     fn recover(&mut self, segment: Segment, expected: i64, next: Option<i64>) -> Result<(Segment, i64), StorageError> {
         segment.reset();
         let size = segment.file_size()?;
@@ -383,7 +386,7 @@ impl<'a> Loader<'a> {
             self.cut_tail(&segment, size, tail, next)?;
         }
         self.last_crc = survey.last_crc;
-        // The indexes are written when the markers have told which transactions were aborted.
+        // The indexes are written when all markers were replayed and the aborted transactions are known.
         segment.set_aborted(vec![]);
         Ok((segment, survey.end_offset))
     }
@@ -393,8 +396,8 @@ fn note(segment: &Segment, config: &LogConfig, batch: &Batch) {
     segment.note(config, batch.last_offset(), max_timestamp(batch), batch.size() as u32);
 }
 
-/// The latest time of a record, or -1. The old formats tell it only record by record; such segments are not written any
-/// more, so -1 does no harm. What compaction has emptied has no record, whatever its header remembers.
+/// The largest timestamp of a batch, or -1. Old formats have it only in each record; such segments are no longer
+/// written, so -1 does no harm. A batch that compaction emptied has no record, so its header does not count.
 pub(crate) fn max_timestamp(batch: &Batch) -> i64 {
     match batch {
         Batch::V2(batch) if batch.header().record_count > 0 => batch.header().max_timestamp,

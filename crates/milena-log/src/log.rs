@@ -27,25 +27,25 @@ use crate::{
     writer::Writer,
 };
 
-/// A partition's log. All methods take `&self`; appends wait for each other, reads wait for nobody.
+/// A partition's log. All methods take `&self`; appends are serialized by a lock, reads take none.
 #[derive(Debug)]
 pub struct Log {
     /// All names go this way.
     own: Arc<OwnDisk>,
-    /// The same, for those who need not know.
+    /// The same as a trait object.
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
-    /// Whose log it is, if the folder shall say so.
+    /// Id of its topic, if the folder is to record it.
     topic_id: Option<Uuid>,
     config: RwLock<Arc<LogConfig>>,
-    /// Whoever compacts holds it, so there is one at a time.
+    /// Held during compaction, so that only one runs at a time.
     pub(crate) compaction: Mutex<()>,
-    /// Whoever removes or replaces segments holds it; it is taken before the writer's lock.
+    /// Held while segments are removed or replaced; taken before the writer's lock.
     layout: Mutex<()>,
     writer: Mutex<Writer>,
-    /// Published anew after every change.
+    /// Replaced after every change.
     view: RwLock<Arc<LogView>>,
-    /// Where the state of the log is noted before readers see it.
+    /// Records the state of the log before readers see it.
     ledger: OnceLock<Arc<dyn Ledger>>,
     /// The damage that opening found.
     recovery: Recovery,
@@ -65,11 +65,23 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
+/// The end of a producer's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndMarker {
+    /// A commit or an abort.
+    pub marker: ControlRecord,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    /// Whether the epoch is above that of the data, as in transaction version 2. A marker that arrives late then does
+    /// not end the next transaction.
+    pub has_new_epoch: bool,
+}
+
 impl Log {
-    /// Opens the log in `dir`, mending what a crash has left; [`Log::recovery`] says what that was. A folder that does not
-    /// exist is an empty log; the first append creates it.
+    /// Opens the log in `dir` and repairs the results of a crash; [`Log::recovery`] lists them. A folder that
+    /// does not exist is an empty log; the first append creates it.
     ///
-    /// Fails if records are missing that were synced, unless the opening accepts that.
+    /// Fails if synced records are missing, unless the opening accepts that.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, opening: Opening) -> Result<Self, StorageError> {
         let own = Arc::new(OwnDisk::new(disk));
         let shared: Arc<dyn Disk> = Arc::<OwnDisk>::clone(&own);
@@ -77,7 +89,7 @@ impl Log {
         Ok(Self::new(own, dir, config, writer, recovery))
     }
 
-    /// A log that is not opened because of `error`: every use of it fails, and its files stay as they are.
+    /// A log that is not opened because of `error`: every operation fails, and its files are not touched.
     pub fn offline(disk: Arc<dyn Disk>, dir: &Path, config: LogConfig, error: &StorageError) -> Self {
         let own = Arc::new(OwnDisk::new(disk));
         let mut log = Self::new(own, dir, config, Writer::default(), Recovery::default());
@@ -107,7 +119,7 @@ impl Log {
         }
     }
 
-    /// The damage that opening the log found, and what was done about it.
+    /// The damage found while opening the log, and how it was repaired.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -133,8 +145,7 @@ impl Log {
         }
     }
 
-    /// Says whose log it is. The folder will say so too, from when it is made; Kafka takes no folder for its own that does
-    /// not.
+    /// Sets the topic id. It is also written to the folder when that is created; Kafka requires it there.
     #[must_use]
     pub fn of_topic(self, id: Uuid) -> Self {
         Self {
@@ -156,8 +167,8 @@ impl Log {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Appends the one batch that a client sent for this partition. Whoever calls knows that it belongs to an open
-    /// transaction, if it says so.
+    /// Appends the one batch that a client sent for this partition. The caller has checked that its
+    /// transaction, if it has one, is open.
     pub fn append(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
         let config = self.config();
         // Checksums are the costly part, so they are done before the lock.
@@ -174,8 +185,8 @@ impl Log {
         Ok(writer.appended(&header))
     }
 
-    /// Appends a batch that the broker made itself. The limits for clients do not hold, and it has no sequence; but a
-    /// producer that was fenced stays fenced.
+    /// Appends a batch of the broker itself. The limits for clients do not apply, and it has no sequence; but a
+    /// fenced producer stays fenced.
     pub fn append_own(&self, records: &Bytes, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
         let config = self.config();
         let Some(Ok(Batch::V2(batch))) = Batches::new(records.clone()).next() else {
@@ -194,48 +205,18 @@ impl Log {
         Ok(writer.appended(&header))
     }
 
-    /// Appends the marker that ends a transaction, as its coordinator demands.
-    pub fn append_marker(
-        &self,
-        marker: ControlRecord,
-        producer_id: i64,
-        producer_epoch: i16,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        self.append_end(marker, (producer_id, producer_epoch), false, leader_epoch, now_ms)
-    }
-
-    /// As [`Self::append_marker`], for a transaction of version 2: the marker's epoch is above that of the data, and
-    /// one that comes late does not end the next transaction.
-    pub fn append_marker_with_new_epoch(
-        &self,
-        marker: ControlRecord,
-        producer_id: i64,
-        producer_epoch: i16,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
-        self.append_end(marker, (producer_id, producer_epoch), true, leader_epoch, now_ms)
-    }
-
-    fn append_end(
-        &self,
-        marker: ControlRecord,
-        (producer_id, producer_epoch): (i64, i16),
-        has_new_epoch: bool,
-        leader_epoch: i32,
-        now_ms: i64,
-    ) -> Result<Appended, AppendError> {
+    /// Appends the marker that ends a transaction, on behalf of its coordinator.
+    pub fn append_marker(&self, end: EndMarker, leader_epoch: i32, now_ms: i64) -> Result<Appended, AppendError> {
+        let marker = end.marker;
         let config = self.config();
-        let encoded = marker.end_transaction_batch(now_ms, producer_id, producer_epoch);
+        let encoded = marker.end_transaction_batch(now_ms, end.producer_id, end.producer_epoch);
         let bytes = encoded.ok().flatten().unwrap_or_default();
         let Some(Ok(Batch::V2(batch))) = Batches::new(bytes).next() else {
             return Err(InvalidBatch::Malformed("only a commit or an abort ends a transaction").into());
         };
         let mut writer = self.writer();
         let mut header = *batch.header();
-        writer.producers.check_marker(&header, marker, has_new_epoch)?;
+        writer.producers.check_marker(&header, marker, end.has_new_epoch)?;
         if let Some(segment) = writer.segments.last() {
             segment.load_aborted()?;
         }
@@ -265,7 +246,7 @@ impl Log {
         if segment.should_roll(config, header, batch.len(), now_ms) {
             segment = self.roll(writer)?;
         }
-        // First, because a batch that is in the log must not be told to have failed.
+        // First, because after the batch is in the log the append must not fail.
         self.note_epoch(writer, header)?;
         segment.append(config, header, batch)?;
         writer.end_offset = header.last_offset() + 1;
@@ -273,7 +254,7 @@ impl Log {
         Ok(())
     }
 
-    /// Notes that an epoch begins with a batch, if one does.
+    /// Records the start of a leader epoch, if the batch begins one.
     fn note_epoch(&self, writer: &mut Writer, header: &BatchHeader) -> Result<(), StorageError> {
         if !writer.epochs.is_news(header.partition_leader_epoch) {
             return Ok(());
@@ -320,9 +301,9 @@ impl Log {
         Ok(self.start_segment(writer))
     }
 
-    /// Makes all that is written now survive a power cut; gives the offset up to which it does.
+    /// Makes everything written so far survive a power cut; returns the offset up to which it does.
     ///
-    /// Writers go on meanwhile, so whoever waits for the same call shares one sync.
+    /// Appends continue meanwhile, so callers that wait for the same call share one sync.
     pub fn sync(&self) -> Result<i64, StorageError> {
         self.check_online()?;
         let (segments, end_offset, settled_offset, new_names) = {
@@ -351,7 +332,8 @@ impl Log {
         writer.synced_offset < writer.end_offset
     }
 
-    /// Moves the start of the log up to `offset`; what lies before is no longer read, and goes when a whole segment can.
+    /// Advances the log start offset to `offset`. Earlier records are no longer readable; whole segments of
+    /// them are removed later.
     pub fn delete_records(&self, offset: i64) -> Result<i64, DeleteRecordsError> {
         self.check_online()?;
         let _layout = self.layout();
@@ -368,7 +350,7 @@ impl Log {
         Ok(writer.log_start_offset)
     }
 
-    /// Removes the segments that the topic's settings no longer keep; says how many.
+    /// Removes the segments that exceed the topic's retention; returns their number.
     pub fn apply_retention(&self, now_ms: i64) -> Result<usize, StorageError> {
         self.check_online()?;
         let config = self.config();
@@ -397,8 +379,8 @@ impl Log {
         }
         if expired > 0 {
             if expired == writer.segments.len() {
-                // All of it goes. The name of an empty segment is then what remembers the offset to go on from, so it
-                // must be there before the others are not.
+                // All segments go. The name of an empty segment then preserves the next offset, so
+                // it must exist before the others are removed.
                 self.roll(&mut writer)?.create()?;
                 self.disk.sync_dir(&self.dir).doing("sync", &self.dir)?;
             }
@@ -431,13 +413,14 @@ impl Log {
         self.writer().producers.clone()
     }
 
-    /// What lies below this offset need not be read again after a crash.
+    /// The offset below which nothing needs to be read after a crash.
     pub fn recovery_point(&self) -> i64 {
         self.writer().synced_offset
     }
 
-    /// Ends the log, because its topic is deleted: nothing is written to it any more, and no name in its folder is
-    /// touched, whoever still holds it. When this returns, the folder may be removed and given to another log.
+    /// Closes the log, because its topic is deleted: nothing is written any more, and no name in its folder is
+    /// touched, even if references remain. When this returns, the folder may be removed and reused by another
+    /// log.
     pub fn retire(&self) {
         let _writer = self.writer();
         self.own.retire();
@@ -484,7 +467,7 @@ impl Log {
         checkpoint::write_epochs(&*self.disk, &path, writer.epochs.as_slice())
     }
 
-    /// Writes what is known of producers at the end of the log.
+    /// Writes a snapshot of the producer state at the end of the log.
     fn write_snapshot(&self, writer: &Writer) -> Result<(), StorageError> {
         let path = self.dir.join(file_name(writer.end_offset, "snapshot"));
         snapshot::write(&*self.disk, &path, &writer.producers)
@@ -492,7 +475,7 @@ impl Log {
 
     pub(crate) fn publish(&self, writer: &mut Writer, durability: Durability) {
         let view = Arc::new(writer.view(durability));
-        // First, so that no reader has seen what the ledger does not know of.
+        // First, so that readers see no state that the ledger lacks.
         if let Some(ledger) = self.ledger.get() {
             ledger.note(&writer.mark(view.high_watermark));
         }

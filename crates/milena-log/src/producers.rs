@@ -1,20 +1,20 @@
-//! What a partition knows of idempotent and transactional producers: enough to refuse what was written before or is out
-//! of order, and to know which transactions are open.
+//! State of idempotent and transactional producers: rejects duplicates and gaps, and tracks open transactions.
 //!
-//! The machine is plain: [`Producers::check`] decides, [`Producers::apply`] changes, and replaying the log after a
-//! snapshot leads to the same state.
+//! [`Producers::check`] decides, [`Producers::apply`] changes the state, and replaying the log after a snapshot
+//! leads to the same state.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use milena_wire::records::{BatchHeader, ControlRecord};
 
-/// How many batches of a producer are remembered: as many as it may have in flight.
+/// Remembered batches per producer: the maximum that it may have in flight.
 const BATCHES_MAX: usize = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Producers {
     by_id: BTreeMap<i64, Producer>,
-    /// Transactions whose end is written but may not be durable yet: the first offset, and that of the end marker.
+    /// Transactions whose end is written but may not be durable yet: first offset, and offset of the end
+    /// marker.
     ended: BTreeMap<i64, i64>,
 }
 
@@ -24,7 +24,7 @@ pub struct Producer {
     pub epoch: i16,
     pub coordinator_epoch: i32,
     pub last_timestamp: i64,
-    /// Where its open transaction begins in this partition.
+    /// First offset of its open transaction in this partition.
     pub transaction_start: Option<i64>,
     batches: VecDeque<RememberedBatch>,
 }
@@ -37,7 +37,7 @@ struct RememberedBatch {
     timestamp: i64,
 }
 
-/// A batch that is in the log already: the answer is what it was the first time.
+/// A batch that is in the log already: the response is the same as the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Duplicate {
     pub base_offset: i64,
@@ -69,7 +69,7 @@ pub struct AbortedTransaction {
     pub first_offset: i64,
     /// The offset of the marker.
     pub last_offset: i64,
-    /// Where readers of committed records had to stop just before.
+    /// The last stable offset before the marker.
     pub last_stable_offset: i64,
 }
 
@@ -82,7 +82,7 @@ impl Producers {
         self.by_id.iter().map(|(id, producer)| (*id, producer))
     }
 
-    /// Whether a batch is the one that tells about its producer: its last data, or else a marker with its epoch.
+    /// Whether a batch holds the newest state of its producer: its last data, or else a marker with its epoch.
     pub(crate) fn last_seen_in(&self, header: &BatchHeader) -> bool {
         self.by_id
             .get(&header.producer_id)
@@ -136,12 +136,12 @@ impl Producers {
         let sequence = header.base_sequence;
         let last = producer.and_then(|producer| producer.batches.back());
         let expected = match (producer, last) {
-            // A producer that nobody remembers may go on where it was: its state here may have expired.
+            // An unknown producer may continue its sequence: its state here may have expired.
             (None, _) => sequence,
             (Some(producer), Some(last)) if producer.epoch == header.producer_epoch => {
                 next_sequence(last.last_sequence)
             }
-            // An epoch begins anew, whether its first batch brings it or a marker did.
+            // A new epoch begins at 0, whether its first batch announces it or a marker did.
             (Some(_), _) => 0,
         };
         if sequence == expected {
@@ -209,7 +209,7 @@ impl Producers {
         }
     }
 
-    /// Notes a marker that is in the log; gives the transaction if it was aborted.
+    /// Applies a marker that is in the log; returns the transaction if it was aborted.
     pub fn apply_marker(&mut self, header: &BatchHeader, marker: ControlRecord) -> Option<AbortedTransaction> {
         let coordinator_epoch = coordinator_epoch(marker)?;
         let stable_before = self.first_unstable_offset();
@@ -235,13 +235,13 @@ impl Producers {
         }
     }
 
-    /// Where the first transaction begins that has no marker yet; `None` if nothing is open.
+    /// First offset of the first transaction without a marker; `None` if none is open.
     pub(crate) fn first_open_offset(&self) -> Option<i64> {
         let open = self.by_id.values().filter_map(|producer| producer.transaction_start);
         open.min()
     }
 
-    /// Forgets ended transactions whose marker lies below the high watermark.
+    /// Drops ended transactions whose marker is below the high watermark.
     pub fn advance(&mut self, high_watermark: i64) {
         self.ended.retain(|_, marker| *marker >= high_watermark);
     }

@@ -24,15 +24,15 @@ use crate::{
     survey,
 };
 
-/// How much is read at once to find a batch between two index entries.
+/// Bytes per read when scanning for a batch between two index entries.
 const SCAN_SIZE: usize = 8 << 10;
 
-/// A segment that one writer appends to while others read.
+/// A segment with one writer and many readers.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) base_offset: i64,
     disk: Arc<dyn Disk>,
-    /// The path of the `.log` file; the others differ in their ending.
+    /// The path of the `.log` file; the other files differ in their extension.
     path: PathBuf,
     file: OnceLock<Arc<dyn DiskFile>>,
     /// Whether a part of a batch that could not be written may stand at the end of the file.
@@ -40,7 +40,7 @@ pub(crate) struct Segment {
     state: RwLock<State>,
 }
 
-/// What changes as batches are appended.
+/// State that changes with every append.
 #[derive(Debug, Clone, Default)]
 struct State {
     size: u32,
@@ -51,7 +51,7 @@ struct State {
     latest: Option<(i64, i64)>,
     /// The largest timestamp of the first batch: the segment's age counts from there.
     first_timestamp: Option<i64>,
-    /// What the transaction index says; `None` until somebody asks.
+    /// Entries of the transaction index; `None` until they are first read.
     aborted: Option<Vec<AbortedTransaction>>,
     /// Whether the file of that index lacks some, because it could not be written.
     aborted_behind: bool,
@@ -70,7 +70,7 @@ impl Segment {
         Self::at(disk, dir.join(file_name(base_offset, "log")), base_offset)
     }
 
-    /// A segment whose file has a name of its own.
+    /// A segment whose file has a different name.
     pub(crate) fn at(disk: Arc<dyn Disk>, path: PathBuf, base_offset: i64) -> Self {
         Self {
             base_offset,
@@ -82,7 +82,7 @@ impl Segment {
         }
     }
 
-    /// A segment that takes the place of others later: until then its files have `suffix` at the end of their names.
+    /// A segment that will replace others: until then its file names end with `suffix`.
     pub(crate) fn in_the_making(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -139,7 +139,7 @@ impl Segment {
         (chance >> 1) as i64 % most
     }
 
-    /// Writes a batch at the end: `header` as it shall be, then what follows it in `batch`.
+    /// Writes a batch at the end: `header`, then the records of `batch`.
     pub(crate) fn append(&self, config: &LogConfig, header: &BatchHeader, batch: &[u8]) -> Result<(), StorageError> {
         self.mend()?;
         let file = self.file()?;
@@ -148,7 +148,7 @@ impl Segment {
         let written = file.write_at(&header.to_bytes(), records, u64::from(position));
         if let Err(error) = written.doing("write", &self.path) {
             self.torn.store(true, Ordering::Relaxed);
-            // The first error is the one to tell about. If this fails too, whoever writes next tries again.
+            // The first error is the one to report. If this fails too, the next append tries again.
             let _ = self.mend();
             return Err(error);
         }
@@ -157,8 +157,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Cuts off what a failed write has left. A start would otherwise take all that follows for lost, or, behind a shorter
-    /// batch, what is left for records.
+    /// Cuts off the rest of a failed write. Recovery would otherwise discard all that follows, or take the rest
+    /// behind a shorter batch for records.
     pub(crate) fn mend(&self) -> Result<(), StorageError> {
         if self.torn.load(Ordering::Relaxed) {
             self.truncate(self.size())?;
@@ -223,7 +223,7 @@ impl Segment {
             reached += if is_found { 0 } else { batch.size() as u32 };
             is_found
         })?;
-        // A damaged header must not make the reader go on with the next batch or segment.
+        // A damaged header must not make the reader skip to the next batch or segment.
         match is_odd || (found.is_none() && reached < end) {
             true => Err(StorageError::damaged(
                 &self.path,
@@ -233,7 +233,7 @@ impl Segment {
         }
     }
 
-    /// The first batch from `start` on, as far as `end`, that `wanted` accepts.
+    /// The first batch between `start` and `end` that `wanted` accepts.
     pub(crate) fn scan(
         &self,
         start: u32,
@@ -312,7 +312,7 @@ impl Segment {
         } else if len_max <= first {
             first
         } else {
-            // Cut where a batch is known to begin, so that no part of one is sent in vain.
+            // Cut at a known batch boundary, so that no partial batch is sent.
             let limit = u64::from(found.position) + len_max as u64;
             let boundary = self.state().offsets.boundary(u32::try_from(limit).unwrap_or(u32::MAX));
             (boundary.saturating_sub(found.position) as usize).max(first)
@@ -332,7 +332,7 @@ impl Segment {
         state.offsets.position(state.times.relative_offset(timestamp))
     }
 
-    /// Where the next batch would be written if the tail after the last index entry were lost: recovery scans from here.
+    /// The position after which batches may be unindexed: loading scans from here.
     pub(crate) fn last_indexed_position(&self) -> u32 {
         self.state().offsets.last_position()
     }
@@ -344,7 +344,7 @@ impl Segment {
         Ok(Bytes::from(bytes))
     }
 
-    /// Fills the buffer, and says how many bytes there were.
+    /// Fills the buffer; returns the number of bytes read.
     pub(crate) fn read_into(&self, buffer: &mut [u8], position: u32) -> Result<usize, StorageError> {
         self.file()?
             .read_at(buffer, u64::from(position))
@@ -358,8 +358,8 @@ impl Segment {
         }
     }
 
-    /// Writes the indexes beside the log, so that the next start need not build them. They are synced, because a start
-    /// after a power cut trusts those of synced segments.
+    /// Writes the index files, so that the next start need not rebuild them. They are synced, because a start
+    /// after a power cut trusts the indexes of synced segments.
     pub(crate) fn write_indexes(&self) -> Result<(), StorageError> {
         self.complete_aborted()?;
         self.write_indexes_as("")
@@ -386,9 +386,9 @@ impl Segment {
         file.write_at(sums.encode().as_bytes(), &[], 0).doing("write", &path)
     }
 
-    /// Notes a transaction that was aborted by a marker in this segment; what was aborted before is known. Readers know it
-    /// even if the file does not take it, because nobody may see what was aborted. The file then gets it at the latest
-    /// with the other indexes, and a crash before that makes the next start look at the marker.
+    /// Records a transaction that a marker in this segment aborted; earlier ones are loaded already. Readers
+    /// see it even if writing the file fails, because aborted records must stay hidden. The file is completed
+    /// at the latest with the other indexes; after a crash before that, recovery reads the marker.
     pub(crate) fn add_aborted(&self, aborted: AbortedTransaction) {
         let is_behind = {
             let mut state = self.state_mut();
@@ -400,7 +400,7 @@ impl Segment {
         }
     }
 
-    /// Writes what the file of aborted transactions lacks, if anything.
+    /// Writes the entries that the transaction index file lacks.
     pub(crate) fn complete_aborted(&self) -> Result<(), StorageError> {
         let all = {
             let state = self.state();
@@ -413,7 +413,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The transactions that were aborted by markers in this segment, and that `wanted` accepts.
+    /// The transactions aborted by markers in this segment that `wanted` accepts.
     pub(crate) fn aborted(
         &self,
         wanted: impl Fn(&AbortedTransaction) -> bool,
@@ -427,24 +427,24 @@ impl Segment {
     pub(crate) fn load_aborted(&self) -> Result<(), StorageError> {
         if self.state().aborted.is_none() {
             let read = aborted::read(&*self.disk, &self.path_of("txnindex"))?;
-            // Whoever was faster knows as much or more.
+            // A concurrent reader may have loaded as much or more.
             self.state_mut().aborted.get_or_insert(read);
         }
         Ok(())
     }
 
-    /// Takes what readers may still ask for out of the files, because those are going to be removed.
+    /// Loads the entries that readers may still need from the files, which are about to be removed.
     pub(crate) fn prepare_removal(&self) -> Result<(), StorageError> {
         self.load_aborted()?;
         self.file().map(drop)
     }
 
-    /// Tells a segment in the making what its transaction index will say.
+    /// Sets the transaction index of a segment that is being written.
     pub(crate) fn set_aborted(&self, aborted: Vec<AbortedTransaction>) {
         self.state_mut().aborted = Some(aborted);
     }
 
-    /// Gives the segment these aborted transactions and no others.
+    /// Replaces the aborted transactions of the segment.
     pub(crate) fn replace_aborted(&self, all: Vec<AbortedTransaction>) -> Result<(), StorageError> {
         let path = self.path_of("txnindex");
         if !all.is_empty() || self.disk.exists(&path).doing("look for", &path)? {
@@ -469,17 +469,17 @@ impl Segment {
         self.state().first_timestamp
     }
 
-    /// Cuts the file. What is known of the batches does not change.
+    /// Truncates the file. The in-memory state does not change.
     pub(crate) fn truncate(&self, size: u32) -> Result<(), StorageError> {
         self.file()?.truncate(u64::from(size)).doing("truncate", &self.path)
     }
 
-    /// Starts anew with what is known of the batches, before they are noted one by one.
+    /// Clears the in-memory state, before batches are noted one by one.
     pub(crate) fn reset(&self) {
         *self.state_mut() = State::default();
     }
 
-    /// Takes over indexes from files, if they are what was written; says whether they are.
+    /// Loads the indexes from their files if the checksums match; returns whether they do.
     pub(crate) fn load_indexes(&self, size: u32) -> Result<bool, StorageError> {
         let Some(sums) = Sums::read(&*self.disk, &self.path_of(sums::ENDING)) else {
             return Ok(false);
@@ -508,7 +508,7 @@ impl Segment {
         Ok(true)
     }
 
-    /// The content of another file of the segment; nothing if there is no such file.
+    /// The content of another file of the segment; empty if it does not exist.
     fn read_beside(&self, ending: &str) -> Result<Vec<u8>, StorageError> {
         let path = self.path_of(ending);
         match self.disk.exists(&path).doing("look for", &path)? {
@@ -517,7 +517,7 @@ impl Segment {
         }
     }
 
-    /// Writes batches without records at the end, for offsets that are not given out again.
+    /// Appends batches without records, for offsets that are not assigned again.
     pub(crate) fn fill(&self, config: &LogConfig, fillers: &[BatchHeader]) -> Result<(), StorageError> {
         for filler in fillers {
             self.append(config, filler, &filler.to_bytes())?;

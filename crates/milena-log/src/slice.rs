@@ -1,4 +1,4 @@
-//! A stretch of a segment's file, to be sent without passing through memory.
+//! A range of a segment's file, to be sent with `sendfile`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,7 +7,7 @@ use milena_wire::records::Batches;
 
 use crate::disk::DiskFile;
 
-/// A stretch of whole batches in a file, or one that ends with a batch cut short.
+/// A range of whole batches in a file, possibly with a truncated batch at its end.
 #[derive(Debug, Clone)]
 pub struct FileSlice {
     pub file: Arc<dyn DiskFile>,

@@ -1,4 +1,4 @@
-//! Kafka's snapshot of producers, version 1: what recovery starts from instead of the whole log.
+//! Kafka's producer snapshot, version 1: recovery starts from it in place of the whole log.
 //!
 //! ```text
 //! 0 version i16 = 1   2 crc u32 (CRC-32C of all that follows)   6 count i32, then for each producer:

@@ -1,4 +1,4 @@
-//! The checksums of the indexes of a segment, which Kafka's formats of them lack.
+//! The checksums of a segment's indexes, which Kafka's formats lack.
 //!
 //! ```text
 //! .sums  0                    version
@@ -9,8 +9,8 @@
 //!        sums 1a2b3c4d        CRC-32C of the lines above
 //! ```
 //!
-//! A segment without this file, or whose indexes differ from it, is read anew: what a damaged index leads to cannot be told
-//! from what a good one does.
+//! A segment without this file, or whose indexes differ from it, is read again: a damaged index would lead to wrong
+//! positions that look right.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ impl Sums {
         format!("{lines}sums {own:08x}\n")
     }
 
-    /// Reads the file; `None` if there is none, or it is not what was written.
+    /// Reads the file; `None` if it does not exist or is damaged.
     pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Option<Self> {
         let content = disk::read_file(disk, path).ok()?;
         let text = std::str::from_utf8(&content).ok()?;

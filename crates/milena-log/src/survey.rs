@@ -1,21 +1,21 @@
-//! Reading a segment from its start: which batches are good, where damage begins, and where good batches begin again.
+//! Scans a segment for recovery: intact batches, damage, and intact batches behind the damage.
 
 use bytes::Bytes;
 use milena_wire::records::{BATCH_OVERHEAD, Batch, BatchHeader, HEADER_SIZE};
 
 use crate::{error::StorageError, segment::Segment};
 
-/// How much is read at once.
+/// Bytes per read.
 const WINDOW: usize = 1 << 20;
-/// Where the byte is that says which format a batch has.
+/// Position of the magic byte, which holds the format of a batch.
 const MAGIC_AT: usize = 16;
 
-/// How to go over a segment.
+/// Limits of a survey.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     /// The first offset that the segment may hold.
     pub(crate) expected: i64,
-    /// Damage before this offset is gone over, if good batches follow. Any other ends the survey.
+    /// Damage before this offset is skipped if intact batches follow. Any other damage ends the survey.
     pub(crate) floor: i64,
     /// The first offset that is not of this segment, as far as it is known.
     pub(crate) limit: Option<i64>,
@@ -26,7 +26,7 @@ pub(crate) struct Rules {
 pub(crate) struct Survey {
     /// The offset after the last good record.
     pub(crate) end_offset: i64,
-    /// How many records the good batches hold.
+    /// Records in the intact batches.
     pub(crate) records: u64,
     /// The checksum of the last good batch.
     pub(crate) last_crc: Option<u32>,
@@ -43,7 +43,7 @@ pub(crate) struct Span {
     pub(crate) end: u32,
     /// The offset that should have followed.
     pub(crate) from_offset: i64,
-    /// The offset of the good batch behind it; without one, the offset after the last that can be told from the bytes.
+    /// The offset of the intact batch behind it; without one, the offset after the last that the bytes reveal.
     pub(crate) to_offset: i64,
     /// Whole records among the bytes.
     pub(crate) records: u64,
@@ -97,7 +97,7 @@ pub(crate) fn survey(
     }
 }
 
-/// Goes over good batches; says why it stopped before the end, with `None` inside where the file ends too early.
+/// Passes intact batches; returns why it stopped before the end, with `None` inside if the file ends too early.
 #[expect(
     clippy::option_option,
     reason = "three outcomes: the end, an unfinished batch, a bad batch and why"
@@ -217,7 +217,7 @@ fn may_be_header(header: &[u8], offset_min: i64, limit: Option<i64>, left: u32) 
 }
 
 impl Span {
-    /// Counts the whole records behind the damage, and finds the last offset that can be told from the bytes.
+    /// Counts the intact records behind the damage, and finds the last offset that the bytes reveal.
     fn look_behind(
         &mut self,
         segment: &Segment,

@@ -1,4 +1,4 @@
-//! What a client may append: the checks that come before an offset is given out.
+//! Validation of batches from clients, before they get offsets.
 
 use std::{error::Error, fmt};
 
@@ -15,7 +15,7 @@ use milena_wire::{
 
 use crate::config::LogConfig;
 
-/// A batch that is fit for the log, with the header it shall have there but for its offset and epoch.
+/// A batch that can be appended, with its final header except for offset and epoch.
 #[derive(Debug)]
 pub(crate) struct Validated {
     pub(crate) batch: RecordBatch,
@@ -53,7 +53,6 @@ pub enum InvalidBatch {
 /// The records for which a batch is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RejectedRecords {
-    /// How many there are.
     pub count: usize,
     /// Whether some have a timestamp that the topic does not take.
     pub has_bad_timestamp: bool,
@@ -61,7 +60,7 @@ pub struct RejectedRecords {
     pub first: Vec<RejectedRecord>,
 }
 
-/// How many records of a batch are named as bad. A small batch may decompress to millions, which are not worth telling.
+/// Rejected records that are listed. A small batch may decompress to millions, which are not worth a response.
 const REJECTED_MAX: usize = 1_000;
 
 impl fmt::Display for RejectedRecords {
@@ -82,7 +81,7 @@ impl Error for RejectedRecords {}
 /// A record that the topic does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RejectedRecord {
-    /// Its place in the batch.
+    /// Index in the batch.
     pub index: i32,
     pub problem: RecordProblem,
 }
@@ -96,15 +95,16 @@ pub enum RecordProblem {
 }
 
 impl InvalidBatch {
-    /// What Kafka answers.
+    /// Kafka's error code for it.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::NotOneBatch | Self::Malformed(_) => ErrorCode::InvalidRecord,
             Self::TooLarge { .. } | Self::DecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
             Self::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
             Self::Damaged(_) => ErrorCode::CorruptMessage,
-            // Kafka answers UNKNOWN_SERVER_ERROR to some of them, as nobody there catches what its reader throws. To both a
-            // producer gives up at once, which CORRUPT_MESSAGE would make it send again and again.
+            // Kafka responds to some of them with UNKNOWN_SERVER_ERROR, because its decoder throws and
+            // the exception is not caught. Both make a producer give up at once; with CORRUPT_MESSAGE it
+            // would retry forever.
             Self::Unreadable(_) => ErrorCode::InvalidRecord,
             Self::TimestampType | Self::Timestamp { .. } => ErrorCode::InvalidTimestamp,
             Self::Records(rejected) => match rejected.has_bad_timestamp {
@@ -164,7 +164,7 @@ fn check_size(size: usize, config: &LogConfig) -> Result<(), InvalidBatch> {
     Ok(())
 }
 
-/// The same records in the codec that the topic wants.
+/// The same records, compressed with the topic's codec.
 fn recompress(batch: &RecordBatch, wanted: Compression, config: &LogConfig) -> Result<RecordBatch, InvalidBatch> {
     let records = read_records(batch, config)?;
     let header = batch.header();
@@ -198,7 +198,7 @@ fn recompress(batch: &RecordBatch, wanted: Compression, config: &LogConfig) -> R
     }
 }
 
-/// Looks at how the compressed records begin. What Kafka's readers would refuse there, no consumer should have to meet.
+/// Checks the start of the compressed records, so that no consumer gets a batch that Kafka's decoders refuse.
 fn check_compression(batch: &RecordBatch) -> Result<(), InvalidBatch> {
     match batch.header().attributes.codec() {
         Ok(codec) => codec.check_start(records_of(batch)).map_err(InvalidBatch::Unreadable),
@@ -229,15 +229,14 @@ fn check_header(header: &BatchHeader) -> Result<(), InvalidBatch> {
     Ok(())
 }
 
-/// The header tells the latest timestamp, so that one lies too far ahead is found without looking at records. Only then
-/// they are looked at, to say which.
+/// Checks the largest timestamp, which the header has, so that records are decoded only to name the offending ones.
 fn check_latest(batch: &RecordBatch, config: &LogConfig, now_ms: i64) -> Result<(), InvalidBatch> {
     let timestamp = batch.header().max_timestamp;
     if timestamp.saturating_sub(now_ms) <= config.timestamp_after_max_ms {
         return Ok(());
     }
     check_records(batch, config, now_ms)?;
-    // The header says what no record does.
+    // The header's timestamp is that of no record.
     let latest = now_ms.saturating_add(config.timestamp_after_max_ms);
     Err(InvalidBatch::Timestamp { timestamp, latest })
 }
@@ -263,8 +262,8 @@ fn read_records(batch: &RecordBatch, config: &LogConfig) -> Result<RecordSet, In
     Ok(set)
 }
 
-/// What a batch may decompress to: 64 times what may be sent, but not less than 64 MiB, since text may shrink a lot, and
-/// not more than 1 GiB.
+/// Limit of a decompressed batch: 64 times `max.message.bytes`, but at least 64 MiB, since text compresses well,
+/// and at most 1 GiB.
 fn decompressed_max(config: &LogConfig) -> usize {
     const FACTOR: usize = 64;
     const LEAST: usize = 64 << 20;

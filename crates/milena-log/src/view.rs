@@ -1,4 +1,4 @@
-//! Reading: an immutable picture of a log that any number of readers share while the writer goes on.
+//! Reads: an immutable view of a log, shared by any number of readers while appends continue.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     survey,
 };
 
-/// A log as it was at one moment. Segments that retention or compaction has removed since stay readable for whoever holds one.
+/// A log at one moment. Segments that retention or compaction has removed since remain readable through it.
 #[derive(Debug, Clone)]
 pub struct LogView {
     /// Never empty; the last one is written to.
     pub(crate) segments: Arc<[Arc<Segment>]>,
     pub log_start_offset: i64,
-    /// Readers see what lies below.
+    /// Consumers read the records below.
     pub high_watermark: i64,
-    /// Readers of committed records see what lies below.
+    /// `read_committed` consumers read the records below.
     pub last_stable_offset: i64,
     pub log_end_offset: i64,
     /// Size of the last segment at that moment.
@@ -34,7 +34,7 @@ pub struct LogView {
     pub(crate) offline: Option<(PathBuf, Arc<str>)>,
 }
 
-/// Which records a reader wants to see.
+/// The records that a reader may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     ReadUncommitted,
@@ -73,7 +73,7 @@ impl LogView {
         }
     }
 
-    /// Where a reader must stop.
+    /// The offset at which a reader must stop.
     pub fn end_for(&self, isolation: Isolation) -> i64 {
         match isolation {
             Isolation::ReadUncommitted => self.high_watermark,
@@ -81,8 +81,8 @@ impl LogView {
         }
     }
 
-    /// Where the data of a leader epoch ends, and the epoch that this is true of: the largest one not above the one asked
-    /// for. `leading` is the epoch of the leader of now. `None` if the epoch is newer than that.
+    /// The end offset of a leader epoch, and the epoch that it belongs to: the largest one not above the
+    /// requested one. `leading` is the current leader's epoch. `None` if the epoch is newer than that.
     pub fn end_of_epoch(&self, epoch: i32, leading: i32) -> Option<(i32, i64)> {
         self.epochs.end_offset(epoch, leading, self.log_end_offset)
     }
@@ -115,7 +115,8 @@ impl LogView {
         Ok(Some(place.segment.slice(&place.found, len_max, stop)?))
     }
 
-    /// Refuses a batch whose offsets cannot be right: the checksum does not cover the first, and is not compared here.
+    /// Refuses a batch with impossible offsets: the checksum does not cover the base offset, and is not
+    /// verified here.
     fn check_order(&self, place: &Place<'_>, offset: i64) -> Result<(), StorageError> {
         let (first, last) = (
             survey::first_offset(&place.found.batch),
@@ -151,7 +152,7 @@ impl LogView {
         Ok(None)
     }
 
-    /// Where the batches that a reader may see end in the segment.
+    /// The position in the segment at which the batches visible to a reader end.
     fn stop_position(&self, place: &Place<'_>, end: i64) -> Result<u32, StorageError> {
         if end >= self.log_end_offset {
             return Ok(place.size);
@@ -196,7 +197,7 @@ impl LogView {
             .iter()
             .enumerate()
             .filter_map(|(place, segment)| Some((segment.latest()?.0, place)));
-        // Of equal ones the first.
+        // Of equal timestamps, the first.
         let Some((timestamp, place)) = latest.max_by_key(|(timestamp, place)| (*timestamp, std::cmp::Reverse(*place)))
         else {
             return Ok(None);
@@ -210,7 +211,7 @@ impl LogView {
         })
     }
 
-    /// The first record from `start` on that `wanted` accepts, looking into batches that are late enough.
+    /// The first record from `start` on that `wanted` accepts, among batches that are late enough.
     fn search(
         &self,
         segment: &Segment,

@@ -22,12 +22,13 @@ pub(crate) struct Writer {
     /// Shared with the views.
     pub(crate) epochs: Arc<LeaderEpochs>,
     pub(crate) log_start_offset: i64,
-    /// Compaction has dealt with what lies below.
+    /// Everything below is compacted.
     pub(crate) first_dirty_offset: i64,
     pub(crate) end_offset: i64,
     /// Everything below survives a power cut.
     pub(crate) synced_offset: i64,
-    /// Everything below stays as it is in a power cut: it is synced, and so is the end of each transaction in it.
+    /// Everything below is final even through a power cut: it is synced, and so is the end of each transaction
+    /// in it.
     pub(crate) settled_offset: i64,
     /// Whether the folder has names that a power cut could take back.
     pub(crate) new_names: bool,
@@ -38,7 +39,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn view(&mut self, durability: Durability) -> LogView {
         let high_watermark = match durability {
-            // Readers do not see what a power cut could take back.
+            // Readers do not see records that a power cut could take back.
             Durability::Fsync => self.synced_offset,
             Durability::Memory | Durability::Os => self.end_offset,
         };
@@ -69,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// The answer about a batch that was just written.
+    /// The result for a batch that was just written.
     pub(crate) fn appended(&self, header: &BatchHeader) -> Appended {
         Appended {
             base_offset: header.base_offset,

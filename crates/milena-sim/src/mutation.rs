@@ -51,6 +51,8 @@ pub enum Mutation {
     CommitLatest,
     /// The offset moves before the dead letter is acknowledged.
     DeadLettersUnawaited,
+    /// What handlers emit counts as taken before its place in the log is certain.
+    TakenUnordered,
     /// Of two records of a partition that fail, the first is forgotten (Spring Kafka, issue 4504).
     FirstFailureLost,
     /// The driver is ahead of its time, and what failed is tried again early.
@@ -74,7 +76,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -99,6 +101,7 @@ impl Mutation {
         Self::RunGoesOn,
         Self::CommitLatest,
         Self::DeadLettersUnawaited,
+        Self::TakenUnordered,
         Self::FirstFailureLost,
         Self::WakeEarly,
         Self::CommitUnsent,
@@ -138,6 +141,7 @@ impl Mutation {
             Self::RunGoesOn => "run-goes-on",
             Self::CommitLatest => "commit-latest",
             Self::DeadLettersUnawaited => "dead-letters-unawaited",
+            Self::TakenUnordered => "taken-unordered",
             Self::FirstFailureLost => "first-failure-lost",
             Self::WakeEarly => "wake-early",
             Self::CommitUnsent => "commit-unsent",

@@ -157,7 +157,7 @@ fn build(bencher: Bencher<'_, '_>, shape: Shape) {
         .counter(ItemsCount::new(count))
         .counter(BytesCount::new(bytes.len()))
         .bench_local(|| {
-            // A producer's buffers come back to it, so memory that the system has yet to give is not part of this.
+            // A producer reuses its buffers, so page faults of fresh memory are not part of this.
             let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), std::mem::take(&mut buffer));
             fill(&mut builder, &values, &headers);
             buffer = Vec::from(divan::black_box(builder.finish()));

@@ -7,14 +7,15 @@ use crate::{Uuid, message::VersionRange, tags::UnknownTags, varint};
 
 /// A cursor over the bytes of one message.
 ///
-/// Strings and byte fields are slices of the frame that share its buffer. Every count is checked against the bytes that
-/// are left before anything is allocated. `field` names what is being read, for the error; it costs nothing on success.
+/// Strings and byte fields are slices of the frame that share its buffer. Every count is checked against the
+/// remaining bytes before anything is allocated. `field` is the name of the field for the error; it costs nothing
+/// on success.
 #[derive(Debug)]
 pub struct Reader<'a> {
     frame: &'a Bytes,
-    /// What is left to read; always a part of `frame`.
+    /// The remaining bytes; always a part of `frame`.
     rest: &'a [u8],
-    /// Where `rest` ends inside `frame`.
+    /// End of `rest` inside `frame`.
     end: usize,
     message: &'static str,
     version: i16,
@@ -34,7 +35,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes on with another message in the same frame: the body after its header.
+    /// Continues with another message in the same frame: the body after its header.
     pub fn continue_with(&mut self, message: &'static str, version: i16) {
         self.message = message;
         self.version = version;
@@ -147,7 +148,7 @@ impl<'a> Reader<'a> {
         self.sized(length, field)
     }
 
-    /// An array whose elements take at least `element_size` bytes each on the wire.
+    /// An array whose elements take at least `element_size` bytes each.
     #[inline]
     pub fn array<T>(
         &mut self,
@@ -194,8 +195,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tagged fields at the end of a struct. `known` reads a tag of this version and says so; any other tag is kept
-    /// as it came, so that a message written by a newer Kafka survives being read and written again.
+    /// The tagged fields at the end of a struct. `known` reads a tag of this version and returns `true`; any
+    /// other tag is kept unchanged, so that a message of a newer Kafka survives decoding and encoding.
     pub fn tags(&mut self, mut known: impl FnMut(u32, &mut Self) -> Read<bool>) -> Read<UnknownTags> {
         let mut unknown = UnknownTags::default();
         let count = self.varint("tagged fields")?;
@@ -321,7 +322,7 @@ impl std::ops::Deref for DecodeError {
     }
 }
 
-/// Where decoding stopped, and why.
+/// The position and reason of a decoding failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} version {version}, {}byte {offset}: {problem}", Named(field))]
 pub struct DecodeFacts {

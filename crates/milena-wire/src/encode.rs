@@ -7,8 +7,8 @@ use crate::{Uuid, message::VersionRange, tags::UnknownTags};
 /// Record data from this size on is passed along by reference; below it a copy is cheaper than one more segment.
 const SHARE_FROM: usize = 1024;
 
-/// Writes fields into a sink: [`Size`] only counts, [`Segments`] keeps the bytes. The same generated code drives both,
-/// so a size can never disagree with what is written.
+/// Writes fields into a sink: [`Size`] only counts, [`Segments`] keeps the bytes. The same generated code drives
+/// both, so that the size always equals the bytes written.
 #[derive(Debug)]
 pub struct Encoder<S> {
     sink: S,
@@ -16,7 +16,7 @@ pub struct Encoder<S> {
     version: i16,
 }
 
-/// Where encoded bytes go.
+/// Destination of encoded bytes.
 pub trait Sink {
     fn put(&mut self, bytes: &[u8]);
 
@@ -85,7 +85,7 @@ impl Encoder<Size> {
         self.sink.copied + self.sink.shared
     }
 
-    /// What was counted, as the length of a frame.
+    /// The counted bytes, as the length of a frame.
     pub(crate) fn frame_length(&self) -> Result<i32, EncodeError> {
         i32::try_from(self.total()).map_err(|_| self.too_long(self.total(), ""))
     }
@@ -138,7 +138,7 @@ impl<S: Sink> Encoder<S> {
         Self { sink, message, version }
     }
 
-    /// Goes on with another message in the same frame: the body after its header.
+    /// Continues with another message in the same frame: the body after its header.
     pub fn continue_with(&mut self, message: &'static str, version: i16) {
         self.message = message;
         self.version = version;
@@ -198,7 +198,7 @@ impl<S: Sink> Encoder<S> {
     }
 
     pub fn string(&mut self, flexible: bool, value: &str, field: &'static str) -> Written {
-        // Kafka refuses longer strings in both forms, though only the old one has no room for their length.
+        // Kafka refuses longer strings in both forms, though only the old form limits their length.
         let Ok(length) = i16::try_from(value.len()) else {
             return Err(self.too_long(value.len(), field));
         };
@@ -267,7 +267,7 @@ impl<S: Sink> Encoder<S> {
         self.varint(size as u32);
     }
 
-    /// What a tagged field will take.
+    /// Encoded size of a tagged field.
     pub fn size_of(&self, write: impl FnOnce(&mut Encoder<Size>) -> Written) -> Result<usize, EncodeError> {
         let mut encoder = Encoder::size(self.message, self.version);
         write(&mut encoder)?;
@@ -281,13 +281,13 @@ impl<S: Sink> Encoder<S> {
         }
     }
 
-    /// `field` has a value, but this version has no place for it.
+    /// `field` has a value, but this version lacks the field.
     #[cold]
     pub fn not_in_version(&self, field: &'static str) -> EncodeError {
         self.error(field, EncodeProblem::NotInVersion)
     }
 
-    /// `field` is null, but this version cannot say so.
+    /// `field` is null, but it is not nullable in this version.
     #[cold]
     pub fn null_not_allowed(&self, field: &'static str) -> EncodeError {
         self.error(field, EncodeProblem::NullNotAllowed)

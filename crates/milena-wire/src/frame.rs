@@ -128,7 +128,7 @@ pub fn encode_response<R: Response>(response: &R, version: i16, correlation_id: 
     encode(&header, R::KEY.response_header_version(version), response, version)
 }
 
-/// The correlation id of a response frame, without its length: which request it answers.
+/// The correlation id of a response frame without its length prefix.
 pub fn correlation_id(frame: &Bytes) -> Result<i32, DecodeError> {
     Reader::new(frame, ResponseHeader::NAME, 0).i32("correlation_id")
 }

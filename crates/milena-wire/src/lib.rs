@@ -1,11 +1,11 @@
-//! Kafka on the wire: bytes to messages and back.
+//! Kafka's wire protocol: encoding and decoding of messages and record batches.
 //!
-//! This room knows bytes and nothing else: no clock, no sockets, no files, no async. What it reads may come from anyone,
-//! so no input may panic, overflow, or allocate more than its own size justifies.
+//! This crate works on bytes only: no clock, no sockets, no files, no async. Its input is untrusted, so no input
+//! may cause a panic, an overflow, or an allocation larger than its own size justifies.
 //!
-//! Where to start: [`frame`] for requests and responses as they travel, [`message`] for what every message can do,
-//! [`messages`] for the messages themselves (generated), [`records`] for record batches, [`api`] and [`errors`] for the
-//! tables of the protocol.
+//! Start reading at [`frame`] for request and response frames, [`message`] for the trait of all messages,
+//! [`messages`] for the messages (generated), [`records`] for record batches, [`api`] and [`errors`] for the tables
+//! of the protocol.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

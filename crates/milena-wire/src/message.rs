@@ -1,4 +1,4 @@
-//! What every message of the protocol can do.
+//! The traits of all messages of the protocol.
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ pub trait Message: Sized {
     /// The first version with compact lengths and tagged fields; `None` if no version has them.
     const FLEXIBLE_SINCE: Option<i16>;
 
-    /// Reads the message at the reader's version and leaves what follows it unread.
+    /// Reads the message at the reader's version and leaves the bytes after it unread.
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
-    /// Adds up what [`Message::write`] will write.
+    /// Counts the bytes that [`Message::write`] writes.
     fn measure(&self, encoder: &mut Encoder<Size>) -> Result<(), EncodeError>;
 
     /// Writes the message at the encoder's version.
@@ -67,12 +67,15 @@ pub trait Request: Message {
     fn error_response(&self, version: i16, error: ErrorCode) -> Option<Self::Response>;
 }
 
-/// A message a broker answers with.
+/// A response of a broker.
 pub trait Response: Message {
     const KEY: ApiKey;
 
-    /// Tells the client for how long it is throttled. An answer that has no place for that stays as it is.
+    /// Sets the throttle time. Responses without such a field stay unchanged.
     fn set_throttle_time_ms(&mut self, _throttle_time_ms: i32) {}
+
+    /// Reports each error code of the response that is not 0, at the top and in all rows.
+    fn for_each_error(&self, _report: &mut dyn FnMut(i16)) {}
 }
 
 /// Versions from `min` to `max`, both included.

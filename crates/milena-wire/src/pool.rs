@@ -25,13 +25,13 @@ impl BufferPool {
         }
     }
 
-    /// An empty buffer with room for at least `capacity` bytes.
+    /// An empty buffer with a capacity of at least `capacity` bytes.
     pub fn take(&self, capacity: usize) -> PooledBuffer {
         self.take_within(capacity, usize::MAX)
     }
 
-    /// As [`BufferPool::take`], but no buffer of more than `capacity_max` is used again for it: whoever keeps a part of
-    /// its contents for long keeps all of it.
+    /// As [`BufferPool::take`], but without reusing a buffer of more than `capacity_max`: a caller that keeps a
+    /// part of the contents for long keeps all of it.
     pub fn take_within(&self, capacity: usize, capacity_max: usize) -> PooledBuffer {
         let buffer = self
             .shared
@@ -116,8 +116,8 @@ impl Shared {
         let enough = idle.buffers.iter().map(Vec::capacity).enumerate();
         let enough = enough.filter(|&(_, available)| available >= capacity && available <= capacity_max);
         let Some((position, _)) = enough.min_by_key(|&(_, available)| available) else {
-            // None is of the right size. One makes place for the buffer that is
-            // coming; else those nobody asks for could fill the pool.
+            // None has the right size. One is dropped for the returning buffer; otherwise sizes that are
+            // no longer requested could fill the pool.
             let unfit = idle.buffers.pop();
             let freed = unfit.as_ref().map_or(0, Vec::capacity);
             idle.bytes = idle.bytes.saturating_sub(freed);

@@ -1,4 +1,4 @@
-//! Messages that carry their own version or type in front: what groups, transactions and control records store.
+//! Messages with their version or type in front, as in the records of groups, transactions and control batches.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ pub fn encode_versioned<M: Message>(message: &M, version: i16) -> Result<Bytes, 
     encode_behind(version, message, version)
 }
 
-/// Reads what [`encode_versioned`] writes. Bytes after the message are ignored, as Kafka does.
+/// Decodes the output of [`encode_versioned`]. Bytes after the message are ignored, as in Kafka.
 pub fn decode_versioned<M: Message>(bytes: &Bytes) -> Result<M, DecodeError> {
     decode(bytes, |version| version)
 }

@@ -7,21 +7,21 @@ pub(crate) enum VarintError {
     TooLong,
 }
 
-/// Reads an unsigned varint of at most 32 bits and gives back the rest.
+/// Reads an unsigned varint of at most 32 bits; returns it and the rest.
 #[inline]
 pub(crate) fn read_u32(bytes: &[u8]) -> Result<(u32, &[u8]), VarintError> {
     match bytes {
         [first, rest @ ..] if *first < 0x80 => Ok((u32::from(*first), rest)),
         _ => {
             let (value, rest) = read_long(bytes, 5)?;
-            // The fifth byte has room for 35 bits.
+            // The fifth byte can hold 35 bits.
             let value = u32::try_from(value).map_err(|_| VarintError::TooLong)?;
             Ok((value, rest))
         }
     }
 }
 
-/// Reads an unsigned varint of at most 64 bits and gives back the rest.
+/// Reads an unsigned varint of at most 64 bits; returns it and the rest.
 #[inline]
 pub(crate) fn read_u64(bytes: &[u8]) -> Result<(u64, &[u8]), VarintError> {
     match bytes {

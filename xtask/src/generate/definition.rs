@@ -79,7 +79,7 @@ impl Field {
     }
 }
 
-/// Tells a default of `null` from no default.
+/// Distinguishes a default of `null` from no default.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -26,7 +26,7 @@ type Files = BTreeMap<PathBuf, String>;
 
 const CRATE: &str = "crates/milena-wire";
 
-/// Writes what changed and removes what is no longer defined.
+/// Writes the changed files and removes those that are no longer defined.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = generate(root)?;
     for path in differences(root, &files)? {
@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The generated files that are not what the definitions say now.
+/// The generated files that differ from the definitions.
 pub(crate) fn stale(root: &Path) -> Result<Vec<PathBuf>> {
     differences(root, &generate(root)?)
 }

@@ -1,4 +1,4 @@
-//! A definition resolved into what the generated code needs: Rust names, types, defaults, smallest sizes.
+//! A definition, resolved for the generator: Rust names, types, defaults, smallest sizes.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ impl Message {
         snake_case(&self.name)
     }
 
-    /// The fewest bytes a value of `ty` takes in any version: what bounds a hostile count.
+    /// The fewest bytes that a value of `ty` takes in any version: the bound for a hostile count.
     pub(crate) fn smallest(&self, ty: &Type) -> Result<usize> {
         let by_name: HashMap<&str, &Struct> = self.structs.iter().map(|s| (s.name.as_str(), s)).collect();
         (self.versions.min..=self.versions.max)
@@ -127,7 +127,7 @@ impl Message {
     }
 }
 
-/// What fields inherit from their message.
+/// Properties that fields inherit from their message.
 struct Inherited {
     versions: Versions,
     flexible: Versions,

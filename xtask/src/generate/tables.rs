@@ -13,7 +13,7 @@ use super::{
 pub(super) fn message_list(messages: &[Message]) -> String {
     let mut code = String::from(
         "//! Kafka's messages, one module for each; a message is also exported here under its own name.\n\n\
-         // Straight code from tables: its length says nothing, and fields are read in the order of the wire.\n\
+         // Generated from tables: functions are long but straight, and fields are read in wire order.\n\
          #![allow(clippy::too_many_lines, clippy::field_reassign_with_default)]\n\n",
     );
     for message in messages {
@@ -60,7 +60,7 @@ pub(super) fn api_keys(messages: &[Message]) -> Result<String> {
         );
     }
     Ok(format!(
-        "//! The API keys and what the definitions say of each.\n\n\
+        "//! The API keys, with the versions of the definitions.\n\n\
          use crate::{{message::{{Message, VersionRange}}, messages}};\n\
          use super::ApiRow;\n\n\
          /// A kind of request, by the number that starts every request header.\n\
@@ -92,9 +92,9 @@ pub(super) fn error_codes(errors: &[ErrorCode]) -> String {
         );
     }
     format!(
-        "//! The error codes and what Kafka's Java client makes of each.\n\n\
+        "//! The error codes, with their properties in Kafka's Java client.\n\n\
          use super::ErrorRow;\n\n\
-         /// What a broker answers when it cannot do what was asked.\n\
+         /// The error code of a response.\n\
          #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]\n\
          #[repr(i16)]\n\
          pub enum ErrorCode {{\n{variants}}}\n\n\

@@ -24,7 +24,7 @@ pub(super) struct Broker {
     dir: PathBuf,
 }
 
-/// A broker whose process was started by us and may not serve yet.
+/// A broker process that we started and that may not serve yet.
 pub(super) struct Starting {
     broker: Broker,
     address: SocketAddr,
@@ -60,7 +60,7 @@ impl Broker {
         self.data_dir().join("meta.properties").exists()
     }
 
-    /// Where clients reach this broker, as its configuration says.
+    /// The address for clients in this broker's configuration.
     pub(super) fn address(&self) -> Result<SocketAddr> {
         let path = self.properties_path();
         let properties = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -72,7 +72,7 @@ impl Broker {
             .with_context(|| format!("{} has no PLAINTEXT listener; wipe the cluster", path.display()))
     }
 
-    /// Refuses while this broker runs or its port is somebody else's.
+    /// Refuses while this broker runs or its port is in use.
     pub(super) fn check_can_start(&self) -> Result<()> {
         if let Some(pid) = self.running_pid()? {
             bail!(
@@ -115,7 +115,7 @@ impl Broker {
         })
     }
 
-    /// Ends the process as a crash would; says whether there was one.
+    /// Kills the process like a crash; returns whether there was one.
     pub(super) fn kill(&self) -> Result<bool> {
         let Some(pid) = self.running_pid()? else {
             return Ok(false);
@@ -125,7 +125,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// Asks the process to end, if there is one; `wait_until_gone` makes sure that it does.
+    /// Sends SIGTERM to the process, if there is one; `wait_until_gone` makes sure that it ends.
     pub(super) fn ask_to_stop(&self) -> Result<bool> {
         let Some(pid) = self.running_pid()? else {
             return Ok(false);
@@ -134,9 +134,9 @@ impl Broker {
         Ok(true)
     }
 
-    /// Waits until a stopped or killed process is gone and has left its port, which happens a moment later.
+    /// Waits until a stopped or killed process has ended and freed its port, which happens a moment later.
     ///
-    /// Brokers that stop together can miss the controllers they wait for, so patience ends and they are killed.
+    /// Brokers that stop together can miss the controllers they wait for, so they are killed after a timeout.
     pub(super) fn wait_until_gone(&self) -> Result<()> {
         let deadline = Instant::now() + STOP_TIMEOUT;
         let address = self.address()?;
@@ -152,8 +152,8 @@ impl Broker {
         }
     }
 
-    /// The process of this broker, if it lives. The number in the file may belong to somebody else by now, so the
-    /// command line must name our configuration.
+    /// The process of this broker, if it is alive. The number in the file may belong to another process by now,
+    /// so the command line must name our configuration.
     fn running_pid(&self) -> Result<Option<u32>> {
         let Ok(text) = fs::read_to_string(self.pid_path()) else {
             return Ok(None);
@@ -205,7 +205,7 @@ impl Starting {
 }
 
 fn signal(name: &str, pid: u32) -> Result<()> {
-    // The process may end between the look and the signal; whoever waits for its end sees that.
+    // The process may end between the check and the signal; the wait for its end notices that.
     Command::new("kill")
         .args(["-s", name, &pid.to_string()])
         .stderr(Stdio::null())

@@ -27,7 +27,7 @@ impl Cluster {
     pub(super) fn up(&self, settings: &Settings) -> Result<String> {
         let brokers: Vec<Broker> = settings.broker_numbers().map(|number| self.broker(number)).collect();
         self.prepare(&brokers, settings)?;
-        // All are asked before any starts, so that a refusal leaves no half of a cluster behind.
+        // All are checked before any starts, so that a refusal leaves no half-started cluster.
         brokers.iter().try_for_each(Broker::check_can_start)?;
         let starting = brokers.into_iter().map(Broker::start).collect::<Result<Vec<_>>>()?;
         let mut addresses = Vec::new();
@@ -47,7 +47,7 @@ impl Cluster {
         stopping.iter().try_for_each(Broker::wait_until_gone)
     }
 
-    /// Deletes what belongs to the brokers and nothing else, in case the directory was not ours alone.
+    /// Deletes the files of the brokers and nothing else, in case the directory is shared.
     pub(super) fn wipe(&self) -> Result<()> {
         for broker in self.existing_brokers()? {
             broker.kill()?;

@@ -1,4 +1,4 @@
-//! What `up` can be asked for, and the broker configuration that follows from it.
+//! Options of `up`, and the broker configuration that follows from them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const PASSWORD: &str = "alice-secret";
 
 #[derive(clap::Args)]
 pub(super) struct Settings {
-    /// How many brokers; each is a controller too.
+    /// Number of brokers; each is a controller too.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=9))]
     brokers: u16,
     /// Port of the first broker; the next brokers take the next ports, controllers those from 200 above on.
@@ -58,7 +58,7 @@ impl Settings {
         lines.extend([
             format!("node.id={number}"),
             format!("log.dirs={}", data.display()),
-            // Every broker is a rack of its own, so that fetching from the nearest replica can be tested.
+            // Every broker is in its own rack, so that fetching from the nearest replica can be tested.
             format!("broker.rack=rack-{number}"),
             "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector".to_owned(),
             // Tests join groups all the time and need not wait for more members.

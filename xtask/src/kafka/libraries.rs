@@ -11,7 +11,7 @@ use crate::cache;
 const VERSION: &str = "4.3.1";
 /// Its clients begin transactions in the way before KIP-890.
 const OLD_VERSION: &str = "3.6.2";
-/// The newest of Confluent's Parallel Consumer, which is measured beside our runtime.
+/// Confluent's Parallel Consumer, which is measured beside our runtime.
 const PARALLEL_VERSION: &str = "0.5.3.3";
 const JAVA_VERSION_MIN: u32 = 17;
 const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
@@ -93,7 +93,7 @@ pub(super) fn java(jars: Jars, log_level: LogLevel) -> Result<Command> {
 }
 
 pub(super) enum LogLevel {
-    /// For brokers: their output says what they did.
+    /// For brokers, whose output is their log.
     Info,
     /// For tools: people read their results.
     Warn,
@@ -114,7 +114,7 @@ fn fetch_into(jars: Jars, directory: &Path) -> Result<()> {
         .arg("--file")
         .arg(&pom)
         .arg(format!("-DoutputDirectory={}", directory.display()))
-        // Even a quiet Maven says something, and what we print is read by others.
+        // Even a quiet Maven prints, and the standard output is parsed by callers.
         .stdout(std::io::stderr())
         .status()
         .with_context(|| format!("cannot run `mvn`, which fetches Kafka's jars; {INSTALL_HINT}"))?;
@@ -129,7 +129,7 @@ fn pom_text(jars: Jars) -> String {
     let dependencies: String = artifacts
         .iter()
         .map(|artifact| (group, *artifact, version))
-        // Kafka names no logger of its own; this one writes to the standard error.
+        // Kafka brings no logger; this one writes to the standard error.
         .chain([("org.slf4j", "slf4j-simple", jars.logger_version())])
         .map(|(group, artifact, version)| {
             format!(

@@ -1,24 +1,59 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks.
 //!
-//! Each rule is a file. A rule returns what offends it, one line each, with what to do about it.
+//! Each rule is a file. A rule returns one line for each offence, with the remedy.
 
-mod source;
+mod exceptions;
+mod files;
+mod language;
+mod packages;
 mod walls;
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 
-use crate::generate;
+use crate::{
+    generate,
+    source::{self, tracked_files},
+};
+use exceptions::Exceptions;
+
+/// Check the rules of this repository that no compiler checks
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Lower the counts in xtask/exceptions.txt to the offences there are
+    #[arg(long)]
+    update_exceptions: bool,
+}
+
+/// An offence of a rule that may have exceptions.
+struct Offence {
+    rule: &'static str,
+    path: PathBuf,
+    line: usize,
+    text: String,
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.text)
+    }
+}
 
 /// Checks every rule and lists all offences.
-pub(crate) fn run(root: &Path) -> Result<()> {
+pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
+    if args.update_exceptions {
+        return Exceptions::read(root)?.lower(root, &language_offences(root)?);
+    }
     let offences = offences(root)?;
     if offences.is_empty() {
+        let obsolete = Exceptions::read(root)?.obsolete(&language_offences(root)?);
+        if obsolete > 0 {
+            println!("{obsolete} exceptions are obsolete; run `cargo xtask tidy --update-exceptions`");
+        }
         println!("tidy");
         return Ok(());
     }
@@ -30,32 +65,22 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 fn offences(root: &Path) -> Result<Vec<String>> {
     let mut offences = walls::check(root)?;
+    offences.extend(packages::check(root)?);
     for path in tracked_files(root)? {
         // Files that are not text have no lines to check.
         if let Ok(text) = fs::read_to_string(root.join(&path)) {
-            offences.extend(source::check(&path, &text));
+            offences.extend(files::check(&path, &text));
         }
     }
+    offences.extend(Exceptions::read(root)?.uncovered(&language_offences(root)?));
     for path in generate::stale(root)? {
         offences.push(format!("{}: is stale; run `cargo xtask generate`", path.display()));
     }
     Ok(offences)
 }
 
-/// The files that git has or would take, by path from the root.
-fn tracked_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root)
-        .output()
-        .context("cannot run git")?;
-    ensure!(
-        output.status.success(),
-        "git cannot list the files of {}",
-        root.display()
-    );
-    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
-    Ok(names.split_terminator('\0').map(PathBuf::from).collect())
+fn language_offences(root: &Path) -> Result<Vec<Offence>> {
+    Ok(source::read_all(root)?.iter().flat_map(language::check).collect())
 }
 
 #[cfg(test)]

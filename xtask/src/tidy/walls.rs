@@ -1,22 +1,22 @@
-//! The walls between the rooms: what each crate may depend on and name.
+//! The dependency rules: which crates each crate may use, and which names it may not.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// A crate of this repository and what its wall lets through.
+/// A crate of this repository and its permitted dependencies.
 struct Room {
     name: &'static str,
     /// The crates of ours it may use.
     rooms: &'static [&'static str],
     /// The crates of others it may use, each explained in `docs/dependencies.md`; build and test dependencies are free.
     outside: &'static [&'static str],
-    /// What its sources may never name.
+    /// Names that its sources may not contain.
     never: &'static [&'static [&'static str]],
-    /// The one file or folder that may, because it is the seam to the world.
+    /// The one file or folder that may contain them, because it does the IO of the crate.
     seam: &'static str,
-    /// Whether it reads bytes of strangers, and so must have the lints against panics.
+    /// Whether it reads untrusted bytes, and therefore must have the lints against panics.
     reads_strangers: bool,
 }
 
@@ -234,7 +234,7 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// Absent for what the code itself uses.
+    /// Absent for normal dependencies.
     kind: Option<String>,
 }
 
@@ -243,7 +243,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut offences = vec![];
     for package in read_metadata(root)?.packages {
         let Some(room) = ROOMS.iter().find(|room| room.name == package.name) else {
-            offences.push(format!("{}: has no room in xtask/src/tidy/walls.rs", package.name));
+            offences.push(format!("{}: is not listed in xtask/src/tidy/walls.rs", package.name));
             continue;
         };
         for dependency in package
@@ -281,7 +281,7 @@ fn check_lints(root: &Path, room: &Room, offences: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// What a source of a room names although it may not. Tests in the file may do as they like.
+/// Forbidden names in a source of a crate. Tests in the file may use them.
 pub(super) fn forbidden_names(path: &Path, text: &str) -> Vec<(usize, &'static str)> {
     let room = ROOMS
         .iter()
@@ -301,7 +301,7 @@ pub(super) fn forbidden_names(path: &Path, text: &str) -> Vec<(usize, &'static s
     found
 }
 
-/// Whether `code` has `name` as a word of its own.
+/// Whether `code` contains `name` as a whole word.
 fn names(code: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(place, _)| {
@@ -319,7 +319,7 @@ fn read_metadata(root: &Path) -> Result<Metadata> {
         .output()
         .context("cannot run cargo metadata")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+    serde_json::from_slice(&output.stdout).context("cannot parse the output of cargo metadata")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How long it takes from the failure that opens a circuit breaker until all partitions are paused.
+//! Time from the failure that opens a circuit breaker until all partitions are paused.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Handlers that fail: dead letters, retry topics, records that wait. Parallel Consumer has none of these.
+//! Failing handlers: dead letters, retry topics, waiting records. Parallel Consumer has none of these.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 const POISON: u64 = 500_000;
 const WAITING: u64 = 100_000;
-/// So many, one each millisecond.
+/// Number of retries, one each millisecond.
 const RETRIES: u64 = 5_000;
 
 fn run(peer: Peer, _: &Scale) -> Result<Vec<Figure>> {
@@ -70,7 +70,7 @@ fn run(peer: Peer, _: &Scale) -> Result<Vec<Figure>> {
     ])
 }
 
-/// How much the process has grown since before it started to read, in megabytes.
+/// Memory growth of the process since before it started to read, in megabytes.
 fn grown(measured: &Measured) -> Result<f64> {
     let [(_, before), (_, after)] = measured.times.as_slice() else {
         anyhow::bail!("the application did not tell its memory");
@@ -78,7 +78,7 @@ fn grown(measured: &Measured) -> Result<f64> {
     Ok((*after as f64 - *before as f64) / 1e6)
 }
 
-/// Writes records one by one while the application runs; gives by how many milliseconds each was late.
+/// Writes records one by one while the application runs; returns the delay of each in milliseconds.
 fn retries(job: &Job) -> Result<Vec<f64>> {
     Connection::open(&job.address)?.create_topics(&[job.topic.clone()], PARTITIONS, &[])?;
     let waiting = job.clone();

@@ -1,4 +1,4 @@
-//! What those notice whose partitions stay while another instance joins and leaves.
+//! Effect of joining and leaving instances on partitions that are not moved.
 
 use std::{
     sync::{

@@ -27,7 +27,7 @@ fn job(broker: &Running, topic: &str, records: u64, task: Task) -> Job {
     }
 }
 
-/// Records per second, of the better of two: what is started first meets a broker that is cold.
+/// Records per second, the better of two runs: the first one meets a cold broker.
 fn rate(runner: Runner, job: &Job, programs: Option<&Programs>) -> Result<(f64, Measured)> {
     let mut best = apps::run(runner, job, programs)?;
     let again = apps::run(runner, job, programs)?;

@@ -1,5 +1,6 @@
-//! Handlers that take no time, 1, 10 or 100 ms, by key. 1,000 keys come equally often, or as Zipf has it; of those the first
-//! alone allows for no more than 7,500 records/s at 1 ms, whoever handles them, and for fewer where a timer rounds up.
+//! Handlers that take no time, 1, 10 or 100 ms, by key. 1,000 keys come equally often, or in a Zipf distribution;
+//! there, the first key alone limits the rate to 7,500 records/s at 1 ms, for any implementation, and to less where
+//! a timer rounds up.
 
 use anyhow::Result;
 
@@ -47,7 +48,7 @@ pub const SCENARIO: Scenario = Scenario {
     ],
 };
 
-/// The names of what is measured of one kind of work.
+/// The names of the figures for one kind of work.
 struct Names {
     plain: &'static str,
     batches: &'static str,
@@ -105,7 +106,7 @@ const MS_100: Names = Names {
 
 const RECORDS: u64 = 2_000_000;
 const PARALLEL_RECORDS: u64 = 100_000;
-/// How long the plain loop is let work.
+/// Duration of the run of the plain loop.
 const PLAIN_MS: u64 = 2_000;
 
 fn run(peer: Peer, _: &Scale) -> Result<Vec<Figure>> {
@@ -134,7 +135,7 @@ struct Load {
 }
 
 impl Load {
-    /// Fills a topic; the name says for whom.
+    /// Fills a topic; its name includes the runner.
     fn put(&self, broker: &Running, whose: &str, records: u64) -> Result<Job> {
         let topic = format!("{whose}-{:?}-{}", self.keys, self.work_ms);
         apps::put(&broker.address, &topic, PARTITIONS, records, self.keys)?;
@@ -149,7 +150,7 @@ impl Load {
     }
 }
 
-/// What the runtime itself costs.
+/// The overhead of the runtime itself.
 fn nothing(broker: &Running, programs: &Programs) -> Result<Vec<Figure>> {
     let load = Load {
         keys: Keys::Even,

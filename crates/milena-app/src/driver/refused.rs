@@ -99,7 +99,7 @@ impl Engine {
     /// but a transaction would be aborted again and again, so that ends the application.
     pub(super) fn refuse(&self, order: &PublishOrder, error: SendError) -> PublishResult {
         let (partition, offset) = (order.source.topic_partition(), order.source.offset());
-        if order.what != Publish::Emitted {
+        if order.what != Publish::Output {
             if self.is_transactional {
                 self.fail(AppError::Unwritable {
                     topic: partition.topic.to_string(),

@@ -57,7 +57,7 @@ impl Engine {
                 paused: pauses.map(|pauses| pauses.iter().collect()).unwrap_or_default(),
                 why: state.work.why(now_ms, owned.id)?,
                 publish_problem: None,
-                is_isolating: found.is_careful,
+                is_isolating: found.is_isolating,
             })
         });
         all.partitions.extend(partitions);

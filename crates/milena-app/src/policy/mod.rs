@@ -210,7 +210,7 @@ impl Policy {
     /// order; records without a key stay unordered unless [`null_key`](Self::null_key) says otherwise. Drain existing
     /// retry topics before you switch an application to this policy: it no longer reads them.
     pub fn keep_key_order(mut self) -> Self {
-        self.retry.ordering = RetryOrdering::FenceKey;
+        self.retry.ordering = RetryOrdering::HoldKey;
         self
     }
 

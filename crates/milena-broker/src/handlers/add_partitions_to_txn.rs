@@ -6,6 +6,7 @@ use milena_machines::{
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -19,12 +20,9 @@ use milena_wire::{
 use super::common::{Outcome, RequestContext, TransactionResult, error_of};
 use crate::{coordinators::PendingReply, node::Node};
 
-/// The first version for brokers.
-const MANY_PRODUCERS: i16 = 4;
-
 pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -> Outcome<AddPartitionsToTxnResponse> {
     let version = cx.request.version;
-    let transactions = if version >= MANY_PRODUCERS {
+    let transactions = if version >= versions::add_partitions_to_txn::BATCHES {
         body.transactions
     } else {
         vec![AddPartitionsToTxnTransaction {
@@ -47,7 +45,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
             transactional_id: transaction.transactional_id,
             ..Default::default()
         });
-        if version >= MANY_PRODUCERS {
+        if version >= versions::add_partitions_to_txn::BATCHES {
             return AddPartitionsToTxnResponse {
                 results_by_transaction: results.collect(),
                 ..Default::default()

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
-    api::ApiKey,
+    api::{ApiKey, versions},
     errors::ErrorCode,
     messages::{
         ApiVersionsRequest, ApiVersionsResponse,
@@ -21,7 +21,7 @@ use crate::{
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: ApiVersionsRequest) -> Outcome<ApiVersionsResponse> {
     let (node, version) = (cx.node, cx.request.version);
-    let has_software = version < 3
+    let has_software = version < versions::api_versions::FEATURES
         || (is_software_text(&request.client_software_name) && is_software_text(&request.client_software_version));
     if !has_software {
         return Outcome::Ready(ApiVersionsResponse {
@@ -67,7 +67,9 @@ pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundRe
 
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     // Clients before version 4 cannot read a feature that may be off (KAFKA-17492).
-    let visible = FEATURES.iter().filter(|feature| version >= 4 || feature.min > 0);
+    let visible = FEATURES
+        .iter()
+        .filter(|feature| version >= versions::api_versions::FEATURES_FROM_ZERO || feature.min > 0);
     let supported = visible.map(|feature| SupportedFeatureKey {
         name: ByteString::from_static(feature.name),
         min_version: feature.min,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
@@ -20,7 +21,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
     let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
     let by_either = request.topics.into_iter().map(|topic| (topic.name, topic.topic_id));
-    let requested: Vec<(Option<ByteString>, Uuid)> = if version >= 6 {
+    let requested: Vec<(Option<ByteString>, Uuid)> = if version >= versions::delete_topics::TOPIC_IDS {
         by_either.collect()
     } else {
         by_name.collect()

@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         DescribeQuorumRequest, DescribeQuorumResponse,
@@ -36,7 +37,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeQuorumRequest) ->
     Outcome::Ready(DescribeQuorumResponse {
         error_message: None,
         topics: topics.collect(),
-        nodes: if version >= 2 {
+        nodes: if version >= versions::describe_quorum::NODES {
             vec![this_node(node, id)]
         } else {
             vec![]

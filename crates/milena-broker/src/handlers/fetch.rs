@@ -6,6 +6,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         FetchRequest, FetchResponse,
@@ -15,7 +16,7 @@ use milena_wire::{
 
 use super::common::{FileResponse, Outcome, RequestContext, storage_error};
 use crate::{
-    fetch_sessions::{PartitionFetch, SessionContext, SessionFetch, SessionResult, TOPIC_IDS_SINCE, TopicKey},
+    fetch_sessions::{PartitionFetch, SessionContext, SessionFetch, SessionResult, TopicKey},
     net::{PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
@@ -28,9 +29,6 @@ const FILE_FROM: usize = 1024;
 
 /// Up to this size the first batch of a response is verified whenever it is sent.
 const CHECKED_ALWAYS_MAX: usize = 64 << 10;
-
-/// The first version whose response names the leader to a client with an older leader epoch.
-const LEADERS_SINCE: i16 = 16;
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<FileResponse<FetchResponse>> {
     let (node, version) = (cx.node, cx.request.version);
@@ -123,7 +121,7 @@ impl Fetch {
 
     fn partition<'a>(&self, topic: Option<&'a Topic>, requested: &PartitionFetch) -> Result<&'a Partition, ErrorCode> {
         let unknown_topic = match self.version {
-            TOPIC_IDS_SINCE.. => ErrorCode::UnknownTopicId,
+            versions::fetch::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
         let partition = topic.ok_or(unknown_topic)?.partition(requested.partition);
@@ -209,7 +207,7 @@ impl Fetch {
 
     /// Names the leader to a client with an older leader epoch, which then needs no Metadata request.
     fn set_leader(&self, response: &mut FetchResponse) {
-        if self.version < LEADERS_SINCE {
+        if self.version < versions::fetch::NODE_ENDPOINTS {
             return;
         }
         let node = &self.node;

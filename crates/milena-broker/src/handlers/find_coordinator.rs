@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{FindCoordinatorRequest, FindCoordinatorResponse, find_coordinator_response::Coordinator},
 };
@@ -17,7 +18,7 @@ const SUCCESS: &str = "NONE";
 pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -> Outcome<FindCoordinatorResponse> {
     let node = cx.node;
     let version = cx.request.version;
-    if version >= 4 {
+    if version >= versions::find_coordinator::COORDINATORS {
         let keys = request.coordinator_keys.into_iter();
         return Outcome::Ready(FindCoordinatorResponse {
             coordinators: keys.map(|key| find(node, request.key_type, key)).collect(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use milena_log::{Isolation, LogView, OffsetAndTime};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         ListOffsetsRequest, ListOffsetsResponse,
@@ -72,7 +73,9 @@ fn look_up(
     view.check_online().map_err(|error| error.error_code())?;
     let found = find(&view, version, isolation, requested.timestamp)?;
     // Versions before 4 have no field for it.
-    let epoch = view.epoch_at(found.offset).filter(|_| version >= 4);
+    let epoch = view
+        .epoch_at(found.offset)
+        .filter(|_| version >= versions::list_offsets::LEADER_EPOCH);
     let leader_epoch = epoch.unwrap_or(-1);
     Ok((found, leader_epoch))
 }
@@ -83,11 +86,13 @@ fn find(view: &LogView, version: i16, isolation: Isolation, timestamp: i64) -> R
     match timestamp {
         LATEST => Ok(at(view.end_for(isolation))),
         EARLIEST => Ok(at(view.log_start_offset)),
-        MAX_TIMESTAMP if version >= 7 => Ok(view.latest_record().map_err(storage)?.unwrap_or(UNKNOWN)),
+        MAX_TIMESTAMP if version >= versions::list_offsets::MAX_TIMESTAMP => {
+            Ok(view.latest_record().map_err(storage)?.unwrap_or(UNKNOWN))
+        }
         // There is no tiered storage, so the local log is the whole log.
-        EARLIEST_LOCAL if version >= 8 => Ok(at(view.log_start_offset)),
-        LATEST_TIERED if version >= 9 => Ok(UNKNOWN),
-        EARLIEST_PENDING_UPLOAD if version >= 11 => Ok(UNKNOWN),
+        EARLIEST_LOCAL if version >= versions::list_offsets::EARLIEST_LOCAL => Ok(at(view.log_start_offset)),
+        LATEST_TIERED if version >= versions::list_offsets::LATEST_TIERED => Ok(UNKNOWN),
+        EARLIEST_PENDING_UPLOAD if version >= versions::list_offsets::EARLIEST_PENDING_UPLOAD => Ok(UNKNOWN),
         ..0 => Err(ErrorCode::UnsupportedVersion),
         timestamp => {
             let found = view.offset_for_time(timestamp).map_err(storage)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         MetadataRequest, MetadataResponse,
@@ -23,7 +24,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     let version = cx.request.version;
     // An empty list means all topics in version 0, null does in later ones.
     let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
-    let may_create = request.allow_auto_topic_creation || version < 4;
+    let may_create = request.allow_auto_topic_creation || version < versions::metadata::AUTO_CREATION;
     let mut topics: Vec<MetadataResponseTopic> = match requested {
         None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
         Some(requested) => requested

@@ -4,6 +4,7 @@ use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         OffsetCommitRequest, OffsetCommitResponse,
@@ -14,9 +15,6 @@ use milena_wire::{
 
 use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
-
-/// The first version that names topics by their ids.
-const BY_ID: i16 = 10;
 
 pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> Outcome<OffsetCommitResponse> {
     let version = cx.request.version;
@@ -44,7 +42,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> 
             for topic in &mut response.topics {
                 // Each version has a field for only one of the two.
                 match version {
-                    BY_ID.. => topic.name = ByteString::new(),
+                    versions::offset_commit::TOPIC_IDS.. => topic.name = ByteString::new(),
                     _ => topic.topic_id = Uuid::ZERO,
                 }
             }
@@ -62,7 +60,7 @@ fn sort_out(
     let found = node.topics().called(&topic.name, topic.topic_id).cloned();
     let Some(found) = found else {
         let error = match version {
-            BY_ID.. => ErrorCode::UnknownTopicId,
+            versions::offset_commit::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };
         return (None, Some(failed(topic, error)));

@@ -4,6 +4,7 @@ use bytestring::ByteString;
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         OffsetFetchRequest, OffsetFetchResponse,
@@ -18,15 +19,10 @@ use milena_wire::{
 use super::common::{GroupResult, Outcome, RequestContext, error_of};
 use crate::node::Node;
 
-/// The first version with several groups.
-const MANY_GROUPS: i16 = 8;
-/// The first version that names topics by their ids.
-const BY_ID: i16 = 10;
-
 pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outcome<OffsetFetchResponse> {
     let version = cx.request.version;
     let require_stable = body.require_stable;
-    let mut groups = if version >= MANY_GROUPS {
+    let mut groups = if version >= versions::offset_fetch::GROUPS {
         body.groups
     } else {
         vec![one_group(body)]
@@ -34,7 +30,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outco
     // Rows of unknown topics are made here, for each group.
     let mut unknown = vec![];
     for group in &mut groups {
-        unknown.push(if version >= BY_ID {
+        unknown.push(if version >= versions::offset_fetch::TOPIC_IDS {
             name_topics(cx.node, group)
         } else {
             vec![]
@@ -53,7 +49,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outco
         let groups = group_ids.into_iter().zip(outcomes).zip(unknown);
         let groups = groups.map(|((group_id, outcome), unknown)| {
             let mut group = described(group_id, outcome);
-            if version >= BY_ID {
+            if version >= versions::offset_fetch::TOPIC_IDS {
                 identify_topics(&node, &mut group);
             }
             group.topics.extend(unknown);
@@ -134,7 +130,7 @@ fn described(group_id: ByteString, outcome: GroupResult) -> OffsetFetchResponseG
 }
 
 fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>) -> OffsetFetchResponse {
-    if version >= MANY_GROUPS {
+    if version >= versions::offset_fetch::GROUPS {
         return OffsetFetchResponse {
             groups,
             ..Default::default()

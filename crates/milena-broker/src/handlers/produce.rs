@@ -12,6 +12,7 @@ use milena_machines::{
 };
 use milena_wire::{
     Uuid,
+    api::versions,
     compression::Codec,
     errors::ErrorCode,
     messages::{
@@ -22,7 +23,7 @@ use milena_wire::{
     records::{Attributes, BatchHeader, HEADER_SIZE},
 };
 
-use super::common::{IMPLICIT_ADD, Outcome, RequestContext, storage_error, was_added};
+use super::common::{Outcome, RequestContext, storage_error, was_added};
 use crate::{
     config::TopicConfig,
     coordinators::PendingReply,
@@ -30,9 +31,6 @@ use crate::{
     partition::{Partition, SyncFailed},
     topics::Topic,
 };
-
-/// The first version that adds partitions to the transaction.
-const ADDS_PARTITIONS: i16 = 12;
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcome<ProduceResponse> {
     let version = cx.request.version;
@@ -111,7 +109,10 @@ fn add_partitions(
     version: i16,
     body: &ProduceRequest,
 ) -> Option<Result<PendingReply<TransactionReply>, ErrorCode>> {
-    let transactional_id = body.transactional_id.as_ref().filter(|_| version >= ADDS_PARTITIONS)?;
+    let transactional_id = body
+        .transactional_id
+        .as_ref()
+        .filter(|_| version >= versions::produce::ADDS_PARTITIONS)?;
     let mut producer = None;
     let mut partitions = vec![];
     for data in &body.topic_data {
@@ -141,7 +142,12 @@ fn add_partitions(
         partitions,
         verify_only: false,
     };
-    Some(node.transactions.request(node, IMPLICIT_ADD, transactional_id, request))
+    Some(node.transactions.request(
+        node,
+        versions::add_partitions_to_txn::IMPLICIT,
+        transactional_id,
+        request,
+    ))
 }
 
 /// The producer of a transactional batch; `None` for other batches.
@@ -156,7 +162,9 @@ fn transaction_of(records: &Bytes) -> Option<ProducerEpoch> {
 fn find(node: &Node, version: i16, name: &ByteString, id: Uuid) -> Result<Arc<Topic>, Refusal> {
     let found = node.topics().called(name, id).cloned();
     found.ok_or_else(|| match version {
-        13.. => Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}")),
+        versions::produce::TOPIC_IDS.. => {
+            Refusal::new(ErrorCode::UnknownTopicId, format!("there is no topic with id {id}"))
+        }
         _ => Refusal::no_topic(name),
     })
 }
@@ -292,7 +300,7 @@ impl Produce<'_> {
         }
         let header = records.first_chunk::<HEADER_SIZE>().map(BatchHeader::parse);
         let attributes = header.map_or_else(Attributes::default, |header| header.attributes);
-        if attributes.codec() == Ok(Codec::Zstd) && self.version < 7 {
+        if attributes.codec() == Ok(Codec::Zstd) && self.version < versions::produce::ZSTD {
             let reason = "zstd needs version 7 of Produce";
             return Err(Refusal::new(ErrorCode::UnsupportedCompressionType, reason));
         }

@@ -6,6 +6,7 @@ use milena_machines::{
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         TxnOffsetCommitRequest, TxnOffsetCommitResponse,
@@ -14,13 +15,8 @@ use milena_wire::{
     },
 };
 
-use super::common::{GroupResult, IMPLICIT_ADD, Outcome, RequestContext, error_of, was_added};
+use super::common::{GroupResult, Outcome, RequestContext, error_of, was_added};
 use crate::{coordinators::PendingReply, node::Node};
-
-/// The first version that adds the group to the transaction.
-const ADDS_GROUP: i16 = 5;
-/// The first version whose clients know `TRANSACTION_ABORTABLE`.
-const KNOWS_ABORTABLE: i16 = 4;
 
 pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitRequest) -> Outcome<TxnOffsetCommitResponse> {
     let refused = take_unknown(cx.node, &mut request);
@@ -57,7 +53,7 @@ fn add_group(
     cx: &RequestContext<'_>,
     body: &TxnOffsetCommitRequest,
 ) -> Result<Option<PendingReply<TransactionReply>>, ErrorCode> {
-    if cx.request.version < ADDS_GROUP {
+    if cx.request.version < versions::txn_offset_commit::ADDS_GROUP {
         return Ok(None);
     }
     let request = TransactionRequest::AddPartitions {
@@ -66,10 +62,12 @@ fn add_group(
         partitions: vec![cx.node.groups.partition_of(cx.node, &body.group_id)?],
         verify_only: false,
     };
-    let reply = cx
-        .node
-        .transactions
-        .request(cx.node, IMPLICIT_ADD, &body.transactional_id, request)?;
+    let reply = cx.node.transactions.request(
+        cx.node,
+        versions::add_partitions_to_txn::IMPLICIT,
+        &body.transactional_id,
+        request,
+    )?;
     Ok(Some(reply))
 }
 
@@ -92,7 +90,9 @@ fn commit(cx: &RequestContext<'_>, body: TxnOffsetCommitRequest) -> Result<Pendi
         });
     match committed {
         Ok(reply) => reply,
-        Err(ErrorCode::TransactionAbortable) if version < KNOWS_ABORTABLE => Err(ErrorCode::InvalidTxnState),
+        Err(ErrorCode::TransactionAbortable) if version < versions::txn_offset_commit::TRANSACTION_ABORTABLE => {
+            Err(ErrorCode::InvalidTxnState)
+        }
         Err(error) => Err(error),
     }
 }

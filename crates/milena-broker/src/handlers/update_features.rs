@@ -1,6 +1,7 @@
 //! UpdateFeatures 0–2. All features of a request change, or none; `config/features.rs` has those that can.
 
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         UpdateFeaturesRequest, UpdateFeaturesResponse, update_features_request::FeatureUpdateKey,
@@ -50,7 +51,9 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: UpdateFeaturesRequest) ->
     Outcome::Ready(UpdateFeaturesResponse {
         error_message: None,
         // From version 2 on there is one result for all.
-        results: results.filter(|_| version < 2).collect(),
+        results: results
+            .filter(|_| version < versions::update_features::ONE_ERROR)
+            .collect(),
         ..Default::default()
     })
 }

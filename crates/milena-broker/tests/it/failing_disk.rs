@@ -136,7 +136,7 @@ fn a_full_disk_refuses_records_and_offsets_until_there_is_room_and_can_be_read()
         (refused.error_code, refused.base_offset),
         (ErrorCode::KafkaStorageError.code(), -1)
     );
-    assert!(refused.error_message.unwrap().contains("no room left"));
+    assert!(refused.error_message.unwrap().contains("no space left"));
     assert_ne!(commit_offset(&mut client, 2), ErrorCode::None);
     let read = client.fetch("letters", 0, 0);
     assert_eq!(values(&read.records.unwrap()), [(0, "a".to_owned())]);

@@ -3,10 +3,13 @@
 use std::fmt;
 
 use bytestring::ByteString;
-use milena_wire::messages::{
-    CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse, DescribeAclsRequest,
-    DescribeAclsResponse, create_acls_request::AclCreation, delete_acls_request::DeleteAclsFilter,
-    delete_acls_response::DeleteAclsMatchingAcl, describe_acls_response::DescribeAclsResource,
+use milena_wire::{
+    api::versions,
+    messages::{
+        CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse, DescribeAclsRequest,
+        DescribeAclsResponse, create_acls_request::AclCreation, delete_acls_request::DeleteAclsFilter,
+        delete_acls_response::DeleteAclsMatchingAcl, describe_acls_response::DescribeAclsResource,
+    },
 };
 
 use super::{
@@ -17,9 +20,6 @@ use super::{
     route::Route,
     values::named_codes,
 };
-
-/// From this version on a name can be a prefix.
-const PATTERNS_SINCE: i16 = 1;
 
 named_codes! {
     /// What an ACL is about.
@@ -196,7 +196,7 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.version_min(PATTERNS_SINCE), acls).await
+        self.ask(ask.version_min(versions::acls::PATTERN_TYPE), acls).await
     }
 
     /// The ACLs that a filter takes, in their order.
@@ -221,7 +221,8 @@ impl Admin {
                 told.all(&acls)
             },
         );
-        self.ask_one(ask.version_min(PATTERNS_SINCE), "the list of ACLs").await
+        self.ask_one(ask.version_min(versions::acls::PATTERN_TYPE), "the list of ACLs")
+            .await
     }
 
     /// Deletes the ACLs that filters take, and gives those: each was deleted, or was not for a reason.
@@ -245,7 +246,10 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        let results = self.ask(ask.version_min(PATTERNS_SINCE), filters).await.into_iter();
+        let results = self
+            .ask(ask.version_min(versions::acls::PATTERN_TYPE), filters)
+            .await
+            .into_iter();
         let of_filter = |(filter, deleted): (AclFilter, Result<Vec<Deleted>, AdminError>)| {
             let named = |(acl, result): Deleted| {
                 let item = format!("ACL {acl}");

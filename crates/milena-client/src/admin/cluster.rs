@@ -1,7 +1,10 @@
 //! The cluster and its brokers.
 
 use bytestring::ByteString;
-use milena_wire::messages::{DescribeClusterRequest, DescribeClusterResponse, MetadataRequest, MetadataResponse};
+use milena_wire::{
+    api::versions,
+    messages::{DescribeClusterRequest, DescribeClusterResponse, MetadataRequest, MetadataResponse},
+};
 
 use super::{
     Admin, AdminError,
@@ -17,7 +20,6 @@ use crate::{
 
 /// Brokers and not controllers.
 const BROKERS: i8 = 1;
-const FENCED_SINCE: i16 = 2;
 const ITEM: &str = "the cluster";
 
 /// A cluster and its brokers.
@@ -47,7 +49,7 @@ impl Admin {
             |_| Route::Any,
             |batch| DescribeClusterRequest {
                 endpoint_type: BROKERS,
-                include_fenced_brokers: batch.version >= FENCED_SINCE,
+                include_fenced_brokers: batch.version >= versions::describe_cluster::FENCED_BROKERS,
                 ..Default::default()
             },
             |told: &Told<&str>, response: DescribeClusterResponse| {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         DescribeConfigsRequest, IncrementalAlterConfigsRequest, ListConfigResourcesRequest,
@@ -23,9 +24,6 @@ use super::{
     route::Route,
     values::named_codes,
 };
-
-/// From this version on other resources than client metrics can be listed.
-const LIST_ALL_KINDS_SINCE: i16 = 1;
 
 named_codes! {
     /// What has settings.
@@ -180,7 +178,7 @@ impl Admin {
             |resource: &ConfigResource| resource.route(Route::Any),
             move |batch| DescribeConfigsRequest {
                 resources: batch.keys.iter().map(asked).collect(),
-                include_synonyms: batch.version >= 1,
+                include_synonyms: batch.version >= versions::describe_configs::SYNONYMS,
                 include_documentation: false,
                 ..Default::default()
             },
@@ -271,8 +269,11 @@ impl Admin {
                 told.all(&found)
             },
         );
-        self.ask_one(ask.version_min(LIST_ALL_KINDS_SINCE), "the list of what has settings")
-            .await
+        self.ask_one(
+            ask.version_min(versions::list_config_resources::ALL_TYPES),
+            "the list of what has settings",
+        )
+        .await
     }
 }
 

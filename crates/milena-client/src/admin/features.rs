@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
-use milena_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
-    update_features_request::FeatureUpdateKey,
+use milena_wire::{
+    api::versions,
+    messages::{
+        ApiVersionsRequest, ApiVersionsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
+        update_features_request::FeatureUpdateKey,
+    },
 };
 
 use super::{
@@ -16,11 +19,6 @@ use super::{
     route::Route,
     values::named_codes,
 };
-
-/// From this version on features are told.
-const FEATURES_SINCE: i16 = 3;
-/// From this version on it is told how a version may be lowered.
-const UPGRADE_TYPE_SINCE: i16 = 1;
 
 named_codes! {
     /// In which direction a feature's version may change.
@@ -76,8 +74,11 @@ impl Admin {
                 told.all(&features(&response))
             },
         );
-        self.ask_one(ask.version_min(FEATURES_SINCE), "the features of the cluster")
-            .await
+        self.ask_one(
+            ask.version_min(versions::api_versions::FEATURES),
+            "the features of the cluster",
+        )
+        .await
     }
 
     /// Changes the versions of features. All of them change, or none.
@@ -137,7 +138,8 @@ impl Admin {
                 Ok(results.into_iter().collect())
             },
         );
-        self.ask(ask.version_min(UPGRADE_TYPE_SINCE), names).await
+        self.ask(ask.version_min(versions::update_features::UPGRADE_TYPE), names)
+            .await
     }
 }
 

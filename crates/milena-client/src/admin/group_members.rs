@@ -1,7 +1,10 @@
 //! Removing members from groups.
 
 use bytestring::ByteString;
-use milena_wire::messages::{LeaveGroupRequest, LeaveGroupResponse, leave_group_request::MemberIdentity};
+use milena_wire::{
+    api::versions,
+    messages::{LeaveGroupRequest, LeaveGroupResponse, leave_group_request::MemberIdentity},
+};
 
 use super::{
     Admin, AdminError, Results,
@@ -11,9 +14,6 @@ use super::{
     route::Route,
 };
 
-/// From this version on several members can leave at once, and static ones be named.
-const SEVERAL_SINCE: i16 = 3;
-const REASON_SINCE: i16 = 5;
 const REASON: &str = "member was removed by an admin";
 
 /// A member that is to leave its group.
@@ -72,7 +72,7 @@ impl Admin {
                 Ok(results)
             },
         );
-        self.ask(ask.version_min(SEVERAL_SINCE), members).await
+        self.ask(ask.version_min(versions::leave_group::MEMBERS), members).await
     }
 
     /// Removes all members from a group.
@@ -102,7 +102,7 @@ fn identity(member: &MemberToRemove, version: i16) -> MemberIdentity {
     MemberIdentity {
         member_id,
         group_instance_id,
-        reason: (version >= REASON_SINCE).then(|| REASON.into()),
+        reason: (version >= versions::leave_group::REASON).then(|| REASON.into()),
         ..Default::default()
     }
 }

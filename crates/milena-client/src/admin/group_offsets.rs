@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_machines::{TopicPartition, member::OffsetAndMetadata};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         OffsetCommitRequest, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse,
@@ -23,12 +24,6 @@ use super::{
     topics_of,
 };
 
-/// From this version on an offset request is about several groups.
-const SEVERAL_GROUPS_SINCE: i16 = 8;
-/// From this version on topics are named by ids.
-const IDS_SINCE: i16 = 10;
-/// Before this version a group's offsets cannot be told without knowing its partitions.
-const ALL_PARTITIONS_SINCE: i16 = 2;
 /// These are about a topic that is gone; waiting brings it not back.
 const GONE: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
 
@@ -58,7 +53,9 @@ impl Admin {
             },
             |_, response| Ok(of_groups(&response)),
         );
-        let ask = ask.version_min(SEVERAL_GROUPS_SINCE).version_max(IDS_SINCE - 1);
+        let ask = ask
+            .version_min(versions::offset_fetch::GROUPS)
+            .version_max(versions::offset_fetch::TOPIC_IDS - 1);
         let mut results = self.ask(ask, groups.into_iter().map(Into::into)).await;
         let is_old = |result: &Result<_, AdminError>| matches!(result, Err(AdminError::Unsupported { .. }));
         let again: Vec<ByteString> = results
@@ -97,8 +94,8 @@ impl Admin {
             },
         );
         let versions = ask
-            .version_min(ALL_PARTITIONS_SINCE)
-            .version_max(SEVERAL_GROUPS_SINCE - 1);
+            .version_min(versions::offset_fetch::ALL_PARTITIONS)
+            .version_max(versions::offset_fetch::GROUPS - 1);
         self.ask(versions.one_by_one(), groups).await
     }
 
@@ -135,7 +132,11 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.version_max(IDS_SINCE - 1).finals(GONE), partitions).await
+        self.ask(
+            ask.version_max(versions::offset_commit::TOPIC_IDS - 1).finals(GONE),
+            partitions,
+        )
+        .await
     }
 
     /// Forgets what a group has committed for these partitions. No member may be subscribed to their topics.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::{TopicPartition, assign};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest,
@@ -22,9 +23,6 @@ use super::{
 };
 use crate::consumer::Node;
 
-/// From these versions on the broker itself leaves out what is not wanted.
-const STATES_SINCE: i16 = 4;
-const TYPES_SINCE: i16 = 5;
 /// What a group is called that is not there.
 const DEAD: &str = "Dead";
 
@@ -130,8 +128,14 @@ impl Admin {
             move |batch| {
                 let names = |since: i16, names: Vec<ByteString>| if batch.version >= since { names } else { vec![] };
                 ListGroupsRequest {
-                    states_filter: names(STATES_SINCE, wanted.states.iter().cloned().collect()),
-                    types_filter: names(TYPES_SINCE, wanted.types.iter().map(|of| of.name().into()).collect()),
+                    states_filter: names(
+                        versions::list_groups::STATES_FILTER,
+                        wanted.states.iter().cloned().collect(),
+                    ),
+                    types_filter: names(
+                        versions::list_groups::TYPES_FILTER,
+                        wanted.types.iter().map(|of| of.name().into()).collect(),
+                    ),
                     ..Default::default()
                 }
             },

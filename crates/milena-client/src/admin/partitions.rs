@@ -2,6 +2,7 @@
 
 use milena_machines::TopicPartition;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{ElectLeadersRequest, ElectLeadersResponse, elect_leaders_request::TopicPartitions},
 };
@@ -15,9 +16,6 @@ use super::{
     topics_of,
     values::named_codes,
 };
-
-/// From this version on it is said who may become leader.
-const ELECTION_TYPE_SINCE: i16 = 1;
 
 /// An election has one outcome, and another one would have no other.
 const OUTCOMES: &[ErrorCode] = &[
@@ -102,7 +100,7 @@ impl Admin {
 fn version_min(election: ElectionType) -> i16 {
     match election {
         ElectionType::Preferred => 0,
-        _ => ELECTION_TYPE_SINCE,
+        _ => versions::elect_leaders::ELECTION_TYPE,
     }
 }
 

@@ -3,21 +3,17 @@
 use std::collections::BTreeMap;
 
 use milena_machines::TopicPartition;
-use milena_wire::messages::{
-    DeleteRecordsRequest, ListOffsetsRequest,
-    delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
-    list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+use milena_wire::{
+    api::versions,
+    messages::{
+        DeleteRecordsRequest, ListOffsetsRequest,
+        delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+    },
 };
 
 use super::{Admin, Results, ask::Ask, error::check, own, route::Route, topics_of};
 use crate::config::IsolationLevel;
-
-/// The first version in which one partition has one offset, instead of a list.
-const ONE_OFFSET_SINCE: i16 = 1;
-const ISOLATION_SINCE: i16 = 2;
-const MAX_TIMESTAMP_SINCE: i16 = 7;
-const EARLIEST_LOCAL_SINCE: i16 = 8;
-const LATEST_TIERED_SINCE: i16 = 9;
 
 /// Which record of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +46,10 @@ impl OffsetSpec {
 
     const fn version_min(self) -> i16 {
         match self {
-            Self::Earliest | Self::Latest | Self::Timestamp(_) => ONE_OFFSET_SINCE,
-            Self::MaxTimestamp => MAX_TIMESTAMP_SINCE,
-            Self::EarliestLocal => EARLIEST_LOCAL_SINCE,
-            Self::LatestTiered => LATEST_TIERED_SINCE,
+            Self::Earliest | Self::Latest | Self::Timestamp(_) => versions::list_offsets::ONE_OFFSET,
+            Self::MaxTimestamp => versions::list_offsets::MAX_TIMESTAMP,
+            Self::EarliestLocal => versions::list_offsets::EARLIEST_LOCAL,
+            Self::LatestTiered => versions::list_offsets::LATEST_TIERED,
         }
     }
 }
@@ -86,7 +82,9 @@ impl Admin {
         let specs: BTreeMap<TopicPartition, OffsetSpec> = partitions.into_iter().collect();
         let committed = isolation == IsolationLevel::ReadCommitted;
         let versions = specs.values().map(|spec| spec.version_min());
-        let version_min = versions.chain(committed.then_some(ISOLATION_SINCE)).max();
+        let version_min = versions
+            .chain(committed.then_some(versions::list_offsets::ISOLATION_LEVEL))
+            .max();
         let keys: Vec<TopicPartition> = specs.keys().cloned().collect();
         let ask = Ask::new(
             "partition",
@@ -115,7 +113,7 @@ impl Admin {
                 Ok(results)
             },
         );
-        let ask = ask.version_min(version_min.unwrap_or(ONE_OFFSET_SINCE));
+        let ask = ask.version_min(version_min.unwrap_or(versions::list_offsets::ONE_OFFSET));
         self.ask(ask, keys).await
     }
 

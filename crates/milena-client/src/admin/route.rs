@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::TopicPartition;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, metadata_request::MetadataRequestTopic,
@@ -20,9 +21,6 @@ use crate::{
     metadata::{Broker, MetadataCache, VERSION_MIN},
     net::{CallError, Connection, Role, SendOptions},
 };
-
-/// From this version on several coordinators can be asked for at once.
-const SEVERAL_KEYS_SINCE: i16 = 4;
 
 /// Who must be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +179,7 @@ impl Admin {
             coordinator_keys: keys.iter().cloned().collect(),
             ..Default::default()
         };
-        let answer = connection.call(request, options.version_min(SEVERAL_KEYS_SINCE));
+        let answer = connection.call(request, options.version_min(versions::find_coordinator::COORDINATORS));
         match self.in_time(answer, deadline_ms).await {
             Some(Ok(answer)) => return several(&keys, &answer.response),
             Some(Err(CallError::UnsupportedVersion { .. })) => {}
@@ -197,7 +195,10 @@ impl Admin {
                 key_type,
                 ..Default::default()
             };
-            let answer = connection.call(request, options.version_max(SEVERAL_KEYS_SINCE - 1));
+            let answer = connection.call(
+                request,
+                options.version_max(versions::find_coordinator::COORDINATORS - 1),
+            );
             let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer);
             let answer = answer.and_then(|answer| answer.map_err(Trouble::Call));
             found.insert(key, answer.and_then(|answer| single(&answer.response)));

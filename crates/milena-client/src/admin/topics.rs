@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, MetadataResponse,
@@ -29,13 +30,6 @@ use crate::{
     consumer::{Node, PartitionInfo, TopicPartition},
     metadata::{MetadataCache, VERSION_MIN},
 };
-
-/// From this version on topics can be named by their ids.
-const DELETE_BY_ID_SINCE: i16 = 6;
-const DESCRIBE_BY_ID_SINCE: i16 = 12;
-/// Before this version a topic must say how many partitions it has.
-const DEFAULTS_SINCE: i16 = 4;
-const VALIDATE_SINCE: i16 = 1;
 
 /// These mean what they say: nobody wants to wait until a topic appears that is to be deleted.
 const NO_SUCH_TOPIC: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
@@ -95,8 +89,8 @@ impl Admin {
             topic.assignment.is_empty() && (topic.partitions.is_none() || topic.replication_factor.is_none())
         };
         let version_min = match topics.values().any(has_defaults) {
-            true => DEFAULTS_SINCE,
-            false if validate_only => VALIDATE_SINCE,
+            true => versions::create_topics::DEFAULTS,
+            false if validate_only => versions::create_topics::VALIDATE_ONLY,
             false => 0,
         };
         let ask = Ask::new(
@@ -133,7 +127,7 @@ impl Admin {
             "topic",
             |_| Route::Controller,
             |batch| {
-                let by_state = batch.version >= DELETE_BY_ID_SINCE;
+                let by_state = batch.version >= versions::delete_topics::TOPIC_IDS;
                 let state = |name: &ByteString| DeleteTopicState {
                     name: Some(name.clone()),
                     ..Default::default()
@@ -180,8 +174,11 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.version_min(DELETE_BY_ID_SINCE).finals(TIMED_OUT), ids)
-            .await
+        self.ask(
+            ask.version_min(versions::delete_topics::TOPIC_IDS).finals(TIMED_OUT),
+            ids,
+        )
+        .await
     }
 
     /// Adds partitions to topics. Records that are there stay where they are.
@@ -302,8 +299,11 @@ impl Admin {
             },
             |told, response| describe(&response, told.version, |topic| Some(topic.topic_id)),
         );
-        self.ask(ask.version_min(DESCRIBE_BY_ID_SINCE).finals(NO_SUCH_TOPIC), ids)
-            .await
+        self.ask(
+            ask.version_min(versions::metadata::TOPIC_IDS).finals(NO_SUCH_TOPIC),
+            ids,
+        )
+        .await
     }
 }
 

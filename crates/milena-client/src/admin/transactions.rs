@@ -8,6 +8,7 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::TopicPartition;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         DescribeTransactionsRequest, InitProducerIdRequest, InitProducerIdResponse, ListTransactionsRequest,
@@ -25,9 +26,6 @@ use super::{
     route::Route,
 };
 use crate::consumer::Node;
-
-const DURATION_SINCE: i16 = 1;
-const PATTERN_SINCE: i16 = 2;
 
 /// Which transactions to list; all if nothing is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,8 +86,8 @@ impl Admin {
     pub async fn list_transactions(&self, filter: TransactionFilter) -> Result<Listed<TransactionListing>, AdminError> {
         let brokers = self.broker_ids().await?;
         let version_min = match (&filter.pattern, filter.open_for) {
-            (Some(_), _) => PATTERN_SINCE,
-            (None, Some(_)) => DURATION_SINCE,
+            (Some(_), _) => versions::list_transactions::ID_PATTERN,
+            (None, Some(_)) => versions::list_transactions::DURATION_FILTER,
             (None, None) => 0,
         };
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

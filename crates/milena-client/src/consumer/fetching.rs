@@ -7,6 +7,7 @@ use milena_machines::{
     fetch::{FetchErrorAction, FetchFrom, FetchSession, Fetchable, Position, PositionEpoch, SessionPartition},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         FetchRequest, FetchResponse,
@@ -45,10 +46,6 @@ impl NodeFetch {
 
 /// Brokers may wait so long for records, whoever else wants something of them.
 const WAIT_MS_MIN: i32 = 5;
-/// The first version of Fetch in which a broker compares what was read with its own log.
-const DIVERGENCE_SINCE: i16 = 12;
-/// The first version with topic ids.
-const TOPIC_IDS_SINCE: i16 = 13;
 
 impl Shared {
     /// Sends a fetch to each broker that has none to answer, as far as the budget goes. What is buffered does not keep the
@@ -151,13 +148,13 @@ impl Shared {
             partition: fetchable.partition.clone(),
             topic_id: cluster
                 .topic_id(&fetchable.partition.topic)
-                .filter(|_| version >= TOPIC_IDS_SINCE),
+                .filter(|_| version >= versions::fetch::TOPIC_IDS),
             offset: fetchable.position.offset,
             leader_epoch: fetchable.leader_epoch,
             last_fetched_epoch: fetchable
                 .position
                 .epoch
-                .filter(|_| version >= DIVERGENCE_SINCE)
+                .filter(|_| version >= versions::fetch::DIVERGING_EPOCH)
                 .unwrap_or(-1),
             max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
             tag: fetchable.epoch,

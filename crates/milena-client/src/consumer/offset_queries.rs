@@ -7,6 +7,7 @@ use milena_machines::{
     fetch::{Position, ResetNeeded, ResetTo},
 };
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         ListOffsetsRequest, ListOffsetsResponse,
@@ -23,11 +24,6 @@ use crate::{
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// The first version in which one partition has one offset, instead of a list.
-const ONE_OFFSET_SINCE: i16 = 1;
-/// The first version that knows of `read_committed`.
-const ISOLATION_SINCE: i16 = 2;
-
 /// What a leader found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundOffset {
@@ -147,9 +143,9 @@ impl Shared {
             let connection = self.connections.node(node, Role::Data, &broker.endpoint());
             let request = self.list_request(&asked, timeout_ms);
             let version_min = if self.reads_committed() {
-                ISOLATION_SINCE
+                versions::list_offsets::ISOLATION_LEVEL
             } else {
-                ONE_OFFSET_SINCE
+                versions::list_offsets::ONE_OFFSET
             };
             let options = SendOptions::timeout_ms(timeout_ms.min(self.request_timeout_ms()).max(1));
             let done = done.clone();

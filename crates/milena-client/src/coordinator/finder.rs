@@ -3,6 +3,7 @@
 use bytestring::ByteString;
 use milena_machines::Random;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{FindCoordinatorRequest, FindCoordinatorResponse},
 };
@@ -12,9 +13,6 @@ use crate::{
     metadata::Broker,
     net::{Backoff, CallError},
 };
-
-/// From this version on the request has a list of keys.
-const KEYS_SINCE: i16 = 4;
 
 /// Decides when to look for the coordinator. One look-up is in flight at most.
 #[derive(Debug)]
@@ -145,7 +143,7 @@ impl Finder {
     }
 
     fn found(&self, version: i16, response: &FindCoordinatorResponse) -> Found {
-        let (code, message, broker) = if version >= KEYS_SINCE {
+        let (code, message, broker) = if version >= versions::find_coordinator::COORDINATORS {
             let Some(found) = response.coordinators.iter().find(|found| found.key == self.key) else {
                 return Found::NotYet(ErrorCode::CoordinatorNotAvailable);
             };
@@ -170,7 +168,7 @@ impl Finder {
             CoordinatorKind::Group => 0,
             CoordinatorKind::Transaction => 1,
         };
-        let (key, coordinator_keys) = match version >= KEYS_SINCE {
+        let (key, coordinator_keys) = match version >= versions::find_coordinator::COORDINATORS {
             true => (ByteString::new(), vec![key]),
             false => (key, vec![]),
         };

@@ -9,6 +9,7 @@ use bytestring::ByteString;
 use milena_machines::TopicPartition;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         MetadataResponse,
@@ -17,9 +18,6 @@ use milena_wire::{
 };
 
 use crate::net::Endpoint;
-
-/// Before this version a broker may name an epoch that is older than the leader beside it.
-const EPOCHS_RELIABLE_SINCE: i16 = 9;
 
 /// What is known of the cluster. Names are copies, so that no answer is kept in memory for them.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -231,7 +229,12 @@ impl MetadataCache {
         self.errors.clear();
         self.id_errors.clear();
         for topic in &response.topics {
-            self.update_topic(topic, version >= EPOCHS_RELIABLE_SINCE, &old, &mut learned);
+            self.update_topic(
+                topic,
+                version >= versions::metadata::RELIABLE_EPOCHS,
+                &old,
+                &mut learned,
+            );
         }
         let (topics, errors) = (&self.topics, &self.errors);
         let named = |name: &ByteString| topics.contains_key(name) || errors.contains_key(name);

@@ -6,6 +6,7 @@ use bytestring::ByteString;
 use milena_machines::{Random, TopicPartition};
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     message::VersionRange,
     messages::{MetadataRequest, MetadataResponse, metadata_request::MetadataRequestTopic},
@@ -18,10 +19,7 @@ use crate::{
 };
 
 /// Older versions cannot say that a topic is not to be created.
-pub(crate) const VERSION_MIN: i16 = 4;
-/// Older versions know no ids, or have the field and refuse it.
-const IDS_SINCE: i16 = 12;
-
+pub(crate) const VERSION_MIN: i16 = versions::metadata::AUTO_CREATION;
 /// The topics that metadata is wanted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -315,7 +313,7 @@ impl Refresher {
 
     fn versions(&self) -> VersionRange {
         match self.wanted {
-            Wanted::Ids(_) => VersionRange::new(IDS_SINCE, i16::MAX),
+            Wanted::Ids(_) => VersionRange::new(versions::metadata::TOPIC_IDS, i16::MAX),
             _ => VersionRange::new(VERSION_MIN, i16::MAX),
         }
     }

@@ -11,6 +11,7 @@ use milena_machines::{
 };
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         ProduceRequest, ProduceResponse,
@@ -31,9 +32,6 @@ use crate::{
     metrics::SentBatch,
     net::{Answer, CallError, SendOptions},
 };
-
-/// The first version in which topics have ids and no names.
-const TOPIC_IDS_SINCE: i16 = 13;
 
 /// One partition of a request, to find it again in the answer.
 #[derive(Debug)]
@@ -169,7 +167,7 @@ impl Shared {
         let version_max = if have_ids {
             version_max
         } else {
-            version_max.min(TOPIC_IDS_SINCE - 1)
+            version_max.min(versions::produce::TOPIC_IDS - 1)
         };
         let options = SendOptions::timeout_ms(call.timeout_ms)
             .version_min(call.version_min)

@@ -1,9 +1,10 @@
-//! What stays of a batch.
+//! The decision of compaction about each batch: keep, remove or rewrite.
 
 use bytes::Bytes;
 use milena_wire::records::{Batch, BatchHeader, ControlRecord};
 
 use super::{
+    error::CompactionError,
     key_map::KeyMap,
     rebuild::{Rebuilder, empty},
     transactions::{Marker, Transactions},
@@ -13,7 +14,7 @@ use crate::producers::{AbortedTransaction, Producers};
 /// Decides about all batches of a log, in their order.
 pub(super) struct Filter<'a> {
     pub(super) map: &'a KeyMap,
-    /// The map knows what lies below; what does not is left alone.
+    /// The map covers all offsets below; batches from here on are kept unchanged.
     pub(super) map_end: i64,
     pub(super) producers: &'a Producers,
     pub(super) transactions: Transactions,
@@ -24,19 +25,23 @@ pub(super) struct Filter<'a> {
     pub(super) records_removed: u64,
 }
 
-/// What becomes of a batch.
+/// The result of compaction for one batch.
 pub(super) enum Fate {
-    /// It stays as it is, byte for byte.
+    /// Unchanged, byte for byte.
     Keep,
     Remove,
-    /// This takes its place.
+    /// Written in its stead.
     Replace(Bytes),
 }
 
 impl Filter<'_> {
-    /// Decides about the next batch. Of one that is `needed` at least the header stays. With an abort marker that stays
-    /// comes what the index must say about it. An error is what is wrong with the batch.
-    pub(super) fn decide(&mut self, batch: &Batch, needed: bool) -> Result<(Fate, Option<AbortedTransaction>), String> {
+    /// Decides about the next batch. Of a `needed` batch at least the header is kept. An abort marker that is
+    /// kept comes with its entry for the transaction index.
+    pub(super) fn decide(
+        &mut self,
+        batch: &Batch,
+        needed: bool,
+    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
         let Batch::V2(v2) = batch else {
             return Ok((self.decide_records(batch, None, needed)?, None));
         };
@@ -57,14 +62,14 @@ impl Filter<'_> {
         batch: &Batch,
         header: &BatchHeader,
         needed: bool,
-    ) -> Result<(Fate, Option<AbortedTransaction>), String> {
+    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
         self.rebuilder.decode(batch)?;
         let record = self
             .rebuilder
             .records()
             .next()
             .map(|record| ControlRecord::parse(&record));
-        // What cannot be read is of a newer Kafka, and stays.
+        // A control record that does not parse is of a newer Kafka, and is kept.
         let record = record.map(|parsed| parsed.unwrap_or(ControlRecord::Other { record_type: -1 }));
         let is_empty = record.is_none();
         let fate = match self.transactions.meet_marker(header, record) {
@@ -84,7 +89,12 @@ impl Filter<'_> {
         Ok((fate, None))
     }
 
-    fn decide_records(&mut self, batch: &Batch, header: Option<&BatchHeader>, needed: bool) -> Result<Fate, String> {
+    fn decide_records(
+        &mut self,
+        batch: &Batch,
+        header: Option<&BatchHeader>,
+        needed: bool,
+    ) -> Result<Fate, CompactionError> {
         if header.map_or_else(|| batch.last_offset(), |header| header.base_offset) >= self.map_end {
             return Ok(Fate::Keep);
         }
@@ -93,7 +103,7 @@ impl Filter<'_> {
         let (map, mut tombstones) = (self.map, false);
         self.rebuilder.decode(batch)?;
         let kept = self.rebuilder.mark(|record| {
-            // No key is not allowed in a compacted topic; such a record is of a time before it was one.
+            // Compacted topics refuse records without a key; this one is older than the setting.
             let Some(key) = record.key() else { return false };
             let is_last = map.last_offset(key).is_none_or(|last| record.offset() >= last);
             let is_tombstone = record.value().is_none();
@@ -118,7 +128,7 @@ impl Filter<'_> {
     }
 }
 
-/// What is left of a batch without records.
+/// Without records, a batch is removed, or reduced to its header if that is needed.
 fn rest_of(batch: &Batch, needed: bool) -> Fate {
     match needed {
         true => Fate::Replace(empty(batch)),

@@ -1,12 +1,12 @@
-//! The last offset of every key in the part of a log that was not compacted before.
+//! The last offset of every key in the dirty part of a log.
 //!
-//! Keys are held as 128-bit hashes, as Kafka holds them: two of a billion keys share one with a chance of 1 to 10^20,
-//! far below that of a disk that errs. Who seeks two such keys on purpose can only overwrite values of a topic that he
-//! may write to anyway.
+//! Keys are stored as 128-bit hashes, as in Kafka: among a billion keys, the chance of a collision is 1 to 10^20,
+//! far below that of a disk error. A producer that constructs a collision can only overwrite values of a topic that
+//! it may write to anyway.
 
 use twox_hash::XxHash3_128;
 
-/// A table with open addressing: nothing is allocated for a key. It begins small, because a small one stays in the
+/// A hash table with open addressing: no allocation per key. It starts small, because a small table stays in the
 /// processor's caches, and grows in few steps.
 pub(super) struct KeyMap {
     /// Two halves of a hash, and the offset plus one: zero is an empty slot.
@@ -15,9 +15,9 @@ pub(super) struct KeyMap {
     len: usize,
 }
 
-/// A table of more slots begins with a part of them.
+/// Initial slots of a larger table.
 const SLOTS_FIRST: usize = 32 << 10;
-/// How much larger a table gets at once. While it is moved, the old one is there too.
+/// Growth factor. While the table is moved, the old one takes memory too.
 const GROWTH: usize = 8;
 
 impl KeyMap {
@@ -25,7 +25,7 @@ impl KeyMap {
 
     /// A map of at most `bytes_max`, or of less if it is for few bytes of records only.
     pub(super) fn new(bytes_max: usize, record_bytes: u64) -> Self {
-        // Records of fewer bytes are rare enough; where they are not, compaction goes on in another round.
+        // Records of fewer bytes are rare enough; otherwise another round of compaction follows.
         let records = usize::try_from(record_bytes / 4).unwrap_or(usize::MAX);
         let slots_max = (bytes_max / Self::SLOT_SIZE).min(records).max(16);
         let mut first = slots_max;
@@ -39,7 +39,7 @@ impl KeyMap {
         }
     }
 
-    /// Notes a key; `false` if there is no room for it.
+    /// Stores the offset of a key; returns `false` if the table is full.
     pub(super) fn insert(&mut self, key: &[u8], offset: i64) -> bool {
         let (high, low) = hash(key);
         let mut place = self.place(high, low);
@@ -60,7 +60,7 @@ impl KeyMap {
         true
     }
 
-    /// Doubles the room.
+    /// Doubles the capacity.
     pub(super) fn grow(&mut self) {
         self.slots_max *= 2;
         self.resize(self.slots_max);
@@ -83,7 +83,7 @@ impl KeyMap {
         slot[2].checked_sub(1).map(u64::cast_signed)
     }
 
-    /// Where the hash is, or else the free slot for it. There always is one, since the table is never full.
+    /// Index of the slot of this hash, or of the free slot for it. There is one, since the table is never full.
     fn place(&self, high: u64, low: u64) -> usize {
         let mut place = ((u128::from(high) * self.slots.len() as u128) >> 64) as usize;
         loop {

@@ -1,9 +1,10 @@
-//! Compaction: of each key the last value stays.
+//! Compaction: of each key, the last value is kept.
 //!
-//! A first walk over what is new notes the last offset of each key. A second one, from the start of the log, copies what
-//! is not outdated by that into new segments, which then take the place of the old ones. Appends and reads go on
-//! meanwhile.
+//! A first pass over the dirty part of the log collects the last offset of each key. A second pass, from the start
+//! of the log, copies the records that are not superseded into new segments, which then replace the old ones.
+//! Appends and reads continue meanwhile.
 
+mod error;
 mod filter;
 mod key_map;
 mod output;
@@ -29,14 +30,15 @@ use reader::Reader;
 use rebuild::Rebuilder;
 use transactions::Transactions;
 
+pub use error::CompactionError;
 pub use range::Dirtiness;
 pub(crate) use swap::complete_swaps;
 
-/// How much memory compaction may take.
+/// Memory limits of compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionLimits {
-    /// Bytes for the keys of one round, 32 for each, and an eighth more while their table grows. Where that is not
-    /// enough, another round goes on.
+    /// Bytes for the keys of one round, 32 for each key, and an eighth more while the table grows. If they do
+    /// not suffice, another round follows.
     pub map_bytes_max: usize,
 }
 
@@ -48,10 +50,10 @@ impl Default for CompactionLimits {
     }
 }
 
-/// What a round of compaction has done.
+/// Result of one round of compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionStats {
-    /// What lies below is compacted now.
+    /// Everything below is compacted.
     pub first_dirty_offset: i64,
     pub bytes_before: u64,
     pub bytes_after: u64,
@@ -60,8 +62,8 @@ pub struct CompactionStats {
 }
 
 impl Log {
-    /// Compacts what the topic's settings allow; `None` if that is nothing, or if retention came in between. Whether it
-    /// is worth it is for [`Log::dirtiness`] to say.
+    /// Compacts the part of the log that the topic's settings allow. Returns `None` if there is none, or if
+    /// retention interfered. [`Log::dirtiness`] decides whether it is worthwhile.
     pub fn compact(&self, now_ms: i64, limits: CompactionLimits) -> Result<Option<CompactionStats>, StorageError> {
         let _alone = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
         let config = self.config();
@@ -100,7 +102,7 @@ impl Log {
     }
 }
 
-/// Notes the last offset of each key, as far as there is room; gives the offset up to which it was enough.
+/// Collects the last offset of each key; returns the map and the offset up to which it is complete.
 fn build_map(
     range: &Range,
     aborted: &[AbortedTransaction],
@@ -109,18 +111,18 @@ fn build_map(
 ) -> Result<(KeyMap, i64), StorageError> {
     let mut map = KeyMap::new(limits.map_bytes_max, range.dirty_bytes());
     let mut map_end = range.first_dirty;
-    // Those whose marker this walk does not meet would never end.
+    // The others have no marker in this part, so they would never end.
     let ahead = aborted
         .iter()
         .filter(|aborted| aborted.last_offset >= range.first_dirty);
     let mut transactions = Transactions::new(ahead.copied().collect());
     let mut rebuilder = Rebuilder::new();
     for segment in range.dirty() {
-        let damaged = |reason| StorageError::damaged(&segment.path_of("log"), reason);
+        let failed = |error| StorageError::compaction(segment, error);
         let found = segment.find(range.first_dirty, segment.size())?;
         let start = found.map_or_else(|| segment.size(), |found| found.position);
         let walked = reader.walk(segment, start, |batch, _| {
-            if holds_values(batch, &mut transactions, &mut rebuilder).map_err(damaged)? {
+            if holds_values(batch, &mut transactions, &mut rebuilder).map_err(failed)? {
                 for record in rebuilder
                     .records()
                     .filter(|record| record.offset() >= range.first_dirty)
@@ -146,7 +148,11 @@ fn build_map(
 }
 
 /// Whether a batch counts for the last values of keys; then it is decoded.
-fn holds_values(batch: &Batch, transactions: &mut Transactions, rebuilder: &mut Rebuilder) -> Result<bool, String> {
+fn holds_values(
+    batch: &Batch,
+    transactions: &mut Transactions,
+    rebuilder: &mut Rebuilder,
+) -> Result<bool, CompactionError> {
     if let Batch::V2(batch) = batch {
         let header = batch.header();
         if header.attributes.is_control() {
@@ -162,7 +168,7 @@ fn holds_values(batch: &Batch, transactions: &mut Transactions, rebuilder: &mut 
     Ok(true)
 }
 
-/// The second walk: segments are written anew and replaced, group by group.
+/// The second pass: segments are rewritten and replaced, group by group.
 struct Round<'a> {
     log: &'a Log,
     config: &'a LogConfig,
@@ -200,12 +206,12 @@ impl Round<'_> {
         }))
     }
 
-    /// Writes what stays of some segments to new files, which are removed again if that fails.
+    /// Writes the remaining records of some segments to new files, which are removed again on failure.
     fn rewrite(&mut self, group: &[Arc<Segment>]) -> Result<Option<Arc<Segment>>, StorageError> {
         let Some(first) = group.first() else { return Ok(None) };
         let written = self.write(first.base_offset, group);
         if written.is_err() {
-            // The first error is the one to tell about.
+            // The first error is the one to report.
             let _ = swap::discard(&*self.log.disk, &self.log.dir, first.base_offset);
         }
         written.map(|new| Some(Arc::new(new)))
@@ -220,17 +226,17 @@ impl Round<'_> {
             let size = segment.size();
             self.bytes_before += u64::from(size);
             let filter = &mut self.filter;
-            let damaged = |reason| StorageError::damaged(&segment.path_of("log"), reason);
+            let failed = |error| StorageError::compaction(segment, error);
             let _ = self.reader.walk(segment, 0, |batch, after| {
-                // The new segment ends where the next one begins, so recovery need not wonder about a gap.
+                // The new segment ends where the next one begins, so that recovery sees no gap.
                 let needed = is_last && after == size;
-                let (fate, aborted) = filter.decide(batch, needed).map_err(damaged)?;
+                let (fate, aborted) = filter.decide(batch, needed).map_err(failed)?;
                 match fate {
                     Fate::Keep => output.push(batch)?,
                     Fate::Remove => {}
                     Fate::Replace(bytes) => {
                         for batch in Batches::new(bytes.clone()) {
-                            output.push(&batch.map_err(|error| damaged(error.to_string()))?)?;
+                            output.push(&batch.map_err(|error| failed(error.into()))?)?;
                         }
                         filter.rebuilder.recycle(bytes);
                     }
@@ -249,7 +255,7 @@ impl Round<'_> {
 }
 
 impl Log {
-    /// Puts a new segment in the place of those it was made from; `false` if some of them are gone meanwhile.
+    /// Replaces the segments of a group with the new one; `false` if some of them have been removed meanwhile.
     fn replace(&self, group: &[Arc<Segment>], new: Arc<Segment>, config: &LogConfig) -> Result<bool, StorageError> {
         let _layout = self.layout();
         let base_offset = new.base_offset;
@@ -271,7 +277,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Where the segment after the group begins, if the log still has them all. Only the first can have been removed.
+    /// The offset after the group, if the log still has all of its segments. Only the first can have been
+    /// removed.
     fn end_of(&self, group: &[Arc<Segment>]) -> Option<i64> {
         let writer = self.writer();
         let first = group.first()?;

@@ -1,4 +1,4 @@
-//! The segment that takes the place of others, while it is written.
+//! The segment that compaction writes, until it replaces others.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     segment::Segment,
 };
 
-/// How much is written at once.
+/// Bytes per write.
 const WINDOW: usize = 1 << 20;
 
 pub(super) struct Output<'a> {
@@ -63,16 +63,16 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Lets the index say that a transaction whose marker is in this segment was aborted.
+    /// Adds an aborted transaction, whose marker is in this segment, to the transaction index.
     pub(super) fn push_aborted(&mut self, transaction: AbortedTransaction) {
         self.aborted.push(transaction);
     }
 
-    /// Makes the files safe from a power cut, but for their names. Gives the buffer back.
+    /// Syncs the files, but not their names; returns the segment and the buffer.
     pub(super) fn finish(mut self) -> Result<(Segment, Vec<u8>), StorageError> {
         self.flush()?;
         self.segment.sync()?;
-        // Written even if it is empty: what takes the place of the old one has to be there.
+        // Written even if it is empty, because it must replace an old one.
         let path = disk::with_suffix(&self.segment.path_of("txnindex"), CLEANED);
         let content = aborted::encode_all(&self.aborted);
         let file = self.disk.create(&path).doing("create", &path)?;

@@ -1,30 +1,30 @@
-//! Which part of a log may be compacted, and whether it is worth it.
+//! The part of a log that may be compacted, and whether that is worthwhile.
 
 use std::sync::Arc;
 
 use crate::{config::LogConfig, log::Log, producers::Producers, segment::Segment, view::LogView};
 
-/// How much a log would gain from compaction.
+/// The gain that compaction of a log would bring.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dirtiness {
     /// The share of bytes that may be compacted and were not yet.
     pub ratio: f64,
-    /// Whether the topic's settings ask for compaction now.
+    /// Whether the topic's settings demand compaction now.
     pub due: bool,
 }
 
-/// What compaction may touch: the first segments of a log.
+/// The first segments of a log, which compaction may change.
 pub(super) struct Range {
     pub(super) view: Arc<LogView>,
     pub(super) producers: Producers,
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) first_dirty: i64,
-    /// Where the first segment begins that must be left alone.
+    /// Base offset of the first segment that must not be changed.
     pub(super) end: i64,
 }
 
 impl Log {
-    /// How dirty the log is: a driver compacts the dirtiest first.
+    /// The share of the log that is dirty: the driver compacts the dirtiest log first.
     pub fn dirtiness(&self, now_ms: i64) -> Dirtiness {
         let config = self.config();
         let range = self.compactable(&config, now_ms);
@@ -39,22 +39,22 @@ impl Log {
         }
     }
 
-    /// Compaction has dealt with what lies below. The driver keeps it for the next start.
+    /// The offset up to which the log is compacted. The driver stores it for the next start.
     pub fn first_dirty_offset(&self) -> i64 {
         let writer = self.writer();
         writer.first_dirty_offset.max(writer.log_start_offset)
     }
 
-    /// What the driver has kept, after the log was opened.
+    /// Restores the stored offset after the log was opened.
     pub fn set_first_dirty_offset(&self, offset: i64) {
         let mut writer = self.writer();
-        // Above the end it says nothing about what will be written there.
+        // Above the end of the log, it would cover records that are still to be written.
         writer.first_dirty_offset = if offset <= writer.end_offset { offset } else { 0 };
     }
 
-    /// The segments that lie wholly below what is written to, unsettled or too young.
+    /// The segments that are neither active nor unsettled nor too young.
     ///
-    /// A value may only take the place of another if no power cut can take it back, nor the end of its transaction.
+    /// A value may replace another only if no power cut can take it back, nor the end of its transaction.
     pub(super) fn compactable(&self, config: &LogConfig, now_ms: i64) -> Range {
         let writer = self.writer();
         let view = self.view();
@@ -84,7 +84,7 @@ impl Log {
 }
 
 impl Range {
-    /// Where the first segment begins.
+    /// Base offset of the first segment.
     pub(super) fn start(&self) -> i64 {
         self.segments.first().map_or(self.end, |first| first.base_offset)
     }
@@ -118,7 +118,7 @@ pub(super) fn groups<'a>(segments: &'a [Arc<Segment>], end: i64, config: &LogCon
     groups
 }
 
-/// How many of the first segments fit one together, by what they are now: compaction seldom makes them larger.
+/// The number of leading segments that fit into one by their present size: compaction seldom makes them larger.
 fn group_len(segments: &[Arc<Segment>], end: i64, config: &LogConfig) -> usize {
     let base_offset = segments.first().map_or(0, |first| first.base_offset);
     let index_max = config.segment_index_bytes as usize;

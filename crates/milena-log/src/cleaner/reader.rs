@@ -7,17 +7,17 @@ use milena_wire::records::{Batch, Batches};
 
 use crate::{error::StorageError, segment::Segment};
 
-/// How much is read at once. What is read is looked at from end to end at once, so it had better be near still.
+/// Bytes per read. Small, because the bytes are scanned at once and should still be in the cache.
 const WINDOW: usize = 256 << 10;
-/// So many batches fit a window at least: what is cut off at its end is read again with the next.
+/// A window holds at least this number of batches: a batch cut off at its end is read again with the next window.
 const BATCHES_IN_WINDOW: usize = 8;
 
 pub(super) struct Reader {
-    /// What was read last and before that. Somebody may still look at the last batch while the next is read, so the
-    /// memory is used in turns.
+    /// The two last windows. A caller may still use the last batch while the next window is read, so that the
+    /// memory is used alternately.
     last: Bytes,
     before: Bytes,
-    /// How much is read at once; it grows with the largest batch.
+    /// Bytes per read; grows with the largest batch.
     window: usize,
 }
 
@@ -66,7 +66,7 @@ impl Reader {
         let before = std::mem::replace(&mut self.before, std::mem::take(&mut self.last));
         let mut buffer: BytesMut = before.try_into_mut().unwrap_or_default();
         if buffer.len() < len {
-            // Only what is new is filled with zeros.
+            // Only the new part is filled with zeros.
             buffer.resize(len, 0);
         }
         let read = segment.read_into(buffer.get_mut(..len).unwrap_or_default(), position)?;

@@ -1,4 +1,6 @@
-//! Writing a batch anew with some of its records.
+//! Rewrites a batch with some of its records.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use milena_wire::{
@@ -10,17 +12,19 @@ use milena_wire::{
     },
 };
 
-/// What one batch may decompress to; none that a broker took is larger.
+use super::error::CompactionError;
+
+/// Largest decompressed batch; the broker accepts none that is larger.
 const DECOMPRESSED_MAX: usize = 1 << 30;
 
 /// Memory and codecs for one batch after the other.
 pub(super) struct Rebuilder {
     decoder: RecordDecoder,
     set: RecordSet,
-    /// For each record of the set, whether it stays.
+    /// For each record of the set, whether it is kept.
     stays: Vec<bool>,
     buffer: Vec<u8>,
-    compressors: Vec<Compressor>,
+    compressors: HashMap<Codec, Compressor>,
 }
 
 impl Rebuilder {
@@ -30,16 +34,14 @@ impl Rebuilder {
             set: RecordSet::default(),
             stays: vec![],
             buffer: vec![],
-            compressors: vec![],
+            compressors: HashMap::new(),
         }
     }
 
-    /// Takes a batch apart. Its checksum is compared first, because what is written anew gets a new one.
-    pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), String> {
-        batch.verify().map_err(|error| error.to_string())?;
-        batch
-            .decode_into(&mut self.decoder, &mut self.set)
-            .map_err(|error| error.to_string())
+    /// Decodes a batch. Its checksum is verified first, because the rewritten batch gets a new one.
+    pub(super) fn decode(&mut self, batch: &Batch) -> Result<(), CompactionError> {
+        batch.verify()?;
+        Ok(batch.decode_into(&mut self.decoder, &mut self.set)?)
     }
 
     /// The records of the batch that was decoded last.
@@ -47,15 +49,15 @@ impl Rebuilder {
         self.set.iter()
     }
 
-    /// Asks about each of them whether it stays; gives the number of those that do.
+    /// Decides for each of them whether it is kept; returns the number of kept records.
     pub(super) fn mark(&mut self, stays: impl FnMut(Record<'_>) -> bool) -> usize {
         self.stays.clear();
         self.stays.extend(self.set.iter().map(stays));
         self.stays.iter().filter(|stays| **stays).count()
     }
 
-    /// The batch, with the records that stay at their old offsets.
-    pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, String> {
+    /// The batch with only the kept records, at their old offsets.
+    pub(super) fn rebuild(&mut self, batch: &Batch, delete_horizon_ms: Option<i64>) -> Result<Bytes, CompactionError> {
         let header = self.header_of(batch);
         let options = BatchOptions {
             base_offset: header.base_offset,
@@ -77,24 +79,22 @@ impl Rebuilder {
                 value: record.value(),
                 headers: &headers,
             };
-            let offset_delta = record.offset() - header.base_offset;
-            let offset_delta = i32::try_from(offset_delta).map_err(|_| "its offsets do not fit a batch")?;
-            builder
-                .append_at(offset_delta, &new)
-                .map_err(|error| error.to_string())?;
+            let offset_delta = i32::try_from(record.offset() - header.base_offset);
+            let out_of_range = |_| CompactionError::OffsetOutOfRange {
+                base_offset: header.base_offset,
+                offset: record.offset(),
+            };
+            builder.append_at(offset_delta.map_err(out_of_range)?, &new)?;
         }
         builder.reach(header.last_offset_delta);
-        let codec = header
-            .attributes
-            .codec()
-            .map_err(|id| format!("its codec {id} is unknown"))?;
+        let base_offset = header.base_offset;
+        let codec = header.attributes.codec();
+        let codec = codec.map_err(|id| CompactionError::UnknownCodec { base_offset, id })?;
         if codec == Codec::None {
             return Ok(builder.finish());
         }
-        let compressor = compressor(&mut self.compressors, codec).ok_or("its codec is unknown")?;
-        let (bytes, buffer) = builder
-            .finish_compressed(compressor)
-            .map_err(|error| error.to_string())?;
+        let compressor = compressor(&mut self.compressors, codec);
+        let (bytes, buffer) = builder.finish_compressed(compressor)?;
         self.buffer = buffer;
         Ok(bytes)
     }
@@ -106,7 +106,7 @@ impl Rebuilder {
         }
     }
 
-    /// The header to go by. What has an old format is written anew without compression.
+    /// The header for the new batch. Old formats are rewritten without compression.
     fn header_of(&self, batch: &Batch) -> BatchHeader {
         let (first, last) = (self.set.get(0), batch.last_offset());
         let base_offset = first.map_or(last, |record| record.offset());
@@ -125,7 +125,7 @@ impl Rebuilder {
     }
 }
 
-/// A batch without records: it tells where its producer was, and where the next one begins.
+/// A batch without records: it preserves the state of its producer and the offset of the next batch.
 pub(super) fn empty(batch: &Batch) -> Bytes {
     let header = match batch {
         Batch::V2(batch) => *batch.header(),
@@ -160,11 +160,8 @@ fn plain_header(base_offset: i64) -> BatchHeader {
     }
 }
 
-fn compressor(known: &mut Vec<Compressor>, codec: Codec) -> Option<&mut Compressor> {
-    if !known.iter().any(|compressor| compressor.compression().codec() == codec) {
-        known.push(Compressor::new(codec.into()));
-    }
-    known
-        .iter_mut()
-        .find(|compressor| compressor.compression().codec() == codec)
+fn compressor(compressors: &mut HashMap<Codec, Compressor>, codec: Codec) -> &mut Compressor {
+    compressors
+        .entry(codec)
+        .or_insert_with(|| Compressor::new(codec.into()))
 }

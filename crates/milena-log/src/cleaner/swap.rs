@@ -1,5 +1,4 @@
-//! Putting a compacted segment in the place of those it was made from, so that a crash at any point leaves the one or
-//! the others.
+//! Replaces segments with a compacted one, so that a crash at any point leaves either the old ones or the new one.
 //!
 //! ```text
 //! 1  .log.cleaned .index.cleaned .timeindex.cleaned .txnindex.cleaned   written and synced: a crash throws them away
@@ -8,8 +7,8 @@
 //! 4  .log         .index         .timeindex         .txnindex
 //! ```
 //!
-//! The folder is synced between the steps. Going on is the same whether or not it was tried before: what still has a
-//! name of step 2 is renamed, what has not was renamed then.
+//! The folder is synced between the steps. Completion is idempotent: files that still have a name of step 2 are
+//! renamed, the others were renamed before.
 
 use std::{path::Path, sync::Arc};
 
@@ -25,7 +24,7 @@ const SWAP: &str = ".swap";
 const INDEXES: [&str; 4] = ["index", "timeindex", "txnindex", "sums"];
 const ENDINGS: [&str; 6] = ["log", "index", "timeindex", "txnindex", "sums", "snapshot"];
 
-/// Finishes what a crash, or an error of the disk, has interrupted after the point of no return.
+/// Completes swaps that a crash, or a disk error, interrupted after the point of no return.
 pub(crate) fn complete_swaps(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(), StorageError> {
     if !disk.exists(dir).doing("look for", dir)? {
         return Ok(());
@@ -36,7 +35,7 @@ pub(crate) fn complete_swaps(disk: &Arc<dyn Disk>, dir: &Path) -> Result<(), Sto
         if let Some(base_offset) = base_offset_of(name, "log") {
             swaps.push(base_offset);
         } else if INDEXES.iter().any(|ending| base_offset_of(name, ending).is_some()) {
-            // Kafka gives indexes this name too.
+            // Kafka gives this suffix to indexes too.
             let path = dir.join(name);
             disk.rename(&with_suffix(&path, SWAP), &path).doing("rename", &path)?;
         }
@@ -87,7 +86,7 @@ pub(super) fn complete(disk: &dyn Disk, dir: &Path, base_offset: i64, end_offset
     disk.sync_dir(dir).doing("sync", dir)
 }
 
-/// Removes what was written in step 1.
+/// Removes the files of step 1.
 pub(super) fn discard(disk: &dyn Disk, dir: &Path, base_offset: i64) -> Result<(), StorageError> {
     for ending in ENDINGS {
         remove_if_there(disk, &with_suffix(&dir.join(file_name(base_offset, ending)), CLEANED))?;

@@ -1,4 +1,4 @@
-//! Which transaction a batch belongs to, for whoever meets all batches of a log in their order.
+//! The transaction of each batch, for a pass over all batches of a log in order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,20 +6,20 @@ use milena_wire::records::{BatchHeader, ControlRecord};
 
 use crate::producers::AbortedTransaction;
 
-/// The transactions around the place that a walk has reached.
+/// The transactions around the current offset of a pass.
 pub(super) struct Transactions {
     /// Aborted ones that the walk has not come to yet; the nearest is the last.
     ahead: Vec<AbortedTransaction>,
-    /// Aborted ones that have begun, by producer; and whether a batch of theirs was met.
+    /// Aborted ones that have begun, by producer, and whether the pass has seen a batch of them.
     aborted: HashMap<i64, (AbortedTransaction, bool)>,
-    /// Producers of which a batch was met that a marker will commit.
+    /// Producers with a batch that a later marker commits.
     committed: HashSet<i64>,
 }
 
-/// What becomes of the marker of a transaction.
+/// Whether the marker of a transaction can be removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Marker {
-    /// It stays as long as there are batches of its transaction; with what the index has to go on saying about it.
+    /// Kept as long as there are batches of its transaction, with its entry for the transaction index.
     Needed(Option<AbortedTransaction>),
     /// Nothing is left of its transaction.
     Superfluous,
@@ -36,7 +36,7 @@ impl Transactions {
         }
     }
 
-    /// Meets a batch of data; says whether it was aborted.
+    /// Handles a data batch; returns whether it was aborted.
     pub(super) fn meet_data(&mut self, header: &BatchHeader) -> bool {
         self.advance(header.last_offset());
         if !header.attributes.is_transactional() {
@@ -54,7 +54,7 @@ impl Transactions {
         }
     }
 
-    /// Meets a batch of control records; `None` if compaction has emptied it before.
+    /// Handles a batch of control records; `None` if an earlier compaction has emptied it.
     pub(super) fn meet_marker(&mut self, header: &BatchHeader, record: Option<ControlRecord>) -> Marker {
         self.advance(header.last_offset());
         match record {
@@ -71,7 +71,7 @@ impl Transactions {
         }
     }
 
-    /// Meets a batch of control records, for those who need not know what they say: a producer's transaction ends.
+    /// Handles a batch of control records without decoding them: the producer's transaction ends.
     pub(super) fn meet_end(&mut self, header: &BatchHeader) {
         self.advance(header.last_offset());
         self.aborted.remove(&header.producer_id);
@@ -126,7 +126,7 @@ mod tests {
         assert!(!walk.meet_data(&batch(2, 3)));
         assert_eq!(walk.meet_marker(&batch(1, 4), ABORT), Marker::Needed(Some(first)));
         assert_eq!(walk.meet_marker(&batch(2, 5), COMMIT), Marker::Needed(None));
-        // Of these the data was compacted away.
+        // The data of these was compacted away.
         assert_eq!(walk.meet_marker(&batch(1, 7), ABORT), Marker::Superfluous);
         assert_eq!(walk.meet_marker(&batch(1, 8), COMMIT), Marker::Superfluous);
         assert_eq!(walk.meet_marker(&batch(2, 10), None), Marker::Superfluous);

@@ -10,9 +10,9 @@ use std::{
 
 use super::{DirEntry, Disk, DiskFile};
 
-/// Files in memory. Clones see the same files.
+/// Files in memory. Clones share the same files.
 ///
-/// With [`MemoryDisk::crashable`] it also remembers what was synced, so that a test can see what a power cut leaves.
+/// With [`MemoryDisk::crashable`] it also keeps the synced state, so that a test can simulate a power cut.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDisk {
     state: Arc<Mutex<State>>,
@@ -23,13 +23,13 @@ pub struct MemoryDisk {
 struct State {
     files: BTreeMap<PathBuf, Arc<MemoryFile>>,
     dirs: BTreeSet<PathBuf>,
-    /// What a folder holds after a power cut: names as they were when it was last synced.
+    /// Content of a folder after a power cut: the names at its last sync.
     durable_names: BTreeMap<PathBuf, Arc<MemoryFile>>,
     locked: BTreeSet<PathBuf>,
     faults: Faults,
 }
 
-/// What goes wrong from now on.
+/// Faults that are injected from now on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     /// Bytes that can still be written before the disk is full.
@@ -50,8 +50,8 @@ impl MemoryDisk {
         }
     }
 
-    /// What is there after a power cut. Synced bytes are; of the writes after that, `survives` decides one by one, and
-    /// how much of the last one: it is given a number of possible outcomes and chooses one.
+    /// The files after a power cut. Synced bytes survive; for each later write, and for the length of the last
+    /// one, `survives` gets the number of possible outcomes and chooses one.
     #[must_use]
     pub fn after_power_cut(&self, mut survives: impl FnMut(usize) -> usize) -> Self {
         let state = self.state();
@@ -76,7 +76,7 @@ impl MemoryDisk {
         disk
     }
 
-    /// From now on only so many bytes more fit on the disk; `None` makes room again.
+    /// Limits the free space from now on; `None` removes the limit.
     pub fn set_room(&self, room: Option<u64>) {
         self.state().faults.room = room;
     }
@@ -138,7 +138,7 @@ impl Disk for MemoryDisk {
     }
 
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        // That folders are durable at once is more than a real disk promises, but no test is about that.
+        // Real disks do not make folders durable at once, but no test depends on it.
         self.state().dirs.extend(dir.ancestors().map(Path::to_owned));
         Ok(())
     }
@@ -293,7 +293,7 @@ impl MemoryFile {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes as much of the room that is left as `bytes` need; gives how many of them fit, and what else is wrong.
+    /// Takes free space for `bytes`; returns how many of them fit, and the other faults.
     fn take_room(&self, bytes: usize) -> (usize, Faults) {
         let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(disk) = disk else {
@@ -340,7 +340,7 @@ impl DiskFile for MemoryFile {
         let mut bytes = [first, second].concat();
         let (fits, _) = self.take_room(bytes.len());
         let is_full = fits < bytes.len();
-        // As a real disk does: what fits is written, and then there is an error.
+        // Like a real disk: the part that fits is written, then the call fails.
         bytes.truncate(fits);
         self.change(Change::Write { position, bytes });
         if is_full {

@@ -17,8 +17,9 @@ use std::{
 
 /// A file system.
 ///
-/// What is written is safe from the death of this process as soon as a call returns. It is safe from a power cut only
-/// after [`DiskFile::sync`]; and that a file was created, renamed or removed only after [`Disk::sync_dir`] of its folder.
+/// Written bytes survive the death of this process as soon as a call returns. They survive a power cut only after
+/// [`DiskFile::sync`]; the creation, renaming or removal of a file does so only after [`Disk::sync_dir`] of its
+/// folder.
 pub trait Disk: Debug + Send + Sync {
     /// Opens a file that exists.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -28,13 +29,13 @@ pub trait Disk: Debug + Send + Sync {
 
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// What is in a folder, in no particular order.
+    /// The entries of a folder, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
 
     /// Creates a folder and those above it, where they are missing.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Gives a file or a folder another name, replacing a file that has it.
+    /// Renames a file or folder, replacing a file of that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -52,7 +53,7 @@ pub trait Disk: Debug + Send + Sync {
 pub trait DiskFile: Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads into `buffer` and says how many bytes there were; fewer than asked for only at the end of the file.
+    /// Reads into `buffer` and returns the number of bytes; fewer than requested only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
 
     /// Writes all of both parts, one after the other.
@@ -86,7 +87,7 @@ pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Gives a file new content, all or nothing even through a power cut.
+/// Replaces the content of a file atomically, even through a power cut.
 pub fn replace_file(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
     let new = with_suffix(path, ".tmp");
     let file = disk.create(&new)?;

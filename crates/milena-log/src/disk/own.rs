@@ -1,4 +1,4 @@
-//! A log's way to its files, which can be closed for good.
+//! A log's access to its files, which ends when the log is retired.
 
 use std::{
     fmt::Debug,
@@ -9,8 +9,8 @@ use std::{
 
 use super::{DirEntry, Disk, DiskFile};
 
-/// A disk as one log sees it. After [`OwnDisk::retire`] no name can be looked up or changed through it, because the
-/// folder may belong to another log then. Files that are open stay open: they are this log's, whatever has their names.
+/// The disk of one log. After [`OwnDisk::retire`], every operation on a name fails, because the folder may belong
+/// to another log by then. Open files stay open: they belong to this log, whichever file has their names now.
 #[derive(Debug)]
 pub(crate) struct OwnDisk {
     disk: Arc<dyn Disk>,
@@ -18,7 +18,7 @@ pub(crate) struct OwnDisk {
     retired: RwLock<bool>,
 }
 
-/// What every operation on a name fails with, once the log is retired.
+/// Error of every operation on a name after the log was retired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the log is retired")]
 pub(crate) struct Retired;
@@ -31,7 +31,7 @@ impl OwnDisk {
         }
     }
 
-    /// Waits for what is being done with names, and refuses all that comes later.
+    /// Waits for running operations on names, and refuses all later ones.
     pub(crate) fn retire(&self) {
         *self.retired.write().unwrap_or_else(PoisonError::into_inner) = true;
     }

@@ -51,7 +51,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Writes a segment anew without what is damaged in it, which is kept, and gives the new one.
+    /// Rewrites a segment without its damaged parts, which are preserved; returns the new one.
     pub(super) fn take_out(&mut self, segment: &Segment, size: u32, holes: &[Span]) -> Result<Segment, StorageError> {
         let path = segment.path_of("log");
         let new = with_suffix(&path, ".tmp");
@@ -110,7 +110,7 @@ impl Loader<'_> {
         let size = segment.file_size()?;
         let mut records = 0;
         let mut end_by_bytes = segment.base_offset;
-        // As far as it can be read; what cannot is kept with the rest.
+        // As far as it is readable; the rest is preserved with the damage.
         let _ = segment.scan_by(WINDOW, 0, size, |batch| {
             if batch.verify().is_ok() {
                 records += survey::record_count(batch);
@@ -183,7 +183,7 @@ impl Loader<'_> {
         Err(StorageError::damaged(&segment.path_of("log"), reason))
     }
 
-    /// Refuses a segment that begins before the one before it ends, unless losses are accepted.
+    /// Refuses a segment that overlaps the previous one, unless losses are accepted.
     pub(super) fn check_overlap(&self, segment: &Segment, end_offset: i64) -> Result<(), StorageError> {
         if self.opening.accept_loss {
             return Ok(());
@@ -195,15 +195,15 @@ impl Loader<'_> {
         Err(StorageError::damaged(&segment.path_of("log"), reason))
     }
 
-    /// Decides where the log goes on. Its last records must be those that were noted, and no offset that readers have seen
-    /// may be given out again.
+    /// Decides the end offset of the log. Its last batch must be the recorded one, and no offset that readers
+    /// have seen may be assigned again.
     pub(super) fn settle_end(&mut self, segments: &mut Vec<Arc<Segment>>, data_end: i64) -> Result<i64, StorageError> {
         let known = self.opening.known;
         let accepts = self.opening.accept_loss;
         if data_end < self.floor && !self.tail_was_cut && !accepts {
             return Err(self.missing(data_end, self.floor, "the log ends before them".to_owned()));
         }
-        // Damage may have taken the batch that would tell.
+        // Damage may have removed the batch to compare with.
         let is_other = self.recovery.damage.is_empty()
             && known.is_some_and(|known| {
                 let is_there = segments.iter().any(|segment| segment.base_offset == known.active_base);

@@ -33,7 +33,7 @@ impl Loader<'_> {
                 newest = Some((read, offset));
                 break;
             }
-            // Of a future that a crash has taken, or unreadable.
+            // Unreadable, or beyond the end that the crash left.
             remove_if_there(&**self.disk, &path)?;
             removed = true;
         }
@@ -49,7 +49,7 @@ impl Loader<'_> {
         Ok(producers)
     }
 
-    /// Finds out which transactions were aborted in segments that were read anew and lie before the newest snapshot.
+    /// Finds the aborted transactions of segments that were read again and precede the newest snapshot.
     fn rebuild_aborted(&self, names: &[String], segments: &[Arc<Segment>], read: i64) -> Result<(), StorageError> {
         let before = self
             .snapshots(names)

@@ -1,3 +1,5 @@
+//! Tests of the producer state: duplicates, epochs, sequences and transactions.
+
 use milena_wire::records::{Attributes, BatchHeader, ControlRecord};
 
 use super::*;

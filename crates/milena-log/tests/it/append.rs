@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use milena_log::{
-    AppendError, InvalidBatch, Log, LogConfig, RecordProblem, RejectedRecord, RejectedRecords,
+    AppendError, EndMarker, InvalidBatch, Log, LogConfig, RecordProblem, RejectedRecord, RejectedRecords,
     disk::{Disk, MemoryDisk},
 };
 use milena_wire::{
@@ -17,7 +17,7 @@ use milena_wire::{
 };
 use twox_hash::XxHash32;
 
-use crate::batches::{FRESH, Plain, batch, batch_with, open, read_all, sequenced};
+use crate::batches::{FRESH, Plain, batch, batch_with, end_of, open, read_all, sequenced};
 
 fn log(config: LogConfig) -> Log {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -254,7 +254,7 @@ fn what_kafkas_readers_could_not_decompress_is_refused_unread() {
     linked[FLAGS] &= !0x20;
     let [_, checksum, ..] = XxHash32::oneshot(0, &linked[FLAGS..FLAGS + 2]).to_le_bytes();
     linked[FLAGS + 2] = checksum;
-    // Any change makes the checksum of the batch anew.
+    // Any change recomputes the checksum of the batch.
     patch_header(&mut linked, |header| header.max_timestamp = 1);
     let refused = rejected(&log, &linked.into());
     assert!(
@@ -404,14 +404,14 @@ fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
     });
     let refused = recompressing.append(&bomb, 0, 1_000).unwrap_err();
     assert_eq!(refused.error_code(), ErrorCode::MessageTooLarge);
-    // Whoever allows larger messages allows more inside.
+    // A larger limit for messages is a larger limit for their content.
     let larger = log(LogConfig {
         compact: true,
         max_message_bytes: 2 << 20,
         ..LogConfig::default()
     });
     larger.append(&bomb, 0, 1_000).unwrap();
-    // Where nothing needs to be looked at, nothing is decompressed.
+    // Nothing is decompressed unless a check needs it.
     log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
 }
 
@@ -457,12 +457,16 @@ fn a_marker_with_a_new_epoch_ends_what_the_old_one_wrote() {
     log.append(&of_epoch(0, 0), 0, 0).unwrap();
     assert!(log.has_open_transaction(9, 0));
     let commit = ControlRecord::Commit { coordinator_epoch: 0 };
-    log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap();
+    let end = EndMarker {
+        has_new_epoch: true,
+        ..end_of(commit, 9, 1)
+    };
+    log.append_marker(end, 0, 0).unwrap();
     assert!(!log.has_open_transaction(9, 1));
     let refused = log.append(&of_epoch(0, 1), 0, 0).unwrap_err();
     assert_eq!(refused.error_code(), ErrorCode::InvalidProducerEpoch);
     log.append(&of_epoch(1, 0), 0, 0).unwrap();
-    let late = log.append_marker_with_new_epoch(commit, 9, 1, 0, 0).unwrap_err();
+    let late = log.append_marker(end, 0, 0).unwrap_err();
     assert_eq!(late.error_code(), ErrorCode::InvalidProducerEpoch);
     assert!(log.has_open_transaction(9, 1));
 }

@@ -3,10 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
-use milena_log::{Isolation, Log, LogConfig, LogView, Opening, disk::Disk};
+use milena_log::{EndMarker, Isolation, Log, LogConfig, LogView, Opening, disk::Disk};
 use milena_wire::{
     pool::BufferPool,
-    records::{BatchBuilder, BatchOptions, Batches, NewRecord, RecordDecoder, RecordSet},
+    records::{BatchBuilder, BatchOptions, Batches, ControlRecord, NewRecord, RecordDecoder, RecordSet},
 };
 
 pub const DIR: &str = "/data/letters-0";
@@ -46,6 +46,16 @@ impl Plain {
             timestamp,
             value: value.as_bytes().to_vec(),
         }
+    }
+}
+
+/// The end of a transaction whose marker has the epoch of its data.
+pub fn end_of(marker: ControlRecord, producer_id: i64, producer_epoch: i16) -> EndMarker {
+    EndMarker {
+        marker,
+        producer_id,
+        producer_epoch,
+        has_new_epoch: false,
     }
 }
 

@@ -12,7 +12,7 @@ use milena_wire::{
 };
 
 use crate::{
-    batches::{DIR, FRESH, open},
+    batches::{DIR, FRESH, end_of, open},
     fragile::FragileDisk,
     keyed::{Keyed, batches, committed, keyed},
 };
@@ -136,7 +136,7 @@ fn what_is_written_to_unsynced_open_or_young_is_left_alone() {
     put_with(&log, &[Keyed::new(5, "a", Some("1"))], transactional(9, 0));
     close_segment(&log);
     assert!(nothing(&log, 1_000), "open");
-    log.append_marker(COMMIT, 9, 0, 3, 0).unwrap();
+    log.append_marker(end_of(COMMIT, 9, 0), 3, 0).unwrap();
     assert!(nothing(&log, 1_000), "a power cut could open it again");
     log.sync().unwrap();
     assert!(!nothing(&log, 1_000));
@@ -239,7 +239,7 @@ fn aborted_records_go_and_markers_follow_when_nothing_needs_them() {
     for (i, marker) in [(0, ABORT), (1, COMMIT), (2, COMMIT)] {
         let records = [Keyed::new(5, ["a", "b", "b"][i as usize], Some("in transaction"))];
         put_with(&log, &records, transactional(9, i));
-        log.append_marker(marker, 9, 0, 3, 0).unwrap();
+        log.append_marker(end_of(marker, 9, 0), 3, 0).unwrap();
     }
     close_segment(&log);
     let markers = |log: &Log| -> Vec<i64> {
@@ -302,7 +302,7 @@ fn the_last_batch_of_a_producer_stays_without_records() {
     let log = open(&shared, &config(), FRESH);
     let again = log.append(&bytes, 3, 0).unwrap();
     assert_eq!((again.base_offset, again.duplicate), (0, true));
-    // A producer that nobody knows any more needs nothing.
+    // An expired producer needs nothing.
     log.expire_producers(DAY, 1);
     log.set_first_dirty_offset(0);
     log.compact(0, CompactionLimits::default()).unwrap().unwrap();
@@ -413,7 +413,7 @@ fn who_reads_meanwhile_finds_what_was_there() {
     let (_, log) = fresh(&config());
     for i in 0..40 {
         put_with(&log, &[Keyed::new(5, "a", Some("void"))], transactional(9, i));
-        log.append_marker(ABORT, 9, 0, 3, 0).unwrap();
+        log.append_marker(end_of(ABORT, 9, 0), 3, 0).unwrap();
         put(&log, ["a", "b"][i as usize % 2], Some("value"));
     }
     close_segment(&log);
@@ -463,7 +463,7 @@ fn messages_of_old_formats_are_written_anew_where_something_goes() {
     close_segment(&log);
     compact(&log, 10);
     let written = milena_log::disk::read_file(&disk, &path).unwrap();
-    // The tombstone has a horizon now, which only format 2 can tell; the value is as it was.
+    // The tombstone has a horizon now, which only format 2 can store; the value is unchanged.
     let mut kept = milena_wire::records::Batches::new(written.into());
     let Some(Ok(Batch::V2(tombstone))) = kept.next() else {
         panic!("the tombstone comes first")
@@ -480,7 +480,7 @@ fn prepare() -> (MemoryDisk, Vec<(i64, String, Option<String>)>) {
     for i in 0..30 {
         put(&log, ["a", "b", "c"][i % 3], Some(&"value".repeat(i % 7)));
         put_with(&log, &[Keyed::new(5, "a", Some("void"))], transactional(9, i as i32));
-        log.append_marker(ABORT, 9, 0, 3, 0).unwrap();
+        log.append_marker(end_of(ABORT, 9, 0), 3, 0).unwrap();
     }
     close_segment(&log);
     log.close().unwrap();
@@ -488,7 +488,7 @@ fn prepare() -> (MemoryDisk, Vec<(i64, String, Option<String>)>) {
     (disk, last)
 }
 
-/// The process dies, or the power is cut, after each operation on the disk in turn.
+/// The process dies, or the power is cut, after each disk operation in turn.
 #[test]
 fn a_crash_at_any_point_leaves_the_old_or_the_new() {
     let (prepared, last) = prepare();
@@ -501,7 +501,7 @@ fn a_crash_at_any_point_leaves_the_old_or_the_new() {
     }
 }
 
-/// Says whether compaction was done before the crash.
+/// Returns whether compaction was complete before the crash.
 fn crash_after(
     operations: usize,
     prepared: &MemoryDisk,

@@ -1,8 +1,8 @@
 //! A compacted log against a plain list, through random appends, transactions, compaction, restarts and crashes.
 //!
-//! What must hold whatever happens: each record that is read is one that was written, with its offset, time and value;
-//! of each key the records that are left are the last ones, without a hole; and the last one is there, unless it is a
-//! tombstone whose time is over.
+//! These invariants hold in any case: each record that is read was written, with its offset, time and value; of
+//! each key, the remaining records are the last ones, without a gap; and the last one is there, unless it is an
+//! expired tombstone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use milena_wire::{
 };
 
 use crate::{
-    batches::{DIR, FRESH, open},
+    batches::{DIR, FRESH, end_of, open},
     fragile::FragileDisk,
     keyed::{Keyed, committed, keyed},
     random::Random,
@@ -35,9 +35,9 @@ const PRODUCERS: [i64; 4] = [7, 8, 20, 21];
 
 struct Written {
     record: Keyed,
-    /// Which transaction it belongs to.
+    /// Its transaction.
     transaction: Option<usize>,
-    /// When compaction may have met it first, and when it certainly had.
+    /// The earliest and the latest time of its first compaction.
     met: Option<i64>,
     compacted: Option<i64>,
 }
@@ -62,12 +62,12 @@ struct World {
     end: i64,
     /// Nothing at or above was ever offered to compaction.
     offered: i64,
-    /// What a driver would have written down for the next start.
+    /// State that a driver would have stored for the next start.
     recovery_point: i64,
     first_dirty: i64,
     now: i64,
-    /// Whether the log alone still tells all about producers. It does not if the last batch of one was deleted, or was
-    /// taken by a power cut after compaction had counted on it.
+    /// Whether the log alone still has all producer state. It does not if the last batch of a producer was
+    /// deleted, or was lost in a power cut after compaction had relied on it.
     keeps_producers: bool,
 }
 
@@ -191,7 +191,10 @@ impl World {
             false => ControlRecord::Abort { coordinator_epoch: 0 },
         };
         let producer_id = transaction.producer_id;
-        let appended = self.log.append_marker(marker, producer_id, 0, 0, self.now).unwrap();
+        let appended = self
+            .log
+            .append_marker(end_of(marker, producer_id, 0), 0, self.now)
+            .unwrap();
         assert_eq!(appended.base_offset, self.end);
         transaction.marker = Some((self.end, commits));
         self.end += 1;
@@ -233,7 +236,7 @@ impl World {
         CompactionLimits { map_bytes_max }
     }
 
-    /// Notes what compaction may do from here on.
+    /// Records what compaction may do from here on.
     fn offer(&mut self) {
         let limit = self.log.view().last_stable_offset.min(self.log.recovery_point());
         self.offered = self.offered.max(limit);
@@ -242,7 +245,7 @@ impl World {
         }
     }
 
-    /// Checks what must be after a round: below its end each key is there once, and no tombstone whose time is over.
+    /// Checks the state after a round: below its end each key is there once, and no expired tombstone.
     fn compacted(&mut self, end: i64) {
         assert_eq!(self.log.first_dirty_offset(), end.max(self.start));
         assert!(end <= self.offered);
@@ -277,7 +280,7 @@ impl World {
         committed(&self.log.view(), from, 2_000).into_iter().collect()
     }
 
-    /// Compares what is read with what was written.
+    /// Compares the records that are read with those that were written.
     fn check(&mut self) {
         let stable = self.log.view().last_stable_offset;
         let open = self
@@ -296,7 +299,7 @@ impl World {
             let written = &self.written[offset];
             assert!(self.is_committed(written) && written.record == *record, "at {offset}");
         }
-        // From the last to the first, so that what is newer is known.
+        // From the last to the first, so that newer records are known.
         let (mut newer, mut holes) = (BTreeSet::new(), BTreeSet::new());
         for (offset, written) in self.written.range(..stable.max(self.offered)).rev() {
             if !self.is_committed(written) {
@@ -361,7 +364,7 @@ impl World {
         self.check();
     }
 
-    /// Without them, only what compaction has left tells about producers.
+    /// Without snapshots, only the compacted log has the producer state.
     fn remove_snapshots(&self) {
         let disk = &self.disk.inner;
         for entry in disk.list(Path::new(DIR)).unwrap_or_default() {
@@ -379,7 +382,7 @@ impl World {
         let end = self.log.view().log_end_offset;
         assert!(end >= synced, "{end} is before what was synced, {synced}");
         self.end = end.max(self.start);
-        // Offsets that were given out stay so, but their records end where the first is missing.
+        // Assigned offsets stay assigned, but their records end where the first is missing.
         let lost = self.log.recovery().damage.iter().filter(|damage| damage.is_loss());
         let end = lost.map(|damage| damage.from_offset).min().unwrap_or(end);
         assert!(end >= synced, "{end} is before what was synced, {synced}");
@@ -406,13 +409,13 @@ impl World {
     }
 
     fn delete_records(&mut self) {
-        // Now and then only, because it hides much of what compaction does.
+        // Rarely, because it hides much of the effect of compaction.
         if !self.random.one_in(6) {
             return;
         }
         let room = self.log.view().last_stable_offset - self.start;
         if room < 0 {
-            // A restart has hidden what was deleted up to, until the next sync.
+            // After a restart, the deleted range is unknown until the next sync.
             return;
         }
         let offset = self.start + self.random.below(room as usize + 1) as i64;

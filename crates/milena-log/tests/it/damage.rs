@@ -1,5 +1,5 @@
-//! Every kind of damage to every file of a log, after a clean stop and after a crash: the log serves everything, or says what is
-//! missing, and gives no offset out twice.
+//! Every kind of damage to every file of a log, after a clean stop and after a crash: the log serves everything, or
+//! names what is missing, and assigns no offset twice.
 
 use std::{
     collections::BTreeMap,
@@ -17,11 +17,11 @@ use milena_wire::{
     records::{Attributes, BatchOptions, Batches, ControlRecord, RecordDecoder, RecordSet},
 };
 
-use crate::batches::{DIR, FRESH, Plain, batch, batch_with};
+use crate::batches::{DIR, FRESH, Plain, batch, batch_with, end_of};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// The files that a process left, and what it knew.
+/// The files that a process left, and its last known state.
 struct Left {
     files: Files,
     mark: LogMark,
@@ -45,7 +45,8 @@ fn config() -> LogConfig {
     }
 }
 
-/// A log with several segments, two aborted transactions, and records that are not synced. Each record tells its offset.
+/// A log with several segments, two aborted transactions, and unsynced records. The value of each record is its
+/// offset.
 fn fill(prefix: &str, size: i64, batches: i64, clean: bool) -> Left {
     let memory = MemoryDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(memory.clone());
@@ -67,7 +68,7 @@ fn fill(prefix: &str, size: i64, batches: i64, clean: bool) -> Left {
             };
             log.append(&batch_with(&records, options), 0, 0).unwrap();
             let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-            log.append_marker(abort, 7, 0, 0, 0).unwrap();
+            log.append_marker(end_of(abort, 7, 0), 0, 0).unwrap();
         } else {
             log.append(&batch(&records), 0, 0).unwrap();
         }
@@ -101,7 +102,7 @@ fn disk_of(files: &Files) -> Arc<dyn Disk> {
     disk
 }
 
-/// The view of a reader: records by offset, and offsets that it is told it cannot read.
+/// The view of a reader: records by offset, and offsets that are reported as unreadable.
 #[derive(Debug, Default)]
 struct Reading {
     records: BTreeMap<i64, String>,
@@ -113,7 +114,7 @@ fn read(view: &LogView) -> Reading {
     let mut decoder = RecordDecoder::new(BufferPool::new(0), 1 << 20);
     let mut set = RecordSet::default();
     let (mut offset, end) = (view.log_start_offset, view.log_end_offset);
-    // Where the batch began that could not be read last. Its header need not say the truth about its end.
+    // The start of the batch that could not be read last. The end in its header may be wrong.
     let mut damaged_from = None;
     while offset < end {
         let before = offset;
@@ -131,7 +132,7 @@ fn read(view: &LogView) -> Reading {
                 damaged_from.get_or_insert(offset);
                 let after = batch.last_offset() + 1;
                 offset = if after > offset { after.min(end) } else { end };
-                // A client says so and stops, unless it is told to go on.
+                // A client reports it and stops, unless it is configured to skip.
                 continue;
             }
             batch.decode_into(&mut decoder, &mut set).unwrap();
@@ -154,7 +155,7 @@ fn read(view: &LogView) -> Reading {
     reading
 }
 
-/// One kind of damage: its name, and what it makes of the content of a file; `None` removes the file.
+/// One kind of damage: its name, and the damaged content of a file; `None` removes the file.
 type Case = (String, Option<Vec<u8>>);
 
 fn cases(name: &str, content: &[u8], other: &Files) -> Vec<Case> {
@@ -178,7 +179,7 @@ fn cases(name: &str, content: &[u8], other: &Files) -> Vec<Case> {
     cases
 }
 
-/// Whether damage at a byte of a segment cannot be told from its bytes: the checksum covers neither offset nor epoch.
+/// Whether damage at a byte of a segment is undetectable: the checksum covers neither offset nor epoch.
 fn is_outside_checksum(content: &[u8], what: &str) -> bool {
     let Some(place) = what.strip_prefix("byte ").and_then(|rest| rest.split(' ').next()) else {
         return false;
@@ -196,7 +197,7 @@ fn is_outside_checksum(content: &[u8], what: &str) -> bool {
     false
 }
 
-/// Opens a damaged log and says what is wrong with how that went.
+/// Opens a damaged log and returns the violated expectations.
 fn judge(left: &Left, whole: &Reading, name: &str, (what, content): &Case) -> Result<(), String> {
     let mut files = left.files.clone();
     match content {
@@ -262,7 +263,7 @@ fn is_silent(left: &Left, name: &str, what: &str) -> bool {
     is_trusted && name.ends_with(".log") && is_outside_checksum(&left.files[name], what)
 }
 
-/// Checks that a log that was opened serves all records, or has told which it does not.
+/// Checks that an opened log serves all records, or has reported those that it does not.
 fn serves_or_says(log: &Log, whole: &Reading, is_silent: bool, sees_damage: bool) -> Result<Reading, String> {
     let view = log.view();
     let reading = read(&view);
@@ -309,7 +310,7 @@ fn serves_or_says(log: &Log, whole: &Reading, is_silent: bool, sees_damage: bool
     Ok(reading)
 }
 
-/// A log that was refused opens when losses are accepted, and gives no offset out twice.
+/// A log that was refused opens when losses are accepted, and assigns no offset twice.
 fn accepted(disk: &Arc<dyn Disk>, opening: Opening, left: &Left) -> Result<(), String> {
     let opening = Opening {
         accept_loss: true,
@@ -396,7 +397,7 @@ fn bytes_that_are_cut_off_are_kept_and_never_overwritten() {
         assert!(!damage[0].is_loss() && damage[0].bytes == 30, "{damage:?}");
         assert_eq!(disk::read_file(&*disk, &damage[0].kept[0]).unwrap(), content[..30]);
         kept.extend(damage[0].kept.clone());
-        // The same happens again at the same place.
+        // The same damage again at the same position.
         let file = disk.open(&Path::new(DIR).join(name)).unwrap();
         file.write_at(&content[..30], &[], content.len() as u64).unwrap();
     }

@@ -1,5 +1,5 @@
-//! A disk that refuses to change anything after a number of operations, as a process that is killed there would, or that
-//! lets something else happen there.
+//! A disk that refuses all changes after a number of operations, as if the process were killed there, or that runs
+//! a function there.
 
 use std::{
     fmt::Debug,
@@ -22,7 +22,7 @@ pub struct FragileDisk {
 /// The operations that are left until something happens.
 struct Left {
     operations: AtomicUsize,
-    /// What happens then; `None` if the disk breaks.
+    /// The function to run then; `None` if the disk breaks.
     interruption: Mutex<Option<Interruption>>,
 }
 
@@ -50,7 +50,7 @@ impl FragileDisk {
         self.left.operations.store(operations, Ordering::Relaxed);
     }
 
-    /// Before the operation after so many, this is done; then all goes on.
+    /// Runs `act` once, before the operation after this number of operations.
     pub fn interrupt_after(&self, operations: usize, act: impl FnOnce() + Send + 'static) {
         *self.left.interruption.lock().unwrap() = Some(Box::new(act));
         self.break_after(operations);

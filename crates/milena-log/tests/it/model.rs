@@ -23,7 +23,7 @@ struct World {
     records: BTreeMap<i64, Plain>,
     start: i64,
     end: i64,
-    /// What a driver would have written down for the next start.
+    /// State that a driver would have stored for the next start.
     recovery_point: i64,
     next_sequence: i32,
     last_sent: Option<(bytes::Bytes, i64)>,
@@ -175,7 +175,7 @@ impl World {
         let before = self.log.view().size();
         self.log.apply_retention(self.now).unwrap();
         let view = self.log.view();
-        // What lies before the start of the log goes whatever the limit.
+        // Segments before the log start offset are removed regardless of the limit.
         if !self.records_deleted {
             assert!(
                 view.size() >= before.min(limit as u64),
@@ -203,7 +203,7 @@ impl World {
         self.reopen(true);
     }
 
-    /// The process dies, and what it wrote stays.
+    /// The process dies; its writes remain.
     fn restart_killed(&mut self) {
         self.reopen(false);
     }
@@ -221,7 +221,7 @@ impl World {
         }
         assert!(end <= self.end);
         self.end = end.max(self.start);
-        // Offsets that were given out stay so, but their records end where the first is missing.
+        // Assigned offsets stay assigned, but their records end where the first is missing.
         let lost = self.log.recovery().damage.iter().filter(|damage| damage.is_loss());
         let whole = lost.map(|damage| damage.from_offset).min().unwrap_or(end);
         assert!(whole >= synced, "{whole} is before what was synced, {synced}");

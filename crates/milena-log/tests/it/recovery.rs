@@ -54,7 +54,7 @@ fn every_cut_of_the_tail_recovers_to_the_last_whole_batch() {
         let whole = ends.iter().filter(|end| **end <= length).count() as i64;
         assert_eq!(log.view().log_end_offset, whole * 2, "cut at {length}");
         assert_eq!(read_all(&log.view(), 0, 1 << 20).len() as i64, whole * 2);
-        // It goes on as if nothing had been.
+        // Appends continue as before.
         let appended = log.append(&batch(&[Plain::new(9, "more")]), 3, 0).unwrap();
         assert_eq!(appended.base_offset, whole * 2);
         assert_eq!(read_all(&log.view(), 0, 1 << 20).len() as i64, whole * 2 + 1);
@@ -84,7 +84,8 @@ fn every_damaged_byte_costs_its_batch_and_what_follows() {
             assert_eq!(log.recovery().damage.len(), 1, "byte {place}");
             assert_eq!(log.recovery().damage[0].from_offset, before * 2, "byte {place}");
         }
-        // The batches behind the damage tell which offsets were given out; of the last batch its own header does.
+        // The batches behind the damage reveal which offsets were assigned; for the last batch, its own
+        // header does.
         let is_header = (8..12).contains(&(place - start)) || (16..61).contains(&(place - start));
         if before < 3 || !is_header {
             assert!(log.view().log_end_offset >= 8, "byte {place}: {:?}", log.recovery());

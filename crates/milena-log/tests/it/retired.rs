@@ -1,4 +1,4 @@
-//! A log whose topic was deleted, still in the hands of somebody, beside the log of a new topic in the same folder.
+//! A log whose topic was deleted while references to it remain, beside the log of a new topic in the same folder.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ use milena_wire::{
 };
 
 use crate::{
-    batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, open, read_all},
+    batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, end_of, open, read_all},
     fragile::FragileDisk,
 };
 
@@ -31,7 +31,7 @@ fn config() -> LogConfig {
     }
 }
 
-/// Records of both logs have the same size, so that what one writes would fit into the other.
+/// Records of both logs have the same size, so that a write of one would fit into the other.
 fn fill(log: &Log, value: &str) {
     for i in 0..10 {
         log.append(&batch(&[Plain::new(i, &value.repeat(20))]), 0, i).unwrap();
@@ -80,7 +80,7 @@ fn whatever_is_tried_with_it_the_files_of_the_next_log_stay_as_they_are() {
     let own = old.append_own(&batch(&[Plain::new(20, "o")]), 1, 20);
     assert!(matches!(own, Err(AppendError::Storage(StorageError::Retired { .. }))));
     let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-    assert!(old.append_marker(abort, 7, 0, 0, 20).is_err());
+    assert!(old.append_marker(end_of(abort, 7, 0), 0, 20).is_err());
     assert!(is_retired(old.compact(20, CompactionLimits::default())));
     let deleted = old.delete_records(5);
     assert!(matches!(
@@ -107,7 +107,7 @@ fn abort(log: &Log) {
     log.append(&batch_with(&[Plain::new(0, "aborted")], options), 0, 0)
         .unwrap();
     let abort = ControlRecord::Abort { coordinator_epoch: 0 };
-    log.append_marker(abort, 7, 0, 0, 0).unwrap();
+    log.append_marker(end_of(abort, 7, 0), 0, 0).unwrap();
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn who_reads_it_is_not_told_what_the_next_log_says() {
 
 #[test]
 fn compaction_that_is_under_way_leaves_nothing_in_the_folder_of_the_next_log() {
-    // The topic is deleted and made anew at each step of the compaction in turn.
+    // The topic is deleted and created again at each step of the compaction in turn.
     for operations in 0.. {
         let fragile = FragileDisk::new(MemoryDisk::new());
         let disk: Arc<dyn Disk> = Arc::new(fragile.clone());

@@ -9,7 +9,7 @@ use milena_log::{
 };
 use milena_wire::records::{Attributes, BatchOptions, ControlRecord, patch_header};
 
-use crate::batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, open, read_all, sequenced};
+use crate::batches::{DIR, FRESH, KILLED, Plain, batch, batch_with, end_of, open, read_all, sequenced};
 
 fn records(count: usize) -> Vec<Plain> {
     (0..count)
@@ -25,18 +25,18 @@ fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
     log.append(&batch(&records(3)), 0, 0).unwrap();
     memory.set_room(Some(10));
     let error = log.append(&batch(&records(3)), 0, 0).unwrap_err();
-    assert!(error.to_string().contains("no room left"), "{error}");
+    assert!(error.to_string().contains("no space left"), "{error}");
     assert_eq!(read_all(&log.view(), 0, 1 << 20).len(), 3);
     memory.set_room(None);
     assert_eq!(log.append(&batch(&records(3)), 0, 0).unwrap().base_offset, 3);
     assert_eq!(read_all(&log.view(), 0, 1 << 20).len(), 6);
 }
 
-/// What a full disk has left of a batch, of which it took `room` bytes.
+/// Appends a batch to a disk that has only `room` bytes left, and checks the file afterwards.
 fn append_to_full_disk(memory: &MemoryDisk, log: &Log, records: &Bytes, room: usize) {
     memory.set_room(Some(room as u64));
     let error = log.append(records, 0, 0).unwrap_err();
-    assert!(error.to_string().contains("no room left"), "{error}");
+    assert!(error.to_string().contains("no space left"), "{error}");
     memory.set_room(None);
 }
 
@@ -74,7 +74,7 @@ fn what_a_full_disk_took_of_a_batch_is_never_read_as_records() {
 fn what_follows_a_full_disk_survives_a_restart() {
     let memory = MemoryDisk::crashable();
     let disk: Arc<dyn Disk> = Arc::new(memory.clone());
-    // What fails would still fit into the first segment, what comes then does not.
+    // The failing batch would still fit into the first segment, the next one does not.
     let config = LogConfig {
         segment_bytes: (batch(&records(2)).len() + batch(&records(3)).len()) as u32,
         ..LogConfig::default()
@@ -105,7 +105,7 @@ fn a_batch_that_is_refused_because_an_epoch_cannot_be_written_is_not_in_the_log(
     let log = open(&disk, &LogConfig::default(), FRESH);
     log.append(&sequenced(&records(1), 7, 0), 0, 0).unwrap();
     let next = sequenced(&records(2), 7, 1);
-    // Room for the batch, but for no epoch beside it.
+    // Space for the batch, but not for the epoch checkpoint.
     memory.set_room(Some(next.len() as u64));
     assert!(log.append(&next, 1, 0).is_err());
     memory.set_room(None);
@@ -135,7 +135,7 @@ fn an_abort_is_known_after_a_restart_although_its_index_could_not_be_written() {
         let marker = ControlRecord::Abort { coordinator_epoch: 0 };
         let size = marker.end_transaction_batch(0, 7, 0).unwrap().unwrap().len();
         memory.set_room(Some(size as u64 + 10));
-        log.append_marker(marker, 7, 0, 0, 0).unwrap();
+        log.append_marker(end_of(marker, 7, 0), 0, 0).unwrap();
         assert_eq!(log.view().aborted_transactions(0, 3).unwrap().len(), 1);
         memory.set_room(None);
         if opening.clean {
@@ -228,7 +228,7 @@ fn retention_by_time_removes_whole_old_segments_and_even_the_last() {
     assert_eq!(log.view().log_start_offset, 2);
     assert_eq!(log.apply_retention(1_000).unwrap(), 1);
     assert_eq!((log.view().log_start_offset, log.view().log_end_offset), (3, 3));
-    // The offsets go on, also after a restart.
+    // The offsets continue, also after a restart.
     let log = open(&disk, &config, KILLED);
     assert_eq!(log.append(&batch(&records(1)), 0, 0).unwrap().base_offset, 3);
 }

@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use batches::{FRESH, Plain, batch_with};
+use batches::{FRESH, Plain, batch_with, end_of};
 use keyed::{Keyed, committed, keyed as keyed_batch};
 use milena_log::{CompactionLimits, Log, LogConfig, disk::RealDisk};
 use milena_wire::{
@@ -69,8 +69,8 @@ fn write_log(dir: &Path) {
     log.close().unwrap();
 }
 
-/// Keys in batches of all codecs, with tombstones and transactions of both ends; compacted twice. Gives the records that
-/// are left.
+/// Keys in batches of all codecs, with tombstones, committed and aborted transactions; compacted twice. Returns the
+/// number of remaining records.
 fn write_compacted_log(dir: &Path) -> usize {
     let config = LogConfig {
         segment_bytes: 8_000,
@@ -109,7 +109,7 @@ fn write_compacted_log(dir: &Path) -> usize {
                     0 => ControlRecord::Commit { coordinator_epoch: 0 },
                     _ => ControlRecord::Abort { coordinator_epoch: 0 },
                 };
-                log.append_marker(marker, 0, 0, 0, 1_000 * i).unwrap();
+                log.append_marker(end_of(marker, 0, 0), 0, 1_000 * i).unwrap();
             }
         }
         log.sync().unwrap();
@@ -120,7 +120,7 @@ fn write_compacted_log(dir: &Path) -> usize {
     committed(&log.view(), 0, 1 << 20).len()
 }
 
-/// What Kafka's tool prints about the files of `dir` with this ending.
+/// Output of Kafka's tool for the files of `dir` with this extension.
 fn dump(dir: &Path, ending: &str, options: &[&str]) -> String {
     let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == ending));
@@ -146,7 +146,7 @@ fn dump(dir: &Path, ending: &str, options: &[&str]) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let problem = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{problem}{text}");
-    // The tool reports what it dislikes in words and still succeeds.
+    // The tool prints problems and still exits with 0.
     for complaint in [
         "Found",
         "mismatch",

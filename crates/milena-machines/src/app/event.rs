@@ -1,4 +1,4 @@
-//! What a driver tells [`Work`](super::Work), and what it is told to do.
+//! What a driver tells [`Scheduler`](super::Scheduler), and what it is told to do.
 
 use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId, WhenStalled};
 use crate::TopicPartition;
@@ -13,7 +13,7 @@ pub struct Assignment {
     /// Where the consumer begins to read.
     pub position: i64,
     /// What the group has committed.
-    pub committed: Option<Committed>,
+    pub committed: Option<CommittedOffset>,
     /// And the leader epoch of what lies before that.
     pub leader_epoch: Option<i32>,
 }
@@ -23,17 +23,17 @@ pub struct Assignment {
 pub enum Role {
     Main,
     /// A retry topic: what it holds is not to be handled before its time.
-    Tier {
+    RetryTopic {
         /// Its place in the tiers of the handler.
         index: u8,
         delay_ms: i64,
     },
-    /// What waits so that keys stay in order: see [`fence`](super::fence).
-    Held,
+    /// What waits so that keys stay in order: see [`key_holds`](super::key_holds).
+    HeldKeys,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedOffset {
     pub offset: i64,
     pub metadata: String,
 }
@@ -64,7 +64,7 @@ pub struct RetryInfo {
 
 /// What became of a record that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
+pub enum Acceptance {
     Taken(RecordId),
     /// The commit that we began from says that it is done.
     Finished,
@@ -74,7 +74,7 @@ pub enum Accepted {
 
 /// A record to hand to its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dispatched {
+pub struct Dispatch {
     pub record: RecordId,
     pub partition: PartitionId,
     pub offset: i64,
@@ -138,9 +138,9 @@ pub enum CommitResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publish {
     /// What the handler wrote.
-    Emitted,
+    Output,
     /// The record itself, to a retry topic.
-    Tier {
+    RetryTopic {
         index: u8,
         due_ms: i64,
         attempts: u32,
@@ -154,7 +154,7 @@ pub enum Publish {
         returns: u8,
     },
     /// The record itself, to the held topic, in the partition that has the number of its own.
-    Held {
+    HeldKeys {
         /// Not before this; without it, as soon as it is its turn.
         due_ms: Option<i64>,
         attempts: u32,
@@ -162,14 +162,14 @@ pub enum Publish {
     },
     /// The record itself, to the dead letters.
     DeadLetter {
-        why: DeadWhy,
+        why: DeadLetterReason,
         attempts: u32,
         first_failed_ms: i64,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeadWhy {
+pub enum DeadLetterReason {
     Poison,
     /// All attempts failed.
     Attempts,
@@ -207,8 +207,8 @@ pub enum Action {
         what: Publish,
     },
     /// Ask what is committed for the partitions of the held topic that have the numbers of these, and tell
-    /// [`Work::handle_held_committed`](super::Work::handle_held_committed). It is asked again anyway.
-    AskHeld(Vec<PartitionId>),
+    /// [`Scheduler::handle_held_commit`](super::Scheduler::handle_held_commit). It is asked again anyway.
+    CheckKeyHolds(Vec<PartitionId>),
     /// There is at most one under way for each source.
     Commit {
         source: SourceId,
@@ -219,15 +219,15 @@ pub enum Action {
     Cancel(RecordId),
     /// All that can be done for it is done: the group may have it. The id is dead already.
     Released(PartitionId),
-    /// Nothing is in a handler or being published: [`Work::barrier_offsets`](super::Work::barrier_offsets) can be taken.
+    /// Nothing is in a handler or being published: [`Scheduler::barrier_offsets`](super::Scheduler::barrier_offsets) can be taken.
     Barrier,
     /// A partition is to be released, and its offsets need a transaction: begin a barrier.
-    BarrierWanted,
-    /// The partition stands still until [`Work::restart_partition`](super::Work::restart_partition).
+    BarrierNeeded,
+    /// The partition stands still until [`Scheduler::restart_partition`](super::Scheduler::restart_partition).
     Stopped {
         partition: PartitionId,
         offset: i64,
-        why: StopWhy,
+        why: StopReason,
     },
     /// A record is done without being handled, because the bulkhead of its handler is full and the policy skips.
     Skipped {
@@ -238,7 +238,7 @@ pub enum Action {
     Stalled {
         partition: PartitionId,
         offset: i64,
-        why: StallWhy,
+        why: StallReason,
         since_ms: i64,
         /// What is done about it.
         action: WhenStalled,
@@ -246,7 +246,7 @@ pub enum Action {
         cancelled: Vec<RecordId>,
     },
     /// So many owners died here: from this offset on one record is handed out at a time, until it is past what they had.
-    Careful {
+    Isolating {
         partition: PartitionId,
         offset: i64,
         owners: u32,
@@ -273,19 +273,19 @@ pub enum Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopWhy {
+pub enum StopReason {
     Fatal,
     /// Nothing is left to try, and the policy has no dead letters.
     Exhausted,
     /// Too many records fail for good.
-    Flood,
+    DlqLimit,
     /// A handler did not return.
     Stalled,
 }
 
 /// Why a partition does not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StallWhy {
+pub enum StallReason {
     /// There is nothing to do.
     Idle,
     /// The handler has had the record for this long.
@@ -302,13 +302,13 @@ pub enum StallWhy {
     /// Its offset is not committed at most once; or that somebody begins here is not.
     WaitsForCommit,
     /// Owners died here, so that one record is handed out at a time, and this is not the one.
-    Careful,
+    Isolating,
     /// The commit could not tell that it is done.
     WaitsForMap,
     /// The handler is at its limit: concurrency, bulkhead or rate.
     WaitsForHandler,
     /// Somebody has to look at it.
-    Stopped(StopWhy),
+    Stopped(StopReason),
     /// It is being given back.
     Revoking,
     /// The user has paused it.

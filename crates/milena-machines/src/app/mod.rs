@@ -1,42 +1,42 @@
 //! The decisions of an application that reads records: which to hand to a handler when, what follows when that fails,
 //! and up to where a partition is done.
 //!
-//! [`Work`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
-//! [`tracker`] knows what is done, [`offset_map`] writes that into a commit, [`lanes`] keeps order and bounds, [`retry`]
-//! decides about failures, [`fence`] keeps keys in order meanwhile, [`starts`] finds what kills whole processes, and the rest
+//! [`Scheduler`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
+//! [`tracker`] knows what is done, [`commit_map`] writes that into a commit, [`queues`] keeps order and bounds, [`retry`]
+//! decides about failures, [`key_holds`] keeps keys in order meanwhile, [`crash_guard`] finds what kills whole processes, and the rest
 //! hold work back.
 
 pub mod breaker;
 pub mod bulkhead;
+pub mod commit_map;
 mod config;
+pub mod crash_guard;
+pub mod dlq_limit;
 mod event;
-pub mod fence;
-pub mod flood;
 mod hash;
-pub mod lanes;
-mod names;
-pub mod offset_map;
+mod ids;
+pub mod key_holds;
 pub mod pauses;
+mod queues;
 pub mod rate;
 pub mod retry;
-pub mod starts;
-pub mod tier;
+pub mod retry_topic;
+mod scheduler;
 pub mod tracker;
-mod work;
 
 pub use breaker::BreakerState;
+pub use commit_map::MapError;
 pub use config::{
-    BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig,
-    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenFull, WhenOpen,
-    WhenStalled, WorkConfig, tier_suffix,
+    BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, DlqLimitConfig, Exhausted,
+    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, SchedulerConfig,
+    WhenFull, WhenOpen, WhenStalled, retry_topic_suffix,
 };
+pub use crash_guard::CrashCounters;
 pub use event::{
-    Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,
-    Outcome, Publish, PublishResult, RetryInfo, Role, StallWhy, StopWhy,
+    Acceptance, Action, Arrival, Assignment, CommitOffset, CommitResult, CommittedOffset, DeadLetterReason, Dispatch,
+    Failure, Outcome, Publish, PublishResult, RetryInfo, Role, StallReason, StopReason,
 };
-pub use fence::HeldRecord;
-pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
-pub use offset_map::MapError;
+pub use ids::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
+pub use key_holds::HeldRecord;
 pub use pauses::{PauseReason, PauseSet};
-pub use starts::Starts;
-pub use work::{MapVerdict, PartitionStatus, SharedBreakers, Stage, Totals, Work, WorkStatus};
+pub use scheduler::{MapRestore, PartitionStatus, Scheduler, SchedulerStatus, SharedBreakers, Stage, Totals};

@@ -27,7 +27,7 @@ pub struct Tracker {
     /// From these offsets on these leader epochs.
     leader_epochs: VecDeque<(i64, i32)>,
     /// Done in an earlier life and not delivered yet: sorted, apart, all at `end` or above.
-    restored: VecDeque<Finished>,
+    restored: VecDeque<FinishedRange>,
     pending: u64,
     pending_bytes: u64,
     version: u64,
@@ -42,14 +42,14 @@ struct Segment {
 
 /// Offsets that are done: from `start` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedRange {
     pub start: i64,
     pub end: i64,
 }
 
 /// What a delivered offset is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
+pub enum DeliveryResult {
     /// It is to be done.
     Pending,
     /// It was done in an earlier life.
@@ -60,7 +60,7 @@ pub enum Delivered {
 
 /// What became of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Completed {
+pub enum CompletionResult {
     Done,
     /// It is done already, or was never delivered.
     Unknown,
@@ -70,7 +70,7 @@ pub enum Completed {
 
 impl Tracker {
     /// Begins at `position`. What is done above that is `restored`: sorted and apart.
-    pub fn new(epoch: u32, position: i64, restored: Vec<Finished>) -> Self {
+    pub fn new(epoch: u32, position: i64, restored: Vec<FinishedRange>) -> Self {
         Self {
             epoch,
             words: VecDeque::new(),
@@ -93,22 +93,22 @@ impl Tracker {
     }
 
     /// A record was read.
-    pub fn deliver(&mut self, offset: i64, leader_epoch: Option<i32>, bytes: u64) -> Delivered {
+    pub fn deliver(&mut self, offset: i64, leader_epoch: Option<i32>, bytes: u64) -> DeliveryResult {
         if offset < self.end {
-            return Delivered::Twice;
+            return DeliveryResult::Twice;
         }
         self.note_leader_epoch(offset, leader_epoch);
         let finished = self.take_restored(offset);
         if self.pending == 0 && finished {
             self.end = offset + 1;
             self.version += 1;
-            return Delivered::Finished;
+            return DeliveryResult::Finished;
         }
         let bit = self.place(offset);
         self.end = offset + 1;
         if finished {
             self.version += 1;
-            return Delivered::Finished;
+            return DeliveryResult::Finished;
         }
         if let Some(word) = self.words.back_mut() {
             *word |= 1 << (bit % 64);
@@ -118,7 +118,7 @@ impl Tracker {
         }
         self.pending += 1;
         self.pending_bytes += bytes;
-        Delivered::Pending
+        DeliveryResult::Pending
     }
 
     /// Records were read that follow each other without a gap. `false`, and nothing has happened, if they must be looked at
@@ -152,20 +152,20 @@ impl Tracker {
     }
 
     /// A record is done.
-    pub fn complete(&mut self, epoch: u32, offset: i64, bytes: u64) -> Completed {
+    pub fn complete(&mut self, epoch: u32, offset: i64, bytes: u64) -> CompletionResult {
         if epoch != self.epoch {
-            return Completed::Stale;
+            return CompletionResult::Stale;
         }
         let Some(bit) = self.bit_of(offset) else {
-            return Completed::Unknown;
+            return CompletionResult::Unknown;
         };
         let mask = 1_u64 << (bit % 64);
         let index = (bit - self.first_bit) / 64;
         let Some(word) = self.words.get_mut(index as usize) else {
-            return Completed::Unknown;
+            return CompletionResult::Unknown;
         };
         if *word & mask == 0 {
-            return Completed::Unknown;
+            return CompletionResult::Unknown;
         }
         *word &= !mask;
         self.pending -= 1;
@@ -174,7 +174,7 @@ impl Tracker {
         if bit == self.head_bit && self.pending > 0 {
             self.find_head();
         }
-        Completed::Done
+        CompletionResult::Done
     }
 
     /// Records that came as a run, or a part of it, are done. Says how many were not done before.
@@ -287,6 +287,19 @@ impl Tracker {
                     !unfinished & (u64::MAX >> (64 - left))
                 }),
         )
+    }
+
+    /// Whether an offset is done in this assignment, or was done before it.
+    pub fn is_done(&self, offset: i64) -> bool {
+        let Some(bit) = self.bit_of(offset) else {
+            return offset < self.end
+                || self
+                    .restored
+                    .iter()
+                    .any(|range| (range.start..range.end).contains(&offset));
+        };
+        let word = self.words.get(((bit - self.first_bit) / 64) as usize);
+        word.is_none_or(|word| word & (1_u64 << (bit % 64)) == 0)
     }
 
     /// How much memory the bits take.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         FetchRequest, FetchResponse,
@@ -61,9 +62,6 @@ impl<Tag> Default for FetchSession<Tag> {
     }
 }
 
-/// The first version of Fetch with topic ids in place of names.
-const TOPIC_IDS_SINCE: i16 = 13;
-
 impl<Tag: Copy> FetchSession<Tag> {
     /// Whether a request with topic ids can be sent: every partition must have one.
     fn can_use_ids(requested: &[SessionPartition<Tag>]) -> bool {
@@ -105,7 +103,7 @@ impl<Tag: Copy> FetchSession<Tag> {
                 }
             }
         }
-        (!uses_ids).then_some(TOPIC_IDS_SINCE - 1)
+        (!uses_ids).then_some(versions::fetch::TOPIC_IDS - 1)
     }
 
     /// Whether the last request had no partitions.

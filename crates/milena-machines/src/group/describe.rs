@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         describe_groups_response::{DescribedGroup, DescribedGroupMember},
@@ -13,9 +14,6 @@ use super::{
     Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply,
     classic::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, State},
 };
-
-/// From this version on an unknown group is an error.
-const GROUP_NOT_FOUND_VERSION: i16 = 6;
 
 impl GroupCoordinator {
     /// Classic groups only; groups of the consumer protocol have a request of their own.
@@ -33,7 +31,7 @@ impl GroupCoordinator {
             group_state: "Dead".into(),
             ..Default::default()
         };
-        if context.version >= GROUP_NOT_FOUND_VERSION {
+        if context.version >= versions::describe_groups::GROUP_ID_NOT_FOUND {
             described.error_code = ErrorCode::GroupIdNotFound.code();
             described.error_message = Some(problem.into());
         }

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
-    api::ApiKey,
+    api::{ApiKey, versions},
     messages::{
         ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, HeartbeatRequest, HeartbeatResponse,
         JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest,
@@ -70,7 +70,7 @@ pub trait ForVersion {
 /// Before version 3 a request names one member, in a field of its own.
 impl ForVersion for LeaveGroupRequest {
     fn for_version(mut self, version: i16) -> Self {
-        if version < 3 {
+        if version < versions::leave_group::MEMBERS {
             if let Some(member) = self.members.pop() {
                 self.member_id = member.member_id;
             }

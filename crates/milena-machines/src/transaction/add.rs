@@ -1,7 +1,7 @@
 //! Adding partitions to a transaction. The first one begins it.
 
 use bytestring::ByteString;
-use milena_wire::errors::ErrorCode;
+use milena_wire::{api::versions, errors::ErrorCode};
 
 use super::{
     ClientVersion, ProducerEpoch, TransactionContext, TransactionCoordinator, TransactionEffects, TransactionState,
@@ -19,7 +19,7 @@ impl TransactionCoordinator {
         effects: &mut TransactionEffects,
     ) -> ErrorCode {
         // From version 4 on, only brokers send this request, for producers that speak version 2.
-        let client = if context.version >= 4 {
+        let client = if context.version >= versions::add_partitions_to_txn::BATCHES {
             ClientVersion::V2
         } else {
             ClientVersion::V1

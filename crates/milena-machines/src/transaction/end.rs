@@ -3,6 +3,7 @@
 use bytestring::ByteString;
 use milena_invariant::violated;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{EndTxnRequest, EndTxnResponse},
 };
@@ -31,7 +32,7 @@ impl TransactionCoordinator {
         ids: NextProducerId<'_>,
         effects: &mut TransactionEffects,
     ) -> Option<EndTxnResponse> {
-        let client = if context.version >= 5 {
+        let client = if context.version >= versions::end_txn::NEW_EPOCH {
             ClientVersion::V2
         } else {
             ClientVersion::V1

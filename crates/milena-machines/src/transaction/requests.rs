@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, describe_transactions_response,
@@ -78,9 +79,13 @@ impl IdPattern {
 pub fn produce_error(error: ErrorCode, version: i16) -> ErrorCode {
     match error {
         ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
-        ErrorCode::TransactionAbortable if version < 11 => ErrorCode::InvalidTxnState,
+        ErrorCode::TransactionAbortable if version < versions::produce::TRANSACTION_ABORTABLE => {
+            ErrorCode::InvalidTxnState
+        }
         // Old producers retry on this one.
-        ErrorCode::ConcurrentTransactions if version < 12 => ErrorCode::NotEnoughReplicas,
+        ErrorCode::ConcurrentTransactions if version < versions::produce::ADDS_PARTITIONS => {
+            ErrorCode::NotEnoughReplicas
+        }
         ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
             ErrorCode::NotEnoughReplicas
         }

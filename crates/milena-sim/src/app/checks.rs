@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use milena_machines::app::{Committed, Delivery, NullKey, Order, PartitionId, Starts, offset_map, tracker::Finished};
+use milena_machines::app::{
+    CommittedOffset, CrashCounters, Delivery, NullKey, Order, PartitionId, commit_map, tracker::FinishedRange,
+};
 
 mod deaths;
+mod output;
 
 use super::{
     Life,
@@ -28,6 +31,13 @@ pub(super) struct Checks {
     effects: BTreeMap<u64, u32>,
     dead: BTreeMap<u64, u32>,
     lanes: BTreeMap<Lane, Started>,
+    /// What producers have taken, which others need not wait for.
+    taken: BTreeSet<(u64, PartitionId, i64)>,
+    /// What was written for the offsets of a lane, each with the number of the last time.
+    outputs: BTreeMap<Lane, BTreeMap<i64, u64>>,
+    /// In which calls a record was.
+    calls: BTreeMap<(u64, PartitionId, i64), BTreeSet<u64>>,
+    last_output: u64,
     /// When a record may be tried again, and how often it failed in its place.
     waits: BTreeMap<(u64, PartitionId, i64), (i64, u32)>,
     /// At most once: who began with what.
@@ -59,6 +69,10 @@ impl Checks {
             effects: BTreeMap::new(),
             dead: BTreeMap::new(),
             lanes: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            outputs: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            last_output: 0,
             waits: BTreeMap::new(),
             begun: BTreeMap::new(),
             forced: false,
@@ -147,21 +161,20 @@ impl Checks {
     }
 
     fn check_order(&mut self, plan: &Plan, run: &Run, place: &str) {
-        let handler = plan.handler();
-        let key = match (handler.order, run.data.key, handler.null_key) {
-            (Order::Unordered, ..) | (Order::Key, None, NullKey::Unordered) => return,
-            (Order::Partition, ..) => None,
-            (Order::Key, key, _) => Some(key),
-        };
-        let over = &self.over;
-        let lane = self.lanes.entry((run.life.number, run.id, key)).or_default();
+        let Some(lane) = lane_of(plan, run) else { return };
+        let call_of = (run.life.number, run.id, run.offset);
+        self.taken.remove(&call_of);
+        self.calls.entry(call_of).or_default().insert(run.call);
+        let (over, taken) = (&self.over, &self.taken);
+        let lane = self.lanes.entry(lane).or_default();
+        let is_taken = |offset: i64| taken.contains(&(run.life.number, run.id, offset));
         lane.open
             .retain(|offset, _| !over.contains(&(run.life.number, run.id, *offset)));
         let is_new = !lane.open.contains_key(&run.offset);
         let overtaken = lane
             .open
             .iter()
-            .find(|(offset, call)| **offset < run.offset && **call != run.call);
+            .find(|(offset, call)| **offset < run.offset && **call != run.call && !is_taken(**offset));
         let overtaken = overtaken.map(|(offset, _)| *offset);
         let late = is_new && lane.highest.is_some_and(|highest| run.offset < highest);
         lane.open.insert(run.offset, run.call);
@@ -197,7 +210,7 @@ impl Checks {
     }
 
     /// The group accepts a commit.
-    pub(super) fn committed(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, commit: &Committed) {
+    pub(super) fn committed(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, commit: &CommittedOffset) {
         let place = name(plan, partition);
         let before = cluster.committed[partition]
             .as_ref()
@@ -212,18 +225,18 @@ impl Checks {
             return self.check_ahead(plan, cluster, partition, commit.offset);
         }
         self.note_suspect(partition, commit);
-        let undone = |range: Finished| {
+        let undone = |range: FinishedRange| {
             let mut records = cluster.logs[partition].range(range.start..range.end.max(range.start));
             records
                 .find(|(offset, _)| !self.is_settled(partition, **offset))
                 .map(|(offset, _)| *offset)
         };
         let start = before.min(commit.offset);
-        let below = undone(Finished {
+        let below = undone(FinishedRange {
             start,
             end: commit.offset,
         });
-        let map = offset_map::decode(&commit.metadata, commit.offset);
+        let map = commit_map::decode(&commit.metadata, commit.offset);
         let above = map.clone().unwrap_or_default().into_iter().find_map(undone);
         if let Some(offset) = below {
             self.fail(format!(
@@ -283,20 +296,31 @@ impl Checks {
     }
 }
 
+/// The lane that a call belongs to, if order matters.
+fn lane_of(plan: &Plan, run: &Run) -> Option<Lane> {
+    let handler = plan.handler();
+    let key = match (handler.order, run.data.key, handler.null_key) {
+        (Order::Unordered, ..) | (Order::Key, None, NullKey::Unordered) => return None,
+        (Order::Partition, ..) => None,
+        (Order::Key, key, _) => Some(key),
+    };
+    Some((run.life.number, run.id, key))
+}
+
 /// What the group knew when a partition was assigned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Base {
     pub(super) offset: i64,
-    finished: Vec<Finished>,
-    pub(super) starts: Starts,
+    finished: Vec<FinishedRange>,
+    pub(super) starts: CrashCounters,
 }
 
 impl Base {
-    pub(super) fn new(committed: Option<&Committed>) -> Self {
+    pub(super) fn new(committed: Option<&CommittedOffset>) -> Self {
         let Some(committed) = committed else {
             return Self::default();
         };
-        let told = offset_map::read(&committed.metadata, committed.offset).unwrap_or_default();
+        let told = commit_map::read(&committed.metadata, committed.offset).unwrap_or_default();
         Self {
             offset: committed.offset,
             finished: told.finished,

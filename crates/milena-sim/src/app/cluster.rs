@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use milena_machines::{
     Random, TopicPartition,
-    app::{Committed, PartitionId},
+    app::{CommittedOffset, PartitionId},
 };
 
 use super::{Life, plan::Plan, record::Record};
@@ -14,7 +14,7 @@ pub(super) struct Cluster {
     /// The main partitions, then those of each retry topic. Offsets without a record never had one.
     pub(super) logs: Vec<BTreeMap<i64, Record>>,
     ends: Vec<i64>,
-    pub(super) committed: Vec<Option<Committed>>,
+    pub(super) committed: Vec<Option<CommittedOffset>>,
     members: Vec<Life>,
     owners: Vec<Option<Owner>>,
     last_id: u64,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatched, Failure,
-    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, SourceId, StallWhy, WhenStalled, Work,
+    Acceptance, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatch, Failure,
+    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, Scheduler, SourceId, StallReason,
+    WhenStalled,
 };
 
 use super::{
@@ -21,6 +22,7 @@ mod arrives;
 mod held;
 mod killers;
 mod mistakes;
+mod taken;
 mod whole;
 
 pub(super) use arrives::{apply, commit_arrives, held_record, write};
@@ -31,7 +33,7 @@ const NEVER_MS: i64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     pub(super) life: Option<Life>,
-    pub(super) work: Option<Work<Records>>,
+    pub(super) work: Option<Scheduler<Records>>,
     pub(super) held: BTreeMap<usize, Held>,
     /// What is in a handler.
     runs: BTreeMap<RecordId, Run>,
@@ -39,6 +41,8 @@ pub(super) struct Instance {
     wholes: BTreeMap<RecordId, Vec<Run>>,
     /// What is being published, and where it comes from.
     pub(super) publishing: BTreeMap<RecordId, Run>,
+    /// What is acknowledged, and not done before others are.
+    acked: BTreeMap<RecordId, Run>,
     /// Records that have asked for time.
     asked: BTreeSet<u64>,
     in_flight: usize,
@@ -95,6 +99,8 @@ pub(super) struct Publishing {
     record: RecordId,
     what: Publish,
     acked: bool,
+    /// It is in the log already.
+    written: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -108,7 +114,7 @@ pub(super) struct Commit {
 impl Instance {
     pub(super) fn start(&mut self, world: &mut World, life: Life) {
         let seed = world.random.next_u64();
-        let work = match Work::new(world.plan.config.clone(), seed) {
+        let work = match Scheduler::new(world.plan.config.clone(), seed) {
             Ok(work) => work,
             Err(error) => return world.checks.fail(error.to_string()),
         };
@@ -150,8 +156,8 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
-            Some(_) if world.plan.is_fencing() => Role::Held,
-            Some(tier) => Role::Tier {
+            Some(_) if world.plan.is_fencing() => Role::HeldKeys,
+            Some(tier) => Role::RetryTopic {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],
             },
@@ -310,10 +316,10 @@ impl Instance {
                 payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(_) => {}
-                Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
-                Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
-                Accepted::Stale => return,
+                Acceptance::Taken(_) => {}
+                Acceptance::Finished if world.checks.is_settled(fetched.partition, last) => {}
+                Acceptance::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
+                Acceptance::Stale => return,
             }
         }
         work.handle_position(now, held.id, fetched.next);
@@ -363,6 +369,7 @@ impl Instance {
         }
         let record = run.record;
         self.publishing.insert(record, run);
+        self.acked.remove(&record);
         if let Some(work) = &mut self.work {
             work.handle_finished(now, record, outcome);
         }
@@ -385,12 +392,21 @@ impl Instance {
         let mut result = PublishResult::Failed;
         if publishing.acked {
             result = write(world, &run, publishing.what);
-            self.settle(world, &run);
+            if publishing.what == Publish::Output {
+                if !publishing.written {
+                    world.checks.wrote(&world.plan, &run);
+                }
+                world.checks.taken(&world.plan, &run);
+            } else {
+                world.checks.gave_up_output(&world.plan, &run);
+            }
             self.publishing.remove(&publishing.record);
+            self.acked.insert(publishing.record, run);
         }
         if let Some(work) = &mut self.work {
             work.handle_published(now, publishing.record, result);
         }
+        self.settle_acked(world);
     }
 
     /// Does what the machine says, until it says nothing.
@@ -429,7 +445,7 @@ impl Instance {
         }
     }
 
-    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatched) {
+    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatch) {
         let Some(work) = &self.work else { return };
         let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
@@ -519,12 +535,12 @@ impl Instance {
             Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
-            Action::AskHeld(ids) => self.ask_held(world, life, ids),
+            Action::CheckKeyHolds(ids) => self.ask_held(world, life, ids),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
             Action::Cancel(record) => self.cancelled(world, record),
             Action::Released(id) => self.released(world, life, id),
             Action::Barrier => self.end_transaction(world, life),
-            Action::BarrierWanted => self.begin_barrier(world),
+            Action::BarrierNeeded => self.begin_barrier(world),
             Action::Stopped { partition, offset, .. } => {
                 world.checks.begins_anew(life, partition, offset);
                 world.queue.after(500, Event::Operator(life));
@@ -534,7 +550,7 @@ impl Instance {
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
-            Action::Careful { .. } | Action::Lost { .. } => {}
+            Action::Isolating { .. } | Action::Lost { .. } => {}
             Action::Skipped { offset, .. } => world
                 .checks
                 .fail(format!("offset {offset} is skipped, and no policy skips")),
@@ -553,7 +569,7 @@ impl Instance {
     }
 
     /// What does not move has a cause that is one.
-    fn check_stall(&self, world: &mut World, why: StallWhy) {
+    fn check_stall(&self, world: &mut World, why: StallReason) {
         let handler = world.plan.handler();
         let has_limit = handler.concurrency.is_some()
             || handler.bulkhead.is_some()
@@ -562,10 +578,10 @@ impl Instance {
         let is_busy = has_limit || self.in_flight >= world.plan.in_flight_max;
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
-            StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
+            StallReason::Idle => world.checks.fail("a stall has no cause".to_owned()),
             // Those that were busy may have been called off in the same moment.
-            StallWhy::WaitsForHandler
-                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Tell =>
+            StallReason::WaitsForHandler
+                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Report =>
             {
                 world
                     .checks
@@ -597,7 +613,7 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
-        if what != Publish::Emitted {
+        if what != Publish::Output {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
@@ -625,11 +641,24 @@ impl Instance {
         if twice_allowed && world.random.below(12) == 0 {
             // It is written, but nobody hears of it.
             write(world, &run, what);
+            if what == Publish::Output {
+                world.checks.wrote(&world.plan, &run);
+            }
             acked = false;
         }
         let takes_ms = 1 + world.random.below(40) as i64;
-        let publishing = Publishing { record, what, acked };
+        let is_taken = what == Publish::Output && world.random.below(2) == 0;
+        let written = is_taken && acked && world.plan.mutation != Some(Mutation::TakenUnordered);
+        let publishing = Publishing {
+            record,
+            what,
+            acked,
+            written,
+        };
         world.queue.after(takes_ms, Event::Published(life, publishing));
+        if is_taken {
+            self.take(world, &run, written);
+        }
     }
 
     fn settle_unchecked(&mut self, world: &mut World, run: &Run) {
@@ -725,7 +754,7 @@ impl Instance {
             if status.is_some_and(|status| status.records > 0) {
                 return Err(at("still has work"));
             }
-            if work.fenced_keys(held.id) > 0 {
+            if work.held_keys(held.id) > 0 {
                 return Err(at("still has keys that are fenced"));
             }
         }

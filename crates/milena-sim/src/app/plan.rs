@@ -4,8 +4,8 @@ use milena_machines::{
     Random,
     app::{
         BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery, Exhausted, HandlerConfig, Limits,
-        NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenFull, WhenOpen, WhenStalled,
-        WorkConfig,
+        NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, SchedulerConfig, WhenFull, WhenOpen,
+        WhenStalled,
     },
 };
 
@@ -15,7 +15,7 @@ use crate::{Mutation, simulation::START_MS};
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) mutation: Option<Mutation>,
-    pub(super) config: WorkConfig,
+    pub(super) config: SchedulerConfig,
     pub(super) instances: usize,
     pub(super) partitions: usize,
     /// So many records an instance runs at once at most.
@@ -68,7 +68,7 @@ impl Plan {
     }
 
     pub(super) fn tiers(&self) -> &[i64] {
-        &self.handler().retry.tiers
+        &self.handler().retry.delays_ms
     }
 
     /// All topics have as many partitions as the main one; after it come the retry topics, or the one for what is held.
@@ -79,7 +79,7 @@ impl Plan {
 
     /// Whether keys stay in order through retries.
     pub(super) fn is_fencing(&self) -> bool {
-        self.handler().retry.ordering == RetryOrdering::FenceKey
+        self.handler().retry.ordering == RetryOrdering::HoldKey
     }
 
     /// The partition with what is held for a main one.
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
+fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {
     let once = delivery == Delivery::AtMostOnce;
     let tiers = if once { 0 } else { random.below(3) };
     let strict = random.below(4) == 0 || delivery == Delivery::ExactlyOnce;
@@ -137,7 +137,7 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         retry: retry(random, once, tiers, is_fencing),
         ..HandlerConfig::default()
     };
-    WorkConfig {
+    SchedulerConfig {
         delivery,
         handlers: vec![handler],
         breakers,
@@ -161,9 +161,9 @@ fn config(random: &mut Random, delivery: Delivery) -> WorkConfig {
         drain_ms: 500 + random.below(4_000) as i64,
         final_commit_ms: 2_000,
         stall_ms: 3_000,
-        when_stalled: [WhenStalled::Tell, WhenStalled::TryAgain, WhenStalled::Stop][random.below(3) as usize],
+        when_stalled: [WhenStalled::Report, WhenStalled::Retry, WhenStalled::Stop][random.below(3) as usize],
         crash_limit: [None, Some(2), Some(3), Some(3), Some(4)][random.below(5) as usize],
-        ..WorkConfig::default()
+        ..SchedulerConfig::default()
     }
 }
 
@@ -172,10 +172,10 @@ fn retry(random: &mut Random, once: bool, tiers: u64, is_fencing: bool) -> Retry
         attempts: if once { 1 } else { 1 + random.below(4) as u32 },
         first_ms: 50 + random.below(200) as i64,
         max_ms: 1_000,
-        tiers: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
-        tier_attempts: 1 + random.below(2) as u32,
+        delays_ms: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
+        delayed_attempts: 1 + random.below(2) as u32,
         ordering: if is_fencing {
-            RetryOrdering::FenceKey
+            RetryOrdering::HoldKey
         } else {
             RetryOrdering::Overtake
         },

@@ -118,7 +118,7 @@ impl Transaction {
 }
 
 fn is_held(what: Publish) -> bool {
-    matches!(what, Publish::Held { .. })
+    matches!(what, Publish::HeldKeys { .. })
 }
 
 /// It reaches the coordinator: all of it counts, or nothing.
@@ -136,7 +136,7 @@ pub(super) fn arrives(world: &mut World, life: Life, mut ending: Ending) {
         if !ending.committed {
             continue;
         }
-        if *what == Publish::Emitted {
+        if *what == Publish::Output {
             world.checks.effect(&world.plan, &world.cluster, &run.data);
         }
         if place.is_none() {

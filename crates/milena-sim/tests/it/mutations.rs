@@ -179,6 +179,11 @@ fn dead_letters_that_nobody_waits_for() {
 }
 
 #[test]
+fn output_that_counts_as_taken_before_its_place_is_certain() {
+    finds(Mutation::TakenUnordered, Scenario::App, 300, "which has its key");
+}
+
+#[test]
 fn failures_that_hide_an_earlier_one() {
     finds(Mutation::FirstFailureLost, Scenario::App, 100, "done");
 }

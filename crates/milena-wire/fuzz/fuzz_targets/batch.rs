@@ -1,4 +1,4 @@
-//! Record data as a stranger sends it, of any format. Checksums are not compared, so that damage gets past them.
+//! Untrusted record data of any format. Checksums are not verified, so that damage gets past them.
 #![no_main]
 
 use bytes::Bytes;

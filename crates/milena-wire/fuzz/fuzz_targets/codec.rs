@@ -1,4 +1,4 @@
-//! Compressed data as a stranger sends it, for each codec.
+//! Untrusted compressed data, for each codec.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Request frames as a stranger sends them: the length, the header, and the first of the bodies a broker reads.
+//! Untrusted request frames: the length, the header, and the first of the bodies that a broker decodes.
 #![no_main]
 
 use bytes::Bytes;

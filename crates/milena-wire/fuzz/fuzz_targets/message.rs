@@ -1,4 +1,4 @@
-//! Every message in every version: what can be read can be written, and reads the same again.
+//! Every message in every version: decoded messages can be encoded, and decode to the same again.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,6 +1,7 @@
-//! The version table: which APIs there are, and the versions of each that our client and our broker speak.
+//! The version table: all APIs, and the versions of each that our client and our broker support.
 
 mod keys;
+pub mod versions;
 
 pub use keys::ApiKey;
 
@@ -8,7 +9,7 @@ use std::fmt;
 
 use crate::message::VersionRange;
 
-/// What the definitions say of one API.
+/// The facts of the definitions about one API.
 struct ApiRow {
     name: &'static str,
     /// Without a last version that Kafka still marks as unstable.
@@ -34,7 +35,7 @@ impl ApiKey {
     pub const fn client_versions(self) -> Option<VersionRange> {
         let stable = self.row().stable;
         match self {
-            // From version 4 on a broker asks for several transactions at once, on behalf of producers.
+            // From version 4 on, a request is about several transactions, and only brokers send it.
             Self::AddPartitionsToTxn => Some(VersionRange::new(stable.min, 3)),
             // Brokers keep the state of share groups among themselves with these.
             Self::InitializeShareGroupState
@@ -67,7 +68,8 @@ impl ApiKey {
 
     pub const fn response_header_version(self, version: i16) -> i16 {
         match self {
-            // A client reads this answer before it can know what the broker speaks, so its header never changed.
+            // A client decodes this response before it knows the broker's versions, so its header never
+            // changed.
             Self::ApiVersions => 0,
             _ if is_flexible(self.row().flexible_response, version) => 1,
             _ => 0,

@@ -1,4 +1,4 @@
-//! Which codec, and how hard it works.
+//! Codecs and their levels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,7 +63,7 @@ pub struct UnknownCodec {
     pub name: String,
 }
 
-/// A codec with its level. The level is known to be valid.
+/// A codec with a valid level.
 ///
 /// The levels are Kafka's: gzip 1 to 9 or -1 for its default, lz4 1 to 17,
 /// zstd -131072 to 22. Every level of lz4 gives the same fast compressor: the

@@ -1,3 +1,5 @@
+//! Errors of compression and decompression.
+
 use super::Codec;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

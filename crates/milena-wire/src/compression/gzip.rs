@@ -44,8 +44,8 @@ impl Inflater {
         let mut step = first_step(input.rest());
         loop {
             let allowance = output.allowance();
-            // One byte more than allowed tells output that just fits the limit
-            // from output that goes on.
+            // One byte more than allowed distinguishes output that just fits the limit from output that
+            // continues.
             let room = step.min(allowance.saturating_add(1));
             let (consumed, produced, status) = self.inflate_into(input.rest(), output, room)?;
             input.bytes(consumed, "deflate data")?;
@@ -71,8 +71,8 @@ impl Inflater {
         let (total_in, total_out) = (self.inflate.total_in(), self.inflate.total_out());
         let start = output.append_zeros(room)?;
         let target = output.buffer().get_mut(start..).unwrap_or_default();
-        // `Finish` spares a copy of the last 32 KiB into the window when the
-        // whole member fits; when it does not, inflating just goes on.
+        // `Finish` saves a copy of the last 32 KiB into the window if the whole member fits; otherwise
+        // inflating continues.
         let result = self.inflate.decompress(compressed, target, FlushDecompress::Finish);
         let consumed = difference(self.inflate.total_in(), total_in);
         let produced = difference(self.inflate.total_out(), total_out);
@@ -84,9 +84,8 @@ impl Inflater {
 
 const SMALLEST_STEP: usize = 4096;
 
-/// How much output to prepare at first. The last four bytes say how much it
-/// will be, which makes one step enough, but they may lie: then the steps
-/// start small and double.
+/// Size of the first output step. The last four bytes hold the uncompressed size, so that one step suffices; but
+/// they may be wrong: then the steps start small and double.
 fn first_step(input: &[u8]) -> usize {
     const BELIEVABLE_RATIO: usize = 16;
     let claimed = input.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

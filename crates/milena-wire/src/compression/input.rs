@@ -1,7 +1,9 @@
+//! Input of a decompressor, read with bounds checks.
+
 use super::{Codec, DecompressError};
 
-/// What is left to read. Every read names the part of the format it is for, so
-/// that input which ends early says where.
+/// The remaining input. Every read names the part of the format it is for, so that the error about truncated input
+/// names it too.
 pub(super) struct Input<'a> {
     codec: Codec,
     rest: &'a [u8],
@@ -38,7 +40,7 @@ impl<'a> Input<'a> {
         self.array(part).map(|[byte]| byte)
     }
 
-    /// The bytes read since `earlier`, which is what `rest` was then.
+    /// The bytes read since the rest was `earlier`.
     pub(super) fn read_since(&self, earlier: &'a [u8]) -> &'a [u8] {
         let count = earlier.len().saturating_sub(self.rest.len());
         earlier.get(..count).unwrap_or_default()

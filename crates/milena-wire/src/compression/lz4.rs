@@ -13,7 +13,7 @@ const STORED_BLOCK: u32 = 0x8000_0000;
 /// A byte of a block that extends a length adds at most 255, and nothing in a
 /// block expands more.
 const MAX_EXPANSION: usize = 255;
-/// How far back a block can refer.
+/// Largest distance of a back reference.
 const WINDOW: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,10 +23,9 @@ pub(super) enum HeaderChecksum {
 }
 
 pub(super) struct Decoder {
-    /// One decompressed block. How long a block will be is not known before,
-    /// and memory must be initialized for the most it can be: that is cheaper
-    /// done once here than for each block at the end of the output, which also
-    /// grows only by what there really is.
+    /// One decompressed block. Its size is not known in advance, and memory must be initialized for the largest
+    /// possible one: once here is cheaper than for each block at the end of the output, which then grows only
+    /// by the real size.
     block: Vec<u8>,
 }
 
@@ -184,7 +183,7 @@ impl Frame {
         Ok(())
     }
 
-    /// `frame` is what the frame gave so far: linked blocks refer back to it.
+    /// `frame` is the output of the frame so far: linked blocks refer back to it.
     fn decompress_block<'a>(
         &self,
         block: &[u8],
@@ -226,8 +225,8 @@ fn as_size(length: u32) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
 
-/// What Kafka's Java client writes: version 1, independent blocks of at most
-/// 64 KiB, no checksums but that of the header, no content size.
+/// The frame header of Kafka's Java client: version 1, independent blocks of at most 64 KiB, no checksums but that
+/// of the header, no content size.
 const FRAME_HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
 const END_MARK: [u8; 4] = [0; 4];
 const BLOCK_SIZE: usize = 64 * 1024;

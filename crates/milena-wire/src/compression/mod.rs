@@ -1,9 +1,8 @@
 //! The compressed part of a record batch: five codecs in the framings that
 //! Kafka's clients use.
 //!
-//! What is decompressed comes from strangers. A [`Decompressor`] therefore
-//! takes a limit, and no length that the input claims is believed before it is
-//! checked against that limit and against what the codec can possibly expand.
+//! The input is untrusted. A [`Decompressor`] therefore takes a limit, and every length in the input is checked
+//! against that limit and against the largest expansion of the codec before it is used.
 
 mod codec;
 mod error;
@@ -42,9 +41,8 @@ impl Decompressor {
     /// Appends the decompressed bytes to `out`, at most `limit` of them. After
     /// an error `out` is as long as it was before.
     ///
-    /// The capacity of `out` does not grow beyond what the limit needs, and
-    /// stays near the real size: gzip may leave as much room unused as it
-    /// filled, zstd frames that do not tell their size up to 128 KiB per block.
+    /// The capacity of `out` does not grow beyond the limit, and stays near the real size: gzip may leave as
+    /// much space unused as it filled, zstd frames without a content size up to 128 KiB per block.
     pub fn decompress(
         &mut self,
         codec: Codec,

@@ -1,7 +1,9 @@
+//! Output of a decompressor, with its limit.
+
 use super::{Codec, DecompressError};
 
-/// The caller's buffer with the limit on what may be appended to it. All
-/// growth goes through here, so that no claim in the input can allocate more.
+/// The caller's buffer with its limit. All growth goes through here, so that no length in the input can allocate
+/// more.
 pub(super) struct Output<'a> {
     codec: Codec,
     buffer: &'a mut Vec<u8>,
@@ -28,12 +30,12 @@ impl<'a> Output<'a> {
         self.buffer.len()
     }
 
-    /// What was appended since the buffer had `earlier` bytes.
+    /// The bytes appended since the buffer had `earlier` bytes.
     pub(super) fn written_since(&self, earlier: usize) -> &[u8] {
         self.buffer.get(earlier..).unwrap_or_default()
     }
 
-    /// How many more bytes the limit allows.
+    /// Bytes that the limit still allows.
     pub(super) fn allowance(&self) -> usize {
         let appended = self.buffer.len().saturating_sub(self.start);
         self.limit.saturating_sub(appended)

@@ -1,5 +1,5 @@
-//! Snappy in the framing of snappy-java ("xerial"), which is what Kafka's Java
-//! client writes, or as one bare block, which some other clients write.
+//! Snappy in the framing of snappy-java ("xerial"), as Kafka's Java client writes it, or as one bare block, as some
+//! other clients do.
 
 use snap::raw;
 
@@ -9,8 +9,8 @@ const MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 const VERSION: i32 = 1;
 const BLOCK_SIZE: usize = 32 * 1024;
 
-/// No element of a snappy block expands more than a copy of 3 bytes that
-/// yields 64, so 22 times the compressed length is more than any block gives.
+/// No element of a snappy block expands more than a copy of 3 bytes that yields 64, so a block yields less than 22
+/// times its compressed length.
 const MAX_EXPANSION: usize = 22;
 
 pub(super) fn decompress(mut input: Input<'_>, output: &mut Output<'_>) -> Result<(), DecompressError> {
@@ -34,7 +34,7 @@ pub(super) fn decompress(mut input: Input<'_>, output: &mut Output<'_>) -> Resul
     Ok(())
 }
 
-/// Checks the header of the framing, or the length that a bare block begins with.
+/// Checks the header of the framing, or the length at the start of a bare block.
 pub(super) fn check_start(mut input: Input<'_>) -> Result<(), DecompressError> {
     if input.rest().starts_with(&MAGIC) {
         return skip_header(&mut input);

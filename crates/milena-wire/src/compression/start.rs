@@ -1,4 +1,4 @@
-//! What can be told from how compressed data begins, without decompressing it.
+//! Checks of the start of compressed data, without decompressing it.
 
 use super::{Codec, DecompressError, Input, gzip, lz4, snappy};
 
@@ -8,7 +8,7 @@ const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 const ZSTD_SKIPPABLE_MASK: u32 = 0xffff_fff0;
 
 impl Codec {
-    /// Refuses what Kafka's own readers refuse when they look at its first bytes. What follows may still be damaged.
+    /// Refuses data whose first bytes Kafka's own decoders refuse. The rest may still be damaged.
     pub fn check_start(self, compressed: &[u8]) -> Result<(), DecompressError> {
         let mut input = Input::new(self, compressed);
         match self {

@@ -1,4 +1,4 @@
-//! What holds for every codec.
+//! Properties of every codec.
 
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ proptest! {
         for codec in Codec::ALL {
             let mut compressor = Compressor::new(codec.into());
             let mut out = b"before".to_vec();
-            // Twice, for what a context carries over from the first time.
+            // Twice, because a context carries state over.
             for _ in 0..2 {
                 let mut compressed = b"also before".to_vec();
                 compressor.compress(&content, &mut compressed).unwrap();
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// Whatever the input is, the limit holds and an error leaves no trace.
+/// For any input, the limit holds and an error leaves the output unchanged.
 fn check_harmless(codec: Codec, input: &[u8]) -> Result<(), DecompressError> {
     let limit = 10_000;
     let mut out = b"before".to_vec();

@@ -1,6 +1,5 @@
-//! Zstandard, always in one shot: only the streaming decoder allocates a
-//! window, whose size the input chooses. One shot uses the output as window,
-//! and its context stays at the size it is created with.
+//! Zstandard, always in one shot: the streaming decoder would allocate a window, whose size the input chooses. One
+//! shot uses the output as window, and its context keeps its initial size.
 
 use std::io::Cursor;
 
@@ -12,7 +11,7 @@ use super::{Codec, CompressError, DecompressError, Input, Output};
 /// A block has a header of 3 bytes and yields at most 128 KiB.
 const SMALLEST_BLOCK: usize = 3;
 const LARGEST_BLOCK_OUTPUT: usize = 128 * 1024;
-/// About what the library allocates for a decompression context.
+/// Approximate size of a decompression context in the library.
 const CONTEXT_SIZE: usize = 96 * 1024;
 
 pub(super) struct Decoder {
@@ -42,7 +41,7 @@ impl Decoder {
             bytes: CONTEXT_SIZE,
         })?;
         match context.decompress(&mut at_end(output.buffer()), input) {
-            // A reused buffer can have more room than the limit allows.
+            // A reused buffer can have more capacity than the limit allows.
             Ok(length) if length > allowance => Err(output.too_large()),
             Ok(_) => Ok(()),
             Err(code) if is(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) && room < bound => {
@@ -53,7 +52,7 @@ impl Decoder {
     }
 }
 
-/// How many bytes the frames give: exactly, where they say so, else at most.
+/// Bytes that the frames decompress to: exact if they have a content size, else an upper bound.
 fn output_bound(input: &[u8], output: &Output<'_>) -> Result<usize, DecompressError> {
     let most_blocks = input.len() / SMALLEST_BLOCK;
     let possible = most_blocks.saturating_mul(LARGEST_BLOCK_OUTPUT);
@@ -77,8 +76,7 @@ fn output_bound(input: &[u8], output: &Output<'_>) -> Result<usize, DecompressEr
     }
 }
 
-/// The functions that look at all frames do not say what is wrong with them;
-/// this one does for the first frame.
+/// The functions for all frames do not report the kind of damage; this one does for the first frame.
 fn first_damage(input: &[u8]) -> DecompressError {
     match zstd_safe::find_frame_compressed_size(input) {
         Err(code) => damage(code),
@@ -167,7 +165,7 @@ mod tests {
         out
     }
 
-    /// What Kafka's Java client writes: a stream, so no content size.
+    /// The form of Kafka's Java client: a stream, so no content size.
     fn compress_as_stream(content: &[u8], window_log: u32) -> Vec<u8> {
         let mut context = CCtx::create();
         context.set_parameter(CParameter::WindowLog(window_log)).unwrap();

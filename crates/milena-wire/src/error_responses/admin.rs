@@ -1,7 +1,7 @@
 //! Error responses of the APIs of administrators: topics, configs, directories, ACLs, quotas, credentials.
 
 use super::rows;
-use crate::{errors::ErrorCode, messages::*};
+use crate::{api::versions, errors::ErrorCode, messages::*};
 
 pub(crate) fn create_topics(request: &CreateTopicsRequest, _: i16, error: ErrorCode) -> Option<CreateTopicsResponse> {
     let topic = |topic: &create_topics_request::CreatableTopic| create_topics_response::CreatableTopicResult {
@@ -119,16 +119,13 @@ pub(crate) fn describe_log_dirs(
     })
 }
 
-/// The first version of ElectLeaders with an error at the top.
-const ELECT_LEADERS_ERROR_AT_TOP: i16 = 1;
-
 pub(crate) fn elect_leaders(
     request: &ElectLeadersRequest,
     version: i16,
     error: ErrorCode,
 ) -> Option<ElectLeadersResponse> {
     use elect_leaders_response::{PartitionResult, ReplicaElectionResult};
-    if version >= ELECT_LEADERS_ERROR_AT_TOP {
+    if version >= versions::elect_leaders::ELECTION_TYPE {
         return Some(ElectLeadersResponse {
             error_code: error.code(),
             ..Default::default()

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::rows;
-use crate::{errors::ErrorCode, messages::*};
+use crate::{api::versions, errors::ErrorCode, messages::*};
 
 pub(crate) fn produce(request: &ProduceRequest, _: i16, error: ErrorCode) -> Option<ProduceResponse> {
     use produce_response::{PartitionProduceResponse, TopicProduceResponse};
@@ -73,11 +73,8 @@ pub(crate) fn list_offsets(request: &ListOffsetsRequest, _: i16, error: ErrorCod
     })
 }
 
-/// The first version of Metadata with an error at the top.
-const METADATA_ERROR_AT_TOP: i16 = 13;
-
 pub(crate) fn metadata(request: &MetadataRequest, version: i16, error: ErrorCode) -> Option<MetadataResponse> {
-    if request.topics.is_none() && version < METADATA_ERROR_AT_TOP {
+    if request.topics.is_none() && version < versions::metadata::ERROR {
         // The client requested all topics: without a row it would read that there are none.
         return None;
     }

@@ -3,19 +3,14 @@
 use bytestring::ByteString;
 
 use super::rows;
-use crate::{errors::ErrorCode, messages::*};
-
-/// The first version of FindCoordinator with a list of keys.
-const COORDINATOR_KEYS: i16 = 4;
-/// The first version of OffsetFetch with a list of groups.
-const OFFSET_FETCH_GROUPS: i16 = 8;
+use crate::{api::versions, errors::ErrorCode, messages::*};
 
 pub(crate) fn find_coordinator(
     request: &FindCoordinatorRequest,
     version: i16,
     error: ErrorCode,
 ) -> Option<FindCoordinatorResponse> {
-    if version < COORDINATOR_KEYS {
+    if version < versions::find_coordinator::COORDINATORS {
         return Some(FindCoordinatorResponse {
             error_code: error.code(),
             node_id: -1,
@@ -62,7 +57,7 @@ pub(crate) fn offset_fetch(
     error: ErrorCode,
 ) -> Option<OffsetFetchResponse> {
     use offset_fetch_response::{OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic};
-    if version >= OFFSET_FETCH_GROUPS {
+    if version >= versions::offset_fetch::GROUPS {
         let group = |group: &offset_fetch_request::OffsetFetchRequestGroup| OffsetFetchResponseGroup {
             group_id: group.group_id.clone(),
             error_code: error.code(),

@@ -3,10 +3,7 @@
 use bytestring::ByteString;
 
 use super::rows;
-use crate::{errors::ErrorCode, messages::*};
-
-/// The first version of AddPartitionsToTxn with several transactions, and with an error at the top.
-const SEVERAL_TRANSACTIONS: i16 = 4;
+use crate::{api::versions, errors::ErrorCode, messages::*};
 
 /// Unlike the default, the epoch is that of no producer.
 pub(crate) fn init_producer_id(_: &InitProducerIdRequest, _: i16, error: ErrorCode) -> Option<InitProducerIdResponse> {
@@ -24,7 +21,7 @@ pub(crate) fn add_partitions_to_txn(
     error: ErrorCode,
 ) -> Option<AddPartitionsToTxnResponse> {
     use add_partitions_to_txn_response::{AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult};
-    if version >= SEVERAL_TRANSACTIONS {
+    if version >= versions::add_partitions_to_txn::BATCHES {
         return Some(AddPartitionsToTxnResponse {
             error_code: error.code(),
             ..Default::default()

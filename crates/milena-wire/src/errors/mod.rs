@@ -1,4 +1,4 @@
-//! Error codes: their names, and what a client may do about each.
+//! Error codes: their names, and whether a client may retry.
 
 mod codes;
 

@@ -2,7 +2,7 @@
 
 //! Kafka's messages, one module for each; a message is also exported here under its own name.
 
-// Straight code from tables: its length says nothing, and fields are read in the order of the wire.
+// Generated from tables: functions are long but straight, and fields are read in wire order.
 #![allow(clippy::too_many_lines, clippy::field_reassign_with_default)]
 
 pub mod add_offsets_to_txn_request;

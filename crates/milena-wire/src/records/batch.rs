@@ -1,4 +1,4 @@
-//! A batch of format 2 that has arrived: checked, decompressed, indexed; or patched in place.
+//! A received batch of format 2: verified, decompressed and indexed; or patched in place.
 
 use bytes::Bytes;
 
@@ -66,8 +66,8 @@ impl RecordBatch {
     }
 }
 
-/// Overwrites the header of a batch where it lies, `change` having made it what it should be. The CRC is computed anew
-/// only if a field that it covers has changed.
+/// Overwrites the header of a batch in place with the result of `change`. The CRC is recomputed only if a field
+/// that it covers has changed.
 ///
 /// Returns `false`, and changes nothing, if `batch` is too short to be one.
 pub fn patch_header(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> bool {
@@ -89,7 +89,7 @@ pub fn patch_header(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> 
     true
 }
 
-/// What decoding needs beside the batch: codec contexts, buffers to decompress into, and a limit.
+/// Resources for decoding: codec contexts, decompression buffers, and a limit.
 pub struct RecordDecoder {
     decompressor: Decompressor,
     pool: BufferPool,
@@ -119,7 +119,7 @@ impl RecordDecoder {
         Ok(buffer.freeze())
     }
 
-    /// A buffer of the size that is likely: what was worth compressing shrank by half at least.
+    /// A buffer of the likely size: compression was worthwhile, so it saved at least half.
     fn buffer_for(&self, input: &[u8]) -> PooledBuffer {
         self.pool.take(input.len().saturating_mul(2).min(self.decompressed_max))
     }

@@ -15,20 +15,20 @@ use crate::{
 /// The length of a batch is a signed number of 32 bits.
 const SIZE_MAX: usize = i32::MAX as usize;
 
-/// Builds one batch of format 2. What is in it so far takes exactly [`BatchBuilder::size`] bytes, header included.
+/// Builds one batch of format 2. Its present size is [`BatchBuilder::size`] bytes, header included.
 #[derive(Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
-    /// Room for the header, then the records as encoded so far.
+    /// Space for the header, then the records encoded so far.
     buffer: Vec<u8>,
     count: i32,
-    /// What timestamps are relative to: the delete horizon, or else the first record's.
+    /// The base of timestamp deltas: the delete horizon, or else the timestamp of the first record.
     base_timestamp: Option<i64>,
     max_timestamp: i64,
     last_offset_delta: i32,
 }
 
-/// What the header of a batch says that does not follow from its records.
+/// The header fields of a batch that do not follow from its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
     pub base_offset: i64,
@@ -80,7 +80,7 @@ impl BatchBuilder {
         Self::with_buffer(options, Vec::new())
     }
 
-    /// Builds in a buffer that may have served before; what is in it is lost.
+    /// Builds in a reused buffer; its content is discarded.
     pub fn with_buffer(options: BatchOptions, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         buffer.resize(HEADER_SIZE, 0);
@@ -99,8 +99,8 @@ impl BatchBuilder {
         self.append_at(self.last_offset_delta.wrapping_add(1), record)
     }
 
-    /// Adds a record at the next offset if the batch then takes at most `size_max` bytes, uncompressed. Gives the bytes
-    /// that the record takes.
+    /// Appends a record at the next offset if the batch then takes at most `size_max` bytes, uncompressed.
+    /// Returns the size of the record.
     #[inline]
     pub fn append_within(&mut self, size_max: usize, record: &NewRecord<'_>) -> Result<usize, AppendError> {
         self.write(self.last_offset_delta.wrapping_add(1), size_max, record)
@@ -155,7 +155,7 @@ impl BatchBuilder {
         self.count
     }
 
-    /// Goes on in another buffer, which gets a copy of the records so far. Returns the old one.
+    /// Continues in another buffer, which gets a copy of the records so far. Returns the old one.
     pub fn replace_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
         buffer.clear();
         buffer.extend_from_slice(&self.buffer);
@@ -186,7 +186,7 @@ impl BatchBuilder {
         Ok((Bytes::from(seal(compressed, header)), self.buffer))
     }
 
-    /// The records behind room for the header.
+    /// The compressed records, behind space for the header.
     fn compress(&self, compressor: &mut Compressor) -> Result<(BatchHeader, Vec<u8>), CompressError> {
         let mut compressed = vec![0; HEADER_SIZE];
         let (_, records) = self.buffer.split_at_checked(HEADER_SIZE).unwrap_or_default();
@@ -273,7 +273,7 @@ impl Shape {
     }
 }
 
-/// Bytes of a length and what follows it; -1 stands for null.
+/// Size of a length with its bytes; -1 stands for null.
 #[inline]
 fn sized_len(bytes: Option<&[u8]>) -> usize {
     match bytes {

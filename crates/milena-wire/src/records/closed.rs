@@ -1,10 +1,10 @@
-//! A batch that takes no more records, and whose producer is said when it is sent.
+//! A batch that takes no more records, and whose producer is set when it is sent.
 
 use bytes::Bytes;
 
 use super::{builder::seal, header::BatchHeader};
 
-/// Who writes a batch, and which of its batches it is.
+/// The producer of a batch, and the batch's sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchProducer {
     pub producer_id: i64,
@@ -13,8 +13,8 @@ pub struct BatchProducer {
     pub transactional: bool,
 }
 
-/// A batch with all its records. Its checksum covers who writes it, and that may change as long as it is not written: it
-/// is made when that is known, and again when it is another.
+/// A complete batch. Its checksum covers the producer, which may change until the batch is sent: it is computed
+/// when the producer is known, and again when it changes.
 #[derive(Debug)]
 pub struct ClosedBatch {
     header: BatchHeader,
@@ -43,8 +43,8 @@ impl ClosedBatch {
         self.header.max_timestamp
     }
 
-    /// The whole batch as this producer writes it. The bytes are copied only if somebody still has them as another
-    /// producer would have written them.
+    /// The whole batch with this producer. The bytes are copied only if an earlier result with another producer
+    /// is still referenced.
     pub fn seal(&mut self, producer: BatchProducer) -> Bytes {
         if self.sealed_for != Some(producer) {
             self.header.producer_id = producer.producer_id;
@@ -58,7 +58,7 @@ impl ClosedBatch {
         self.bytes.clone()
     }
 
-    /// Its buffer, for another batch; `None` if somebody else still has it.
+    /// Its buffer, for another batch; `None` if it is still referenced.
     pub fn into_buffer(self) -> Option<Vec<u8>> {
         self.bytes.is_unique().then(|| Vec::from(self.bytes))
     }

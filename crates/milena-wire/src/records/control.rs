@@ -1,4 +1,4 @@
-//! Control records: what the broker writes between those of producers, and no application ever sees.
+//! Control records: transaction markers of the broker, which consumers do not deliver.
 
 use bytes::Bytes;
 
@@ -14,12 +14,12 @@ use crate::{
     prefixed,
 };
 
-/// What a control record says.
+/// The content of a control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlRecord {
-    /// The producer's transaction ends here, and what it wrote is void.
+    /// The producer's transaction is aborted.
     Abort { coordinator_epoch: i32 },
-    /// The producer's transaction ends here, and what it wrote counts.
+    /// The producer's transaction is committed.
     Commit { coordinator_epoch: i32 },
     /// A type that readers of data ignore: of Kafka's own quorum, or of a newer Kafka.
     Other { record_type: i16 },

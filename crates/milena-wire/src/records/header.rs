@@ -24,7 +24,7 @@ pub const NO_PRODUCER: i64 = -1;
 pub const NO_SEQUENCE: i32 = -1;
 
 pub(super) const MAGIC: i8 = 2;
-/// Where the bytes that the CRC covers begin.
+/// Position of the first byte that the CRC covers.
 pub(super) const CRC_FROM: usize = 21;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads a header. The magic byte is not looked at: who calls this knows the format.
+    /// Parses a header. The magic byte is not checked: the caller knows the format.
     pub fn parse(bytes: &[u8; HEADER_SIZE]) -> Self {
         let mut rest = &bytes[..];
         let base_offset = rest.get_i64();
@@ -186,7 +186,7 @@ impl Attributes {
     }
 }
 
-/// Whose clock a record's timestamp is from.
+/// The clock of a record's timestamp: the producer's or the broker's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum TimestampType {
     /// The oldest format had no timestamps.

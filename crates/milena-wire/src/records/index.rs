@@ -33,7 +33,7 @@ fn fill_entries(entries: &mut Vec<Entry>, header: &BatchHeader, body: &[u8]) -> 
             return Err(BatchProblem::BadCount { count, bytes });
         }
     };
-    // Entries of the batch before are overwritten in place, which is cheaper than pushing.
+    // Entries of the previous batch are overwritten in place, which is cheaper than pushing.
     entries.resize(count, Entry::default());
     let times = Timestamps::of(header);
     let (mut done, mut start) = fill_short(entries, body, 0, times);
@@ -52,7 +52,7 @@ fn fill_entries(entries: &mut Vec<Entry>, header: &BatchHeader, body: &[u8]) -> 
     }
 }
 
-/// How a timestamp follows from the delta that a record has.
+/// Computes a timestamp from the delta of a record.
 #[derive(Clone, Copy)]
 struct Timestamps {
     base: i64,
@@ -80,8 +80,8 @@ impl Timestamps {
     }
 }
 
-/// Fills `entries` from `start` on, until there is no more room or a record is not short; gives the number of records
-/// read and the position behind the last.
+/// Fills `entries` from `start` on, until they are full or a record is not short; returns the number of records
+/// read and the position after the last.
 fn fill_short(entries: &mut [Entry], body: &[u8], mut start: usize, times: Timestamps) -> (usize, usize) {
     let mut done = 0;
     for entry in entries {
@@ -94,8 +94,8 @@ fn fill_short(entries: &mut [Entry], body: &[u8], mut start: usize, times: Times
     (done, start)
 }
 
-/// As [`read_record`], for records whose numbers are short, which is nearly all: three loads of eight bytes instead of a
-/// check for every byte. `None` leaves the record to `read_record`, to read it or to say what is wrong.
+/// As [`read_record`], for records with short numbers, which are nearly all: three loads of eight bytes in place of
+/// a check for every byte. `None` leaves the record, or its error, to `read_record`.
 ///
 /// Each field is stored as soon as it is known, which keeps the loop within the registers there are.
 #[inline(always)]
@@ -127,7 +127,7 @@ fn read_short(entry: &mut Entry, body: &[u8], start: usize, times: Timestamps) -
 /// Eight bytes in a register, read from the low end.
 struct Window {
     word: u64,
-    /// Where the next byte of the register is in the body.
+    /// Position in the body of the next byte of the register.
     position: usize,
 }
 
@@ -164,7 +164,7 @@ impl Window {
         (zigzag & 1 == 0).then_some(zigzag >> 1)
     }
 
-    /// Stores a length, -1 for null, and gives the bytes that it stands for.
+    /// Stores a length, -1 for null; returns the number of bytes that follow.
     #[inline(always)]
     fn nullable_length(&mut self, length: &mut i32) -> Option<usize> {
         let zigzag = self.varint()?;
@@ -184,7 +184,7 @@ impl Window {
     }
 }
 
-/// Reads the record at `start` of `body`, or says what is wrong with it.
+/// Reads the record at `start` of `body`, or returns why it is malformed.
 #[inline(never)]
 fn read_record(body: &[u8], start: usize, times: Timestamps) -> Result<Entry, &'static str> {
     let rest = body.get(start..).unwrap_or_default();
@@ -216,7 +216,7 @@ fn read_record(body: &[u8], start: usize, times: Timestamps) -> Result<Entry, &'
     })
 }
 
-/// What follows `len` bytes; a negative length is null and takes none.
+/// The bytes after the first `len`; a negative length is null and takes none.
 fn skip(bytes: &[u8], len: i32) -> Option<&[u8]> {
     bytes.get(len.max(0) as usize..)
 }

@@ -139,7 +139,7 @@ fn verify(message: &[u8]) -> Result<(), BatchProblem> {
     }
 }
 
-/// The fields of one message; positions are in the buffer it lies in.
+/// The fields of one message; positions are relative to its buffer.
 struct Fields {
     offset: i64,
     attributes: u8,
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
     fn read(&mut self) -> Result<(usize, Fields), BatchProblem> {
         let start = self.position;
         let rest = self.buffer.get(start..).unwrap_or_default();
-        // Whatever happens below, the walk must not stay here.
+        // In any case below, iteration must not continue here.
         self.position = self.buffer.len();
         let length = rest
             .get(8..)

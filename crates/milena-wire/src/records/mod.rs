@@ -1,8 +1,8 @@
-//! Record batches: what a partition's log is made of.
+//! Record batches, of which a partition's log consists.
 //!
-//! The way in: [`Batches`] cuts a buffer into batches by their headers alone; [`Batch::decode_into`] checks one,
-//! decompresses it and fills a [`RecordSet`], whose records borrow from its buffer. The way out: [`BatchBuilder`]
-//! encodes records as they arrive.
+//! Decoding: [`Batches`] splits a buffer into batches by their headers alone; [`Batch::decode_into`] verifies one,
+//! decompresses it and fills a [`RecordSet`], whose records borrow from its buffer. Encoding: [`BatchBuilder`]
+//! encodes records as they are appended.
 
 mod batch;
 mod builder;

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use super::header::TimestampType;
 use crate::varint;
 
-/// The records of one decoded batch: its bytes, and where in them each record lies.
+/// The records of one decoded batch: its bytes, and the position of each record.
 ///
-/// Keep one and decode batch after batch into it: its index is then allocated only when a batch is larger than any before.
+/// Decode batch after batch into the same set: its index is then allocated only for a batch larger than any before.
 #[derive(Debug, Clone, Default)]
 pub struct RecordSet {
     pub(super) body: Bytes,
@@ -16,7 +16,7 @@ pub struct RecordSet {
     pub(super) entries: Vec<Entry>,
 }
 
-/// Where one record lies in the body of its batch: 32 bytes, so that two share a cache line.
+/// Position of one record in the body of its batch: 32 bytes, so that two share a cache line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) timestamp: i64,
@@ -70,7 +70,8 @@ impl RecordSet {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
-    /// The records from `offset` on. A fetch answers with whole batches, so the first may begin below what was asked for.
+    /// The records from `offset` on. A fetch returns whole batches, so the first may begin below the requested
+    /// offset.
     pub fn iter_from(&self, offset: i64) -> impl Iterator<Item = Record<'_>> {
         self.iter().filter(move |record| record.offset() >= offset)
     }
@@ -220,7 +221,7 @@ impl Entry {
 fn slice(body: &[u8], start: u32, len: i32) -> Option<&[u8]> {
     let len = usize::try_from(len).ok()?;
     let start = start as usize;
-    // Indexing has checked the bounds; an empty slice stands for what cannot happen.
+    // Indexing has checked the bounds, so the empty slice is never used.
     Some(body.get(start..start + len).unwrap_or_default())
 }
 
@@ -240,7 +241,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The headers of a record, in their order, read from the wire form as they are asked for. None by default.
+/// The headers of a record in order, decoded lazily. None by default.
 #[derive(Debug, Clone, Default)]
 pub struct Headers<'a> {
     left: usize,

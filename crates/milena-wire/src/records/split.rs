@@ -10,8 +10,8 @@ use super::{
     record::RecordSet,
 };
 
-/// The batches in a buffer, in order. A partial batch at the end is normal, since a broker cuts what it sends at a size:
-/// iteration stops before it, and [`Batches::leftover`] says how many bytes it has.
+/// The batches in a buffer, in order. A partial batch at the end is normal, since a broker cuts its responses at a
+/// size: iteration stops before it, and [`Batches::leftover`] returns its bytes.
 #[derive(Debug, Clone)]
 pub struct Batches {
     rest: Bytes,
@@ -53,7 +53,7 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let cut = self.cut();
         if cut.is_err() {
-            // Where the next batch begins is unknown.
+            // The start of the next batch is unknown.
             self.rest = Bytes::new();
         }
         cut.transpose()

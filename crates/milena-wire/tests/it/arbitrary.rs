@@ -1,4 +1,4 @@
-//! Arbitrary values from a seed: the same seed gives the same values.
+//! Arbitrary values from a seed: the same seed yields the same values.
 
 use bytes::Bytes;
 use bytestring::ByteString;

@@ -8,7 +8,7 @@ use milena_wire::{
     records::{Batch, Batches, RecordDecoder, RecordSet, TimestampType},
 };
 
-/// What our reader makes of the bytes, in the words of the vectors.
+/// The decoded bytes as text, in the notation of the vectors.
 pub fn describe(bytes: &Bytes) -> String {
     let mut text = String::new();
     let mut decoder = RecordDecoder::new(BufferPool::new(1 << 20), 1 << 24);

@@ -5,14 +5,14 @@ use milena_wire::message::{Message, VersionRange};
 
 use crate::arbitrary::{Arbitrary, Source};
 
-/// What a test can do with a message whose type it does not name.
+/// Operations on a message whose type the test does not name.
 pub struct AnyMessage {
     pub name: &'static str,
     pub versions: VersionRange,
     pub reread: fn(&Bytes, i16) -> Result<Reread, String>,
     /// Reads the bytes and drops the value.
     pub decode: fn(&Bytes, i16) -> Result<(), String>,
-    /// Makes an arbitrary value, writes it, reads it, compares; gives the bytes.
+    /// Encodes an arbitrary value, decodes it, compares; returns the bytes.
     pub round_trip: fn(&mut Source, i16) -> Result<Bytes, String>,
 }
 

@@ -12,7 +12,7 @@ use milena_wire::{
     },
 };
 
-/// What follows the length, which must be right.
+/// The bytes after the length, which must be right.
 fn unframe(frame: Frame) -> Bytes {
     let mut bytes = frame.into_bytes();
     let length = frame::frame_length(bytes.split_to(4)[..].try_into().unwrap(), 1 << 20).unwrap();
@@ -141,7 +141,7 @@ fn decoded_fields_share_the_frame() {
         ..Default::default()
     };
     let bytes = response.encode(12).unwrap();
-    // The first clone of a buffer allocates its reference count; here that is not what is measured.
+    // The first clone of a buffer allocates its reference count, which is not to be measured here.
     let _shared = bytes.clone();
     let mut decoded = None;
     let allocated = allocation_counter::measure(|| decoded = FetchResponse::decode(&bytes, 12).ok());

@@ -12,7 +12,7 @@ use crate::{describe::describe, vectors};
 struct Case {
     name: String,
     bytes: Bytes,
-    /// What Kafka's reader makes of the bytes.
+    /// The bytes as decoded by Kafka's classes.
     expected: String,
 }
 
@@ -106,7 +106,7 @@ fn rebuild(batch: &milena_wire::records::RecordBatch) -> Bytes {
     let size = builder.size();
     let mut bytes = builder.finish().to_vec();
     assert_eq!(bytes.len(), size);
-    // What compaction keeps of a batch is more than its surviving records say.
+    // Compaction keeps header fields that do not follow from the remaining records.
     milena_wire::records::patch_header(&mut bytes, |patched| {
         patched.last_offset_delta = header.last_offset_delta;
         patched.base_timestamp = header.base_timestamp;

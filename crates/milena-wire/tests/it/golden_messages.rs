@@ -25,8 +25,8 @@ fn every_vector_is_read_and_written_back_byte_for_byte() {
     assert_eq!(covered, expected.collect(), "every message and version has vectors");
 }
 
-/// In the `full` vectors each value follows from the name of its field, so a value that landed in the wrong field shows,
-/// which a round trip alone cannot tell.
+/// In the `full` vectors each value follows from the name of its field, so that a value in the wrong field shows,
+/// which a round trip alone cannot detect.
 #[test]
 fn every_value_lands_in_the_field_it_was_written_for() {
     for vector in vectors::messages()
@@ -90,7 +90,7 @@ fn is_value_of(field: &str, value: &str) -> bool {
     value == "true" || value == format!("\"{field}\"") || value == format!("b\"{field}\"") || value.parse() == Ok(id)
 }
 
-/// What a field holds that this version lacks.
+/// Whether a field has its default, as in a version that lacks it.
 fn is_default(value: &str) -> bool {
     let numbers = [
         "0",

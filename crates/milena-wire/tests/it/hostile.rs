@@ -1,4 +1,4 @@
-//! Bytes from an enemy: no panic, and no memory beyond what their number justifies.
+//! Hostile bytes: no panic, and no memory beyond their own size.
 
 use bytes::{Bytes, BytesMut};
 use milena_wire::frame::{FrameError, RequestFrame, frame_length};
@@ -13,7 +13,7 @@ use crate::{
 /// and 32 in memory, and that is the worst ratio there is up to the struct around it; an enemy can also announce a
 /// count at each level of nesting that only the bytes left bound.
 const MEMORY_PER_BYTE: u64 = 64;
-/// What the error itself may take.
+/// Memory for the error itself.
 const MEMORY_FIXED: u64 = 1024;
 
 const SEEDS: u64 = 40;
@@ -123,7 +123,7 @@ fn an_error_says_where() {
         error,
         "FetchRequest version 12, field min_bytes, byte 8: 4 bytes needed, 2 left"
     );
-    // Four bytes that once asked another library for gigabytes.
+    // Four bytes that made another library allocate gigabytes.
     let error = (every_message::find("MetadataRequest").decode)(&Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff]), 0);
     assert_eq!(
         error.unwrap_err(),
@@ -139,7 +139,7 @@ fn a_frame_length_is_checked_before_it_is_believed() {
         length_max: 256,
     };
     assert_eq!(frame_length([0, 0, 1, 1], 256), Err(too_long));
-    // What a browser sends first: "GET ".
+    // The start of an HTTP request: "GET ".
     assert!(matches!(
         frame_length(*b"GET ", 100 << 20),
         Err(FrameError::TooLong { .. })

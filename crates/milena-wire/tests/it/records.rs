@@ -246,7 +246,7 @@ fn a_closed_batch_is_sealed_for_any_producer_as_if_it_had_been_known() {
             assert_eq!(closed.size(), expected.len());
             sealed.push((closed.seal(producer), expected));
         }
-        // Whoever has the bytes of the first keeps them.
+        // References to the first bytes stay valid.
         assert!(sealed.iter().all(|(sealed, expected)| sealed == expected));
         assert_eq!(closed.into_buffer(), None);
     }
@@ -272,7 +272,7 @@ fn offsets_in_a_batch_only_grow() {
     assert_eq!(set.iter().map(|record| record.offset()).collect::<Vec<_>>(), [5, 6]);
 }
 
-/// Recomputes the checksum, so that damage reaches what lies behind it.
+/// Recomputes the checksum, so that damage gets past its verification.
 fn reseal(bytes: &mut [u8]) {
     patch_header(bytes, |header| header.crc ^= 1);
 }

@@ -1,4 +1,4 @@
-//! What is written is what is read, for arbitrary values of every message in every version.
+//! Round trips: decoding returns the encoded value, for arbitrary values of every message in every version.
 
 use milena_wire::{
     encode::EncodeProblem,

@@ -14,7 +14,7 @@ use milena_wire::{
 
 use crate::{connection::Connection, describe::describe, sample_batches, xtask};
 
-/// A broker of its own, gone with the test.
+/// A broker for one test, stopped at its end.
 struct Kafka {
     address: String,
     dir: String,
@@ -143,7 +143,7 @@ fn create_topic(connection: &mut Connection, name: &'static str) -> Uuid {
     topic_id
 }
 
-/// Asks again until there is an answer. A broker just started says of many things that they are not there yet.
+/// Retries until there is a result. A broker that has just started reports many things as missing.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     (0..10_000)
         .find_map(|_| ask())

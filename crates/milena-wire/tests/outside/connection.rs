@@ -24,7 +24,7 @@ impl Connection {
         Self { stream, requests: 0 }
     }
 
-    /// Sends a request and reads the answer, in which no byte may be left over.
+    /// Sends a request and decodes the response, which must not have trailing bytes.
     pub fn call<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.requests += 1;
         let client = "milena-wire-tests".into();

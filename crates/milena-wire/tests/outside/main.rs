@@ -1,4 +1,4 @@
-//! Milena's bytes before judges that Milena's authors did not write: Kafka's classes and Kafka's broker.
+//! Milena's bytes, checked by Kafka's own classes and by Kafka's broker.
 //!
 //! `cargo test -p milena-wire --features outside --test outside`, with Java 17 and Maven installed.
 
@@ -14,7 +14,7 @@ mod sample_batches;
 
 use std::process::Command;
 
-/// Runs `cargo xtask` with these words and gives what it prints.
+/// Runs `cargo xtask` with these arguments and returns its output.
 fn xtask(words: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "xtask", "--"])

@@ -33,7 +33,7 @@ pub fn data_batches(codec: Codec) -> Vec<(String, Bytes)> {
     batches
 }
 
-/// What only a broker or a transaction writes.
+/// Batches that only a broker or a transaction writes.
 pub fn special_batches() -> Vec<(String, Bytes)> {
     let transactional = BatchOptions {
         attributes: Attributes::default().with_transactional(true),

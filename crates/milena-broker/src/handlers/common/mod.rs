@@ -15,4 +15,4 @@ pub(super) use errors::{NameCounts, code_and_message, error_of, storage_error};
 pub(super) use outcome::FileResponse;
 pub(crate) use outcome::{BoxFuture, Outcome};
 pub(super) use panics::serve;
-pub(super) use transactions::{IMPLICIT_ADD, was_added};
+pub(super) use transactions::was_added;

@@ -5,9 +5,6 @@ use milena_wire::errors::ErrorCode;
 
 use super::{TransactionResult, error_of};
 
-/// The version of AddPartitionsToTxn that Produce and TxnOffsetCommit stand for when they add partitions themselves.
-pub(crate) const IMPLICIT_ADD: i16 = 5;
-
 /// Whether partitions could be added to a transaction.
 pub(crate) fn was_added(result: TransactionResult) -> Result<(), ErrorCode> {
     match result {

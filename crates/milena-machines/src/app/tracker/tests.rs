@@ -9,18 +9,18 @@ fn tracker() -> Tracker {
 
 fn deliver(tracker: &mut Tracker, offsets: impl IntoIterator<Item = i64>) {
     for offset in offsets {
-        assert_eq!(tracker.deliver(offset, None, 1), Delivered::Pending);
+        assert_eq!(tracker.deliver(offset, None, 1), DeliveryResult::Pending);
     }
 }
 
 /// What is done above the frontier.
-pub(in crate::app) fn finished(tracker: &Tracker) -> Vec<Finished> {
+pub(in crate::app) fn finished(tracker: &Tracker) -> Vec<FinishedRange> {
     let mut at = tracker.frontier();
     let mut found = vec![];
     tracker.runs(|unfinished, finished| {
         let start = at + unfinished as i64;
         at = start + finished as i64;
-        found.push(Finished { start, end: at });
+        found.push(FinishedRange { start, end: at });
         true
     });
     found
@@ -31,9 +31,9 @@ fn the_commit_is_the_lowest_unfinished_offset() {
     let mut tracker = tracker();
     deliver(&mut tracker, 100..110);
     assert_eq!(tracker.frontier(), 100);
-    assert_eq!(tracker.complete(1, 101, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 101, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 100);
-    assert_eq!(tracker.complete(1, 100, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 100, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 102);
 }
 
@@ -44,7 +44,7 @@ fn the_commit_is_after_the_last_finished_if_nothing_is_unfinished() {
     assert_eq!(tracker.frontier(), 100);
     deliver(&mut tracker, [100, 101]);
     for offset in [101, 100] {
-        assert_eq!(tracker.complete(1, offset, 1), Completed::Done);
+        assert_eq!(tracker.complete(1, offset, 1), CompletionResult::Done);
     }
     assert_eq!(tracker.frontier(), 102);
     assert_eq!((tracker.pending(), tracker.pending_bytes()), (0, 0));
@@ -55,14 +55,14 @@ fn what_is_not_delivered_counts_as_done() {
     let mut tracker = tracker();
     deliver(&mut tracker, [105, 107, 100_000, 100_001]);
     assert_eq!(tracker.frontier(), 105);
-    assert_eq!(tracker.complete(1, 106, 1), Completed::Unknown);
-    assert_eq!(tracker.complete(1, 105, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 106, 1), CompletionResult::Unknown);
+    assert_eq!(tracker.complete(1, 105, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 107);
-    assert_eq!(tracker.complete(1, 5_000, 1), Completed::Unknown);
-    assert_eq!(tracker.complete(1, 107, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 5_000, 1), CompletionResult::Unknown);
+    assert_eq!(tracker.complete(1, 107, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 100_000);
-    assert_eq!(tracker.complete(1, 100_001, 1), Completed::Done);
-    assert_eq!(tracker.complete(1, 100_000, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 100_001, 1), CompletionResult::Done);
+    assert_eq!(tracker.complete(1, 100_000, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 100_002);
 }
 
@@ -85,7 +85,7 @@ fn markers_at_the_end_of_the_log_are_passed() {
 fn what_belongs_to_another_assignment_is_dropped() {
     let mut tracker = tracker();
     deliver(&mut tracker, [100]);
-    assert_eq!(tracker.complete(0, 100, 1), Completed::Stale);
+    assert_eq!(tracker.complete(0, 100, 1), CompletionResult::Stale);
     assert_eq!(tracker.frontier(), 100);
 }
 
@@ -93,9 +93,9 @@ fn what_belongs_to_another_assignment_is_dropped() {
 fn nothing_is_delivered_or_done_twice() {
     let mut tracker = tracker();
     deliver(&mut tracker, 100..103);
-    assert_eq!(tracker.deliver(102, None, 1), Delivered::Twice);
-    assert_eq!(tracker.complete(1, 101, 1), Completed::Done);
-    assert_eq!(tracker.complete(1, 101, 1), Completed::Unknown);
+    assert_eq!(tracker.deliver(102, None, 1), DeliveryResult::Twice);
+    assert_eq!(tracker.complete(1, 101, 1), CompletionResult::Done);
+    assert_eq!(tracker.complete(1, 101, 1), CompletionResult::Unknown);
     assert_eq!(tracker.pending(), 2);
 }
 
@@ -118,22 +118,28 @@ fn the_commit_carries_the_leader_epoch_of_what_lies_before_it() {
 
 #[test]
 fn what_was_done_in_an_earlier_life_is_not_done_again() {
-    let restored = vec![Finished { start: 102, end: 104 }, Finished { start: 200, end: 300 }];
+    let restored = vec![
+        FinishedRange { start: 102, end: 104 },
+        FinishedRange { start: 200, end: 300 },
+    ];
     let mut tracker = Tracker::new(1, 100, restored.clone());
     assert_eq!(finished(&tracker), restored);
     deliver(&mut tracker, [100, 101]);
-    assert_eq!(tracker.deliver(102, None, 1), Delivered::Finished);
+    assert_eq!(tracker.deliver(102, None, 1), DeliveryResult::Finished);
     // What is not delivered yet stays part of what is told.
-    assert_eq!(finished(&tracker), [Finished { start: 102, end: 104 }, restored[1]]);
-    assert_eq!(tracker.deliver(103, None, 1), Delivered::Finished);
+    assert_eq!(
+        finished(&tracker),
+        [FinishedRange { start: 102, end: 104 }, restored[1]]
+    );
+    assert_eq!(tracker.deliver(103, None, 1), DeliveryResult::Finished);
     deliver(&mut tracker, [104]);
     tracker.complete(1, 100, 1);
     tracker.complete(1, 101, 1);
     assert_eq!(tracker.frontier(), 104);
     assert_eq!(finished(&tracker), [restored[1]]);
-    assert_eq!(tracker.deliver(250, None, 1), Delivered::Finished);
+    assert_eq!(tracker.deliver(250, None, 1), DeliveryResult::Finished);
     deliver(&mut tracker, [300]);
-    assert_eq!(tracker.complete(1, 104, 1), Completed::Done);
+    assert_eq!(tracker.complete(1, 104, 1), CompletionResult::Done);
     assert_eq!(tracker.frontier(), 300);
 }
 
@@ -147,7 +153,7 @@ fn it_agrees_with_a_set_in_every_history() {
         for _ in 0..random.below(5) {
             let start = at + 1 + random.below(40) as i64;
             at = start + 1 + random.below(300) as i64;
-            restored.push(Finished { start, end: at });
+            restored.push(FinishedRange { start, end: at });
         }
         let mut tracker = Tracker::new(9, 1_000, restored.clone());
         let gap_max = [1, 3, 100, 2_000][random.below(4) as usize];
@@ -159,7 +165,7 @@ fn it_agrees_with_a_set_in_every_history() {
                 end += random.below(gap_max) as i64;
                 let was_done = restored.iter().any(|range| range.start <= end && end < range.end);
                 let delivered = tracker.deliver(end, None, end as u64);
-                assert_eq!(delivered == Delivered::Finished, was_done);
+                assert_eq!(delivered == DeliveryResult::Finished, was_done);
                 if !was_done {
                     pending.insert(end);
                     sizes.insert(end, end as u64);
@@ -173,7 +179,7 @@ fn it_agrees_with_a_set_in_every_history() {
                 .nth(random.below(pending.len().max(1) as u64) as usize)
                 .copied()
             {
-                assert_eq!(tracker.complete(9, offset, offset as u64), Completed::Done);
+                assert_eq!(tracker.complete(9, offset, offset as u64), CompletionResult::Done);
                 pending.remove(&offset);
                 sizes.remove(&offset);
             }
@@ -234,7 +240,7 @@ fn runs_are_delivered_and_done_as_their_records_would_be() {
                     let done = whole.complete_run(1, offset, count, u64::from(count));
                     assert_eq!(done, u64::from(count));
                     for offset in offset..offset + i64::from(count) {
-                        assert_eq!(single.complete(1, offset, 1), Completed::Done);
+                        assert_eq!(single.complete(1, offset, 1), CompletionResult::Done);
                     }
                 }
                 assert_eq!(whole.frontier(), single.frontier());
@@ -248,10 +254,10 @@ fn runs_are_delivered_and_done_as_their_records_would_be() {
 
 #[test]
 fn a_run_is_looked_at_one_by_one_where_something_of_it_may_be_done() {
-    let mut tracker = Tracker::new(1, 100, vec![Finished { start: 105, end: 106 }]);
+    let mut tracker = Tracker::new(1, 100, vec![FinishedRange { start: 105, end: 106 }]);
     assert!(!tracker.deliver_run(100, 10, None, 10));
     deliver(&mut tracker, 100..105);
-    assert_eq!(tracker.deliver(105, None, 1), Delivered::Finished);
+    assert_eq!(tracker.deliver(105, None, 1), DeliveryResult::Finished);
     assert!(!tracker.deliver_run(105, 2, None, 2), "the first was delivered before");
     assert!(tracker.deliver_run(106, 2, None, 2));
     assert_eq!(tracker.complete_run(2, 106, 2, 2), 0, "of another assignment");

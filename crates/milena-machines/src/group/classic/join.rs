@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 use milena_invariant::violated;
-use milena_wire::{errors::ErrorCode, messages::JoinGroupRequest};
+use milena_wire::{api::versions, errors::ErrorCode, messages::JoinGroupRequest};
 
 use super::{
     Timer,
@@ -13,9 +13,6 @@ use super::{
     timeouts,
 };
 use crate::group::{self, Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
-
-/// From this version on a client must join again with the member id that it was given.
-const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
 
 /// The session timeout of a member that has never been in a generation.
 const NEW_MEMBER_TIMEOUT_MS: i32 = 300_000;
@@ -133,7 +130,7 @@ impl GroupCoordinator {
                 None => self.add_member(context, request, member_id, effects),
             };
         }
-        if context.version < MEMBER_ID_REQUIRED_VERSION {
+        if context.version < versions::join_group::MEMBER_ID_REQUIRED {
             return self.add_member(context, request, member_id, effects);
         }
         group.pending_members.insert(member_id.clone());

@@ -1,6 +1,7 @@
 //! LeaveGroup, for one or many members.
 
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         LeaveGroupRequest, LeaveGroupResponse, leave_group_request::MemberIdentity,
@@ -10,9 +11,6 @@ use milena_wire::{
 
 use super::state::State;
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupReply};
-
-/// From this version on a request names many members, and each gets its own error.
-pub(in crate::group) const LEAVE_BATCH_VERSION: i16 = 3;
 
 impl GroupCoordinator {
     pub(in crate::group) fn leave(
@@ -27,7 +25,7 @@ impl GroupCoordinator {
                 ..Default::default()
             });
         }
-        if context.version < LEAVE_BATCH_VERSION {
+        if context.version < versions::leave_group::MEMBERS {
             request.members = vec![MemberIdentity {
                 member_id: std::mem::take(&mut request.member_id),
                 ..Default::default()
@@ -80,7 +78,7 @@ impl GroupCoordinator {
 
 /// The response in the form of its version: old ones have one error.
 pub(in crate::group) fn leave_reply(members: Vec<MemberResponse>, version: i16) -> GroupReply {
-    let response = if version < LEAVE_BATCH_VERSION {
+    let response = if version < versions::leave_group::MEMBERS {
         LeaveGroupResponse {
             error_code: members.first().map_or(0, |member| member.error_code),
             ..Default::default()

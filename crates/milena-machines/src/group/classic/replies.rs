@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{JoinGroupResponse, SyncGroupResponse},
 };
@@ -21,7 +22,7 @@ pub(in crate::group) fn join_error(error: ErrorCode, member_id: ByteString, vers
 /// Before version 7 a protocol name cannot be null, and from then on it is not empty.
 pub(in crate::group) fn join_reply(mut response: JoinGroupResponse, version: i16) -> GroupReply {
     let name = response.protocol_name.take().filter(|name| !name.is_empty());
-    response.protocol_name = if version < 7 {
+    response.protocol_name = if version < versions::join_group::NULLABLE_PROTOCOL {
         Some(name.unwrap_or_default())
     } else {
         name

@@ -2,7 +2,7 @@
 
 use bytestring::ByteString;
 use milena_invariant::violated;
-use milena_wire::{errors::ErrorCode, messages::JoinGroupRequest};
+use milena_wire::{api::versions, errors::ErrorCode, messages::JoinGroupRequest};
 
 use super::{
     join::no_group,
@@ -11,9 +11,6 @@ use super::{
     timeouts,
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
-
-/// From this version on a leader can be told to skip the assignment.
-const SKIP_ASSIGNMENT_VERSION: i16 = 9;
 
 impl GroupCoordinator {
     /// Replaces the member of an instance id, which is fenced. If the group is stable and its protocol stays the same,
@@ -75,7 +72,7 @@ impl GroupCoordinator {
         let group = self.classic_group(group_id)?;
         let is_leader = group.is_leader(member_id);
         let mut response = group.joined(member_id.clone());
-        if context.version >= SKIP_ASSIGNMENT_VERSION {
+        if context.version >= versions::join_group::SKIP_ASSIGNMENT {
             response.skip_assignment = is_leader;
         } else {
             // With the old id of the leader, an old client does not see itself as the leader, and does not assign.

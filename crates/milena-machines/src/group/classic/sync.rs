@@ -6,6 +6,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_invariant::violated;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{SyncGroupRequest, SyncGroupResponse},
 };
@@ -19,9 +20,6 @@ use super::{
 };
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupEffects, GroupRecord, GroupReply};
 
-/// From this version on a member sends the protocol that it believes to be selected.
-const PROTOCOL_REQUIRED_VERSION: i16 = 5;
-
 impl GroupCoordinator {
     /// Returns the reply, or `None` if it follows later.
     pub(in crate::group) fn sync(
@@ -31,7 +29,7 @@ impl GroupCoordinator {
         effects: &mut GroupEffects,
     ) -> Option<GroupReply> {
         let lacks_protocol = request.protocol_type.is_none() || request.protocol_name.is_none();
-        if context.version >= PROTOCOL_REQUIRED_VERSION && lacks_protocol {
+        if context.version >= versions::sync_group::PROTOCOL && lacks_protocol {
             return Some(sync_error(ErrorCode::InconsistentGroupProtocol));
         }
         if request.group_id.is_empty() {

@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{ConsumerGroupHeartbeatRequest, consumer_group_heartbeat_request::TopicPartitions as Owned},
 };
@@ -23,7 +24,9 @@ pub(super) fn check_request(
     let invalid = |message: &str| Err(refuse(ErrorCode::InvalidRequest, message));
     let is_blank = |text: &ByteString| text.trim().is_empty();
     let epoch = request.member_epoch;
-    if (version >= 1 || epoch > 0 || epoch == LEAVE_EPOCH) && is_blank(&request.member_id) {
+    if (version >= versions::consumer_group_heartbeat::CLIENT_MEMBER_ID || epoch > 0 || epoch == LEAVE_EPOCH)
+        && is_blank(&request.member_id)
+    {
         return invalid("MemberId can't be empty.");
     }
     if is_blank(&request.group_id) {

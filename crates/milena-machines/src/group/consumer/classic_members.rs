@@ -5,6 +5,7 @@
 use bytestring::ByteString;
 use milena_invariant::violated;
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         ConsumerProtocolSubscription, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse,
@@ -27,9 +28,6 @@ use crate::group::{
     Group, GroupContext, GroupCoordinator, GroupEffects, GroupReply, MigrationPolicy,
     classic::{CONSUMER_PROTOCOL_TYPE, join_error, join_reply, leave_reply, sync_error},
 };
-
-/// From this version on a client must join again with the member id that it was given.
-const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
 
 impl GroupCoordinator {
     pub(in crate::group) fn consumer_classic_join(
@@ -108,7 +106,9 @@ impl GroupCoordinator {
             return Err(ErrorCode::InconsistentGroupProtocol);
         }
         match &request.group_instance_id {
-            None if is_unknown && context.version >= MEMBER_ID_REQUIRED_VERSION => Err(ErrorCode::MemberIdRequired),
+            None if is_unknown && context.version >= versions::join_group::MEMBER_ID_REQUIRED => {
+                Err(ErrorCode::MemberIdRequired)
+            }
             Some(_) if !is_unknown => {
                 let instance_id = request.group_instance_id.as_ref();
                 let member = group.member(&request.group_id, &request.member_id, instance_id);

@@ -1,11 +1,8 @@
 //! Permission to commit and fetch offsets.
 
-use milena_wire::{Uuid, errors::ErrorCode};
+use milena_wire::{Uuid, api::versions, errors::ErrorCode};
 
 use super::{group::ConsumerGroup, member::Member};
-
-/// The first version of OffsetCommit with an error for stale epochs.
-const CONSUMER_COMMIT_VERSION_MIN: i16 = 9;
 
 impl ConsumerGroup {
     /// Checks that a member may commit. A past epoch is not an error by itself (KIP-1251):
@@ -25,7 +22,8 @@ impl ConsumerGroup {
             return Ok(());
         }
         let member = self.members.get(member_id).ok_or(ErrorCode::UnknownMemberId)?;
-        if !is_transactional && !member.uses_classic_protocol() && version < CONSUMER_COMMIT_VERSION_MIN {
+        if !is_transactional && !member.uses_classic_protocol() && version < versions::offset_commit::CONSUMER_PROTOCOL
+        {
             return Err(ErrorCode::UnsupportedVersion);
         }
         if epoch > member.current.epoch {

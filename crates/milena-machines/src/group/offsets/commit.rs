@@ -3,6 +3,7 @@
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         OffsetCommitRequest, OffsetCommitResponse, OffsetCommitValue, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
@@ -20,9 +21,6 @@ use crate::{
     },
     transaction::ProducerEpoch,
 };
-
-/// From this version on a commit gets an error if its group does not exist.
-const GROUP_NOT_FOUND_VERSION: i16 = 9;
 
 /// The committer, as both requests name it.
 #[derive(Clone, Copy)]
@@ -239,7 +237,9 @@ impl GroupCoordinator {
             }
             None if generation_or_epoch < 0 => Ok(()),
             None if self.offsets.has_group(committer.group_id) => Err(ErrorCode::UnknownMemberId),
-            None if !is_transactional && context.version >= GROUP_NOT_FOUND_VERSION => Err(ErrorCode::GroupIdNotFound),
+            None if !is_transactional && context.version >= versions::offset_commit::CONSUMER_PROTOCOL => {
+                Err(ErrorCode::GroupIdNotFound)
+            }
             None => Err(ErrorCode::IllegalGeneration),
         }
     }

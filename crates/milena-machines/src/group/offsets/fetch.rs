@@ -3,6 +3,7 @@
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     errors::ErrorCode,
     messages::{
         offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
@@ -12,9 +13,6 @@ use milena_wire::{
 
 use super::{CommittedOffset, Offsets};
 use crate::group::{Group, GroupContext, GroupCoordinator, GroupReply};
-
-/// Before this version there is no error for the whole group.
-const GROUP_ERROR_VERSION: i16 = 2;
 
 impl GroupCoordinator {
     pub(in crate::group) fn fetch_offsets(
@@ -117,7 +115,7 @@ fn unknown(partition_index: i32, error: ErrorCode) -> OffsetFetchResponsePartiti
 }
 
 fn failed(group: OffsetFetchRequestGroup, error: ErrorCode, version: i16) -> OffsetFetchResponseGroup {
-    if version >= GROUP_ERROR_VERSION {
+    if version >= versions::offset_fetch::ALL_PARTITIONS {
         return OffsetFetchResponseGroup {
             group_id: group.group_id,
             error_code: error.code(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
+    api::versions,
     messages::{
         OffsetCommitRequest, OffsetFetchRequest,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
@@ -18,13 +19,10 @@ use crate::{
     member::{ForVersion, GroupMetadata, MemberMetadata},
 };
 
-/// From this version on topics have ids and no names, in `OffsetCommit` as in `OffsetFetch`.
-const IDS_SINCE: i16 = 10;
-
 /// Before version 8 a request names one group, in fields of its own; before version 7 it cannot wait for transactions.
 impl ForVersion for OffsetFetchRequest {
     fn for_version(mut self, version: i16) -> Self {
-        if version >= 8 {
+        if version >= versions::offset_fetch::GROUPS {
             return self;
         }
         if let Some(group) = self.groups.pop() {
@@ -38,7 +36,7 @@ impl ForVersion for OffsetFetchRequest {
             self.topics = Some(topics.collect());
         }
         self.groups.clear();
-        self.require_stable &= version >= 7;
+        self.require_stable &= version >= versions::offset_fetch::REQUIRE_STABLE;
         self
     }
 }
@@ -71,7 +69,11 @@ impl TopicIds {
     }
 
     pub(super) fn max_version(&self) -> i16 {
-        if self.is_complete { IDS_SINCE } else { IDS_SINCE - 1 }
+        if self.is_complete {
+            versions::offset_fetch::TOPIC_IDS
+        } else {
+            versions::offset_fetch::TOPIC_IDS - 1
+        }
     }
 
     /// The name of a topic in an answer, which has a name or an id.

@@ -1,6 +1,6 @@
 //! Owners that die: what must be told before what, and who may be blamed.
 
-use milena_machines::app::{Committed, Delivery};
+use milena_machines::app::{CommittedOffset, Delivery};
 
 use super::{Base, Checks};
 use crate::app::{
@@ -49,12 +49,12 @@ impl Checks {
         if is_past {
             return;
         }
-        let is_careful = found.count + 1 >= limit;
+        let is_isolating = found.count + 1 >= limit;
         if told.starts.count <= found.count {
             self.fail(format!(
                 "{place} is handed out before the group knows that somebody begins"
             ));
-        } else if is_careful && !(told.starts.alone && told.offset == run.offset) {
+        } else if is_isolating && !(told.starts.alone && told.offset == run.offset) {
             self.fail(format!("{place} is handed out before the group knows that it alone is"));
         } else if found.count > 0 && told.starts.reach.is_none_or(|reach| reach <= run.offset) {
             self.fail(format!("{place} is handed out before the group knows that so much is"));
@@ -77,7 +77,7 @@ impl Checks {
     }
 
     /// A commit counts: does it tell of a record that is handed out alone?
-    pub(super) fn note_suspect(&mut self, partition: usize, committed: &Committed) {
+    pub(super) fn note_suspect(&mut self, partition: usize, committed: &CommittedOffset) {
         if Base::new(Some(committed)).starts.alone {
             self.suspects.insert((partition, committed.offset));
         }

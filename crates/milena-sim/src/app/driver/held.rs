@@ -1,6 +1,6 @@
 //! Keys that stay in order through retries: what a driver does for the machine's fences.
 
-use milena_machines::app::{Committed, HeldRecord, PartitionId, RecordId};
+use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, RecordId};
 
 use super::{Event, Instance, Life, Run, World};
 use crate::{Mutation, app::checks::Base};
@@ -29,7 +29,7 @@ impl Instance {
         if world.plan.mutation == Some(Mutation::ForgetHeld) {
             left.clear();
         }
-        work.handle_held(world.queue.now(), id, left);
+        work.handle_held_records(world.queue.now(), id, left);
     }
 
     /// Calls were cancelled, and their records have other names now.
@@ -53,13 +53,15 @@ impl Instance {
             };
             let mut committed = world.cluster.committed[held].clone();
             if world.plan.mutation == Some(Mutation::FreeKeysEarly) {
-                committed = world.cluster.logs[held].last_key_value().map(|(last, _)| Committed {
-                    offset: last + 1,
-                    metadata: String::new(),
-                });
+                committed = world.cluster.logs[held]
+                    .last_key_value()
+                    .map(|(last, _)| CommittedOffset {
+                        offset: last + 1,
+                        metadata: String::new(),
+                    });
             }
             if let Some(committed) = committed {
-                work.handle_held_committed(of.id, &committed);
+                work.handle_held_commit(of.id, &committed);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Records that end the process of whoever handles them.
 
-use milena_machines::app::{CommitOffset, PartitionId, RecordId, offset_map};
+use milena_machines::app::{CommitOffset, PartitionId, RecordId, commit_map};
 
 use super::{Commit, Instance, World};
 use crate::app::{checks::Base, record::Nature};
@@ -54,7 +54,7 @@ impl Commit {
 /// Whether a commit tells that somebody begins.
 pub(super) fn tells_of_starts(offsets: &[(usize, CommitOffset)]) -> bool {
     offsets.iter().any(|(_, offset)| {
-        let told = offset_map::read(&offset.metadata, offset.offset);
+        let told = commit_map::read(&offset.metadata, offset.offset);
         told.is_ok_and(|told| told.starts.count > 0)
     })
 }

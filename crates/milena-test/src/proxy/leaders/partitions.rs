@@ -2,14 +2,9 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_wire::{Uuid, errors::ErrorCode, messages::*};
+use milena_wire::{Uuid, api::versions, errors::ErrorCode, messages::*};
 
 use super::{Leaders, Misled, Refused, node_id};
-
-/// The first versions in which an answer says who leads, and where that is.
-const FETCH_LEADERS_SINCE: i16 = 12;
-const FETCH_ENDPOINTS_SINCE: i16 = 16;
-const PRODUCE_LEADERS_SINCE: i16 = 10;
 
 impl Leaders {
     /// Whether a node answers for a partition; then with the epoch that the broker knows, in place of the one that clients
@@ -120,7 +115,7 @@ impl Leaders {
                 ..Default::default()
             });
         }
-        if !misled.is_empty() && version >= FETCH_ENDPOINTS_SINCE {
+        if !misled.is_empty() && version >= versions::fetch::NODE_ENDPOINTS {
             let endpoints = self.nodes().map(|(node_id, host, port)| fetch_response::NodeEndpoint {
                 node_id,
                 host,
@@ -147,7 +142,7 @@ impl Leaders {
                 ..Default::default()
             });
         }
-        if !misled.is_empty() && version >= PRODUCE_LEADERS_SINCE {
+        if !misled.is_empty() && version >= versions::produce::CURRENT_LEADER {
             let endpoints = self
                 .nodes()
                 .map(|(node_id, host, port)| produce_response::NodeEndpoint {
@@ -163,7 +158,7 @@ impl Leaders {
 
 /// Who leads, where the version has a place for it.
 fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndEpoch {
-    if version < FETCH_LEADERS_SINCE {
+    if version < versions::fetch::CURRENT_LEADER {
         return Default::default();
     }
     fetch_response::LeaderIdAndEpoch {
@@ -174,7 +169,7 @@ fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndE
 }
 
 fn produce_leader(version: i16, refused: &Refused) -> produce_response::LeaderIdAndEpoch {
-    if version < PRODUCE_LEADERS_SINCE {
+    if version < versions::produce::CURRENT_LEADER {
         return Default::default();
     }
     produce_response::LeaderIdAndEpoch {
