@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 use milena_wire::{
     errors::ErrorCode,
     message::{Request, VersionRange},
@@ -24,7 +24,7 @@ use crate::{
     consumer::Node,
     io,
     metadata::Refresh,
-    net::{Answer, Backoff, CallError, Connection, SendOptions, Throttled},
+    net::{ApiResponse, CallError, Connection, SendOptions, Throttled},
 };
 
 /// How often it must be said that there is no such topic or broker. One that was just made is not known everywhere at once.
@@ -145,11 +145,11 @@ where
     fn outcomes(
         &self,
         mut told: Told<K>,
-        result: Result<Answer<R::Response>, CallError>,
+        result: Result<ApiResponse<R::Response>, CallError>,
     ) -> impl Iterator<Item = (K, Result<V, Trouble>)> {
         let read = result.map(|answer| {
             told.version = answer.version;
-            (self.read)(&told, answer.response)
+            (self.read)(&told, answer.body)
         });
         let keys = told.keys;
         let (said, otherwise) = match read {
@@ -205,7 +205,7 @@ impl Admin {
                     }
                 }
             }
-            let again_ms = io::now_ms().saturating_add(backoff.after(attempts, &mut random));
+            let again_ms = io::now_ms().saturating_add(backoff.after_ms(attempts, &mut random));
             if pending.is_empty() || again_ms >= deadline_ms {
                 break;
             }
@@ -300,7 +300,7 @@ impl Admin {
     /// Why there was not enough time. That somebody did not answer may be because nobody can be reached.
     fn cause(&self, trouble: Option<Trouble>) -> Option<String> {
         let telling = trouble.as_ref().filter(|trouble| !trouble.says_little());
-        let cluster = || self.inner.metadata.trouble().map(|trouble| trouble.to_string());
+        let cluster = || self.inner.metadata.last_error().map(|error| error.to_string());
         let last = || trouble.as_ref().and_then(Trouble::cause);
         telling.and_then(Trouble::cause).or_else(cluster).or_else(last)
     }

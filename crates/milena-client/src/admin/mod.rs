@@ -60,7 +60,7 @@ use crate::{
     io::Io,
     metadata::Metadata,
     net::Connections,
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnreachableBroker},
 };
 
 /// A result for each item.
@@ -152,7 +152,7 @@ impl Admin {
 
     /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
     /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.inner.metadata, within).await
     }
 

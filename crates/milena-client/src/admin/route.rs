@@ -117,7 +117,7 @@ impl Admin {
     }
 
     fn no_node(&self, why: &str) -> Trouble {
-        Trouble::NoNode(match self.inner.metadata.trouble() {
+        Trouble::NoNode(match self.inner.metadata.last_error() {
             Some(trouble) => format!("{why}: {trouble}"),
             None => why.to_owned(),
         })
@@ -155,7 +155,7 @@ impl Admin {
         let answer = connection.call(request, options);
         let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer)?;
         let answer = answer.map_err(Trouble::Call)?;
-        Ok(MetadataCache::of(&answer.response, answer.version))
+        Ok(MetadataCache::of(&answer.body, answer.version))
     }
 
     /// Looks once for coordinators.
@@ -181,7 +181,7 @@ impl Admin {
         };
         let answer = connection.call(request, options.version_min(versions::find_coordinator::COORDINATORS));
         match self.in_time(answer, deadline_ms).await {
-            Some(Ok(answer)) => return several(&keys, &answer.response),
+            Some(Ok(answer)) => return several(&keys, &answer.body),
             Some(Err(CallError::UnsupportedVersion { .. })) => {}
             failed => {
                 let trouble = failed.and_then(Result::err).map_or(Trouble::NoAnswer, Trouble::Call);
@@ -201,7 +201,7 @@ impl Admin {
             );
             let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer);
             let answer = answer.and_then(|answer| answer.map_err(Trouble::Call));
-            found.insert(key, answer.and_then(|answer| single(&answer.response)));
+            found.insert(key, answer.and_then(|answer| single(&answer.body)));
         }
         found
     }

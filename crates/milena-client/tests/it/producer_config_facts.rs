@@ -93,13 +93,13 @@ fn keys_of_other_clients_are_told_from_slips() {
                 continue;
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
-            let told = errors.iter().any(|error| match error {
-                ConfigError::OtherOwner { owner: told, .. } => {
-                    told.contains(owner) || (kind == "admin" && *told == "the consumer")
+            let output = errors.iter().any(|error| match error {
+                ConfigError::OtherOwner { owner: output, .. } => {
+                    output.contains(owner) || (kind == "admin" && *output == "the consumer")
                 }
                 _ => false,
             });
-            assert!(told, "{name}: {errors:?}");
+            assert!(output, "{name}: {errors:?}");
         }
     }
 }

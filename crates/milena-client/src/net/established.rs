@@ -1,4 +1,4 @@
-//! One socket, from the agreement on versions to its end.
+//! One connection, from the handshake to its end.
 
 use std::{
     collections::VecDeque,
@@ -11,78 +11,76 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use milena_wire::frame::{self, Frame};
+use milena_wire::{
+    api::ApiKey,
+    frame::{self, Frame},
+};
 use tokio::{
-    io::{AsyncWrite, AsyncWriteExt},
+    io::AsyncWrite,
     time::{Instant, Sleep, timeout},
 };
 
 use super::{
     BrokerVersions, CallError,
+    auth::Mechanism,
     call::Call,
-    connection::{Common, Link, Parked, Queued, Role},
+    connection::{Common, Link, ParkOutcome, QueuedCall, Role},
     dial::Transport,
-    failures::ConnectFailure,
+    error::{ConnectError, DisconnectCause, ResponseProblem},
+    handshake::{Handshake, HandshakeResult},
     receive::FrameReader,
-    versions::{Negotiated, Negotiation},
 };
-use crate::{
-    io::{instant, now_ms},
-    reachability::FailureCause,
-};
+use crate::io::{instant, now_ms};
 
-/// Requests without an answer on one connection; more of them wait.
+/// Most requests in flight on one connection; more wait in the queue.
 const IN_FLIGHT_MAX: usize = 100;
-/// What is done at once, before others on the thread have their turn.
-const TURNS_MAX: usize = 64;
-/// Parts of frames that are written with one call.
+/// Most steps in one poll of the task, so that other tasks of the thread can run.
+const STEPS_MAX: usize = 64;
+/// Most slices in one vectored write.
 const SLICES_MAX: usize = 16;
 
-/// An answer of less is likely to be waited for by itself; larger ones come in a stream.
+/// Smaller responses are likely to be waited for one by one; larger ones are part of a stream.
 const SMALL: usize = 4 << 10;
 
-/// Why a session stands still.
-enum Served {
-    Ended(End),
-    /// An answer was handled.
-    Answer,
+/// The reason why `poll_serve` returns.
+enum ServeStep {
+    Ended(ConnectionEnd),
+    /// A small response was handled.
+    Response,
 }
 
-impl Served {
-    fn lost(error: &impl std::fmt::Display) -> Self {
-        Self::Ended(End::Lost(ConnectFailure::new(
-            FailureCause::Disconnected,
-            error.to_string(),
-        )))
+impl ServeStep {
+    fn lost(cause: DisconnectCause) -> Self {
+        Self::Ended(ConnectionEnd::Lost(cause))
     }
 }
 
-/// Why a session is over.
+/// The reason why a connection ended.
 #[derive(Debug)]
-pub(super) enum End {
-    /// Nothing was asked for so long that the socket is better given back.
+pub(super) enum ConnectionEnd {
+    /// Nothing was sent for `connections.max.idle.ms`.
     Idle,
-    /// The client wants no more.
+    /// The client closed the connection.
     Closed(CallError),
-    Lost(ConnectFailure),
+    Lost(DisconnectCause),
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct EstablishedConnection {
     link: Arc<Link>,
     common: Arc<Common>,
-    versions: Arc<BrokerVersions>,
+    versions: BrokerVersions,
     transport: Transport,
     reader: FrameReader,
-    /// Frames that are not yet written.
+    /// Frames that are not completely written.
     out: VecDeque<Frame>,
     in_flight: VecDeque<InFlight>,
     correlation_id: i32,
-    /// Nothing may be sent before.
+    /// The broker asked the client not to send before this time.
     quiet_until_ms: i64,
     active_ms: i64,
     timer: Pin<Box<Sleep>>,
-    /// When the timer fires. It may be too early, as it is moved only to the front; never too late.
+    /// The deadline of the timer. The timer is only ever moved forward, so it may fire too early, never too late.
     timer_ms: i64,
 }
 
@@ -100,26 +98,30 @@ impl std::fmt::Debug for InFlight {
     }
 }
 
-impl Session {
-    /// Agrees with the broker on versions.
+impl EstablishedConnection {
+    /// Runs the handshake over a fresh transport.
     pub(super) async fn begin(
         link: Arc<Link>,
         common: Arc<Common>,
         mut transport: Transport,
-    ) -> Result<Self, ConnectFailure> {
+    ) -> Result<Self, ConnectError> {
         let settings = &common.settings;
-        let mut reader = FrameReader::new(settings.answer_bytes_max, common.buffers.clone());
-        let limit = Duration::from_millis(u64::try_from(settings.request_timeout_ms).unwrap_or(0));
-        let agreed = timeout(limit, negotiate(&mut transport, &mut reader, &common)).await;
-        let agreed = agreed.map_err(|_| {
-            let reason = format!("it did not answer ApiVersions within {} ms", limit.as_millis());
-            ConnectFailure::new(FailureCause::TimedOut, reason)
+        let mut reader = FrameReader::new(settings.response_bytes_max, common.buffers.clone());
+        let timeout_ms = u64::try_from(settings.request_timeout_ms).unwrap_or(0);
+        let handshake = Handshake::new(&mut transport, &mut reader, settings);
+        let result = timeout(Duration::from_millis(timeout_ms), handshake.run(Mechanism::default())).await;
+        let result = result.map_err(|_| ConnectError::HandshakeTimedOut {
+            api: ApiKey::ApiVersions,
+            timeout_ms,
         })?;
-        let (versions, correlation_id) = agreed?;
+        let HandshakeResult {
+            versions,
+            correlation_id,
+        } = result?;
         Ok(Self {
             link,
             common,
-            versions: Arc::new(versions),
+            versions,
             transport,
             reader,
             out: VecDeque::new(),
@@ -132,66 +134,66 @@ impl Session {
         })
     }
 
-    pub(super) fn versions(&self) -> &Arc<BrokerVersions> {
+    pub(super) fn versions(&self) -> &BrokerVersions {
         &self.versions
     }
 
-    /// Serves requests until the end.
-    pub(super) async fn serve(&mut self) -> End {
+    /// Serves requests until the connection ends.
+    pub(super) async fn serve(&mut self) -> ConnectionEnd {
         loop {
             match poll_fn(|cx| self.poll_serve(cx)).await {
-                Served::Ended(end) => return end,
-                // Whoever waits for the answer is on the same threads, and comes before the next request is written.
-                Served::Answer => tokio::task::yield_now().await,
+                ServeStep::Ended(end) => return end,
+                // The task that waits for the response runs on the same runtime; it may send before the next request is
+                // written.
+                ServeStep::Response => tokio::task::yield_now().await,
             }
         }
     }
 
-    /// Whether a request was sent and has no answer.
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(super) fn has_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
     }
 
-    /// Fails what was sent and has no answer.
+    /// Fails all requests in flight.
     pub(super) fn fail_in_flight(self, error: &CallError) {
         self.link.in_flight.store(0, Relaxed);
         let in_flight = self.in_flight;
-        // The socket is closed before anybody is told.
+        // The socket is closed before the callbacks run.
         drop(self.transport);
         for sent in in_flight {
             sent.call.fail(error.clone());
         }
     }
 
-    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Served> {
-        for _ in 0..TURNS_MAX {
+    fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<ServeStep> {
+        for _ in 0..STEPS_MAX {
             let now = now_ms();
             self.fill(now);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-                return Poll::Ready(Served::lost(&error));
+                return Poll::Ready(ServeStep::lost(DisconnectCause::Send(error.into())));
             }
             match self.reader.poll_frame(cx, &mut self.transport) {
-                Poll::Ready(Ok(answer)) => {
-                    let is_small = answer.len() < SMALL;
-                    if let Err(end) = self.handle_answer(answer, now) {
-                        return Poll::Ready(Served::Ended(end));
+                Poll::Ready(Ok(response)) => {
+                    let is_small = response.len() < SMALL;
+                    if let Err(end) = self.handle_response(response, now) {
+                        return Poll::Ready(ServeStep::Ended(end));
                     }
                     if is_small && self.link.role == Role::Records {
-                        return Poll::Ready(Served::Answer);
+                        return Poll::Ready(ServeStep::Response);
                     }
                     continue;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(Served::lost(&error)),
+                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(error.into())),
                 Poll::Pending => {}
             }
             let queued_deadline_ms = match self.link.park(cx, self.can_send(now)) {
-                Parked::Work => continue,
-                Parked::Closed(error) => return Poll::Ready(Served::Ended(End::Closed(error))),
-                Parked::Asleep { deadline_ms } => deadline_ms,
+                ParkOutcome::Work => continue,
+                ParkOutcome::Closed(error) => return Poll::Ready(ServeStep::Ended(ConnectionEnd::Closed(error))),
+                ParkOutcome::Asleep { deadline_ms } => deadline_ms,
             };
             ready!(self.poll_timer(cx, queued_deadline_ms));
             if let Some(end) = self.handle_timeout(now_ms()) {
-                return Poll::Ready(Served::Ended(end));
+                return Poll::Ready(ServeStep::Ended(end));
             }
         }
         cx.waker().wake_by_ref();
@@ -202,14 +204,14 @@ impl Session {
         now_ms >= self.quiet_until_ms && self.in_flight.len() < IN_FLIGHT_MAX
     }
 
-    /// Makes frames of requests that wait.
+    /// Encodes queued requests.
     fn fill(&mut self, now_ms: i64) {
-        // A request that cannot be written may be sent again by its handler, and again.
+        // Bounded, because the callback of a request that cannot be encoded may send it again.
         for _ in 0..IN_FLIGHT_MAX {
             if !self.can_send(now_ms) {
                 return;
             }
-            let Some(Queued {
+            let Some(QueuedCall {
                 mut call, timeout_ms, ..
             }) = self.link.pop()
             else {
@@ -230,7 +232,7 @@ impl Session {
                 counters.sent(frame.remaining());
             }
             self.out.push_back(frame);
-            if !call.expects_answer() {
+            if !call.expects_response() {
                 call.sent();
                 continue;
             }
@@ -271,35 +273,35 @@ impl Session {
         Poll::Ready(Ok(()))
     }
 
-    fn handle_answer(&mut self, answer: Bytes, now_ms: i64) -> Result<(), End> {
+    fn handle_response(&mut self, response: Bytes, now_ms: i64) -> Result<(), ConnectionEnd> {
         self.active_ms = now_ms;
-        let lost = |why: String| Err(End::Lost(ConnectFailure::new(FailureCause::WrongProtocol, why)));
-        let Some(asked) = self.in_flight.pop_front() else {
-            return lost("it sent an answer that nobody had asked for".to_owned());
+        let Some(request) = self.in_flight.pop_front() else {
+            return Err(ConnectionEnd::Lost(DisconnectCause::UnexpectedResponse));
         };
         self.link.in_flight.store(self.in_flight.len(), Relaxed);
-        let correlation_id = frame::correlation_id(&answer);
-        if correlation_id != Ok(asked.correlation_id) {
-            let error = CallError::BadAnswer {
+        let problem = match frame::correlation_id(&response) {
+            Ok(id) if id == request.correlation_id => None,
+            Ok(received) => Some(ResponseProblem::WrongCorrelationId {
+                expected: request.correlation_id,
+                received,
+            }),
+            Err(error) => Some(ResponseProblem::Decode(error)),
+        };
+        if let Some(problem) = problem {
+            let api = request.call.api();
+            request.call.fail(CallError::MalformedResponse {
                 address: self.link.endpoint.clone(),
-                api: asked.call.api(),
-                why: match correlation_id {
-                    Ok(id) => format!(
-                        "it is for request {id}, but the next is that for {}",
-                        asked.correlation_id
-                    ),
-                    Err(error) => error.to_string(),
-                },
-            };
-            let why = error.to_string();
-            asked.call.fail(error);
-            return lost(why);
+                api,
+                problem: problem.clone(),
+            });
+            return Err(ConnectionEnd::Lost(DisconnectCause::MalformedResponse { api, problem }));
         }
-        let latency_us = u64::try_from(asked.sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let latency_us = u64::try_from(request.sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         for counters in [&self.link.counters, &self.common.totals] {
-            counters.received(answer.len() + frame::LENGTH_SIZE, latency_us);
+            counters.received(response.len() + frame::LENGTH_SIZE, latency_us);
         }
-        match asked.call.answer(answer, latency_us, &self.link.endpoint) {
+        let api = request.call.api();
+        match request.call.complete(response, latency_us, &self.link.endpoint) {
             Ok(0) => Ok(()),
             Ok(quiet_ms) => {
                 for counters in [&self.link.counters, &self.common.totals] {
@@ -308,11 +310,11 @@ impl Session {
                 self.quiet_until_ms = self.quiet_until_ms.max(now_ms.saturating_add(quiet_ms));
                 Ok(())
             }
-            Err(error) => lost(error.to_string()),
+            Err(problem) => Err(ConnectionEnd::Lost(DisconnectCause::MalformedResponse { api, problem })),
         }
     }
 
-    /// Ready when something may be due.
+    /// Ready when a deadline may have passed.
     fn poll_timer(&mut self, cx: &mut Context<'_>, queued_deadline_ms: Option<i64>) -> Poll<()> {
         let due_ms = self.due_ms(queued_deadline_ms);
         if due_ms < self.timer_ms {
@@ -340,59 +342,28 @@ impl Session {
         }
     }
 
-    fn handle_timeout(&mut self, now_ms: i64) -> Option<End> {
+    fn handle_timeout(&mut self, now_ms: i64) -> Option<ConnectionEnd> {
         self.link.expire(now_ms);
-        if self.in_flight.iter().any(|sent| sent.deadline_ms <= now_ms) {
-            return Some(self.fail_late(now_ms));
+        if let Some(cause) = self.fail_late(now_ms) {
+            return Some(ConnectionEnd::Lost(cause));
         }
-        (self.idle_until_ms() <= now_ms).then_some(End::Idle)
+        (self.idle_until_ms() <= now_ms).then_some(ConnectionEnd::Idle)
     }
 
-    /// An answer that comes too late would stand in the way of all others, so the connection ends. Those whose time is
-    /// over are told so.
-    fn fail_late(&mut self, now_ms: i64) -> End {
+    /// Fails the requests whose time is over. A late response would block all that follow, so the connection ends then.
+    fn fail_late(&mut self, now_ms: i64) -> Option<DisconnectCause> {
+        if self.in_flight.iter().all(|sent| sent.deadline_ms > now_ms) {
+            return None;
+        }
         let in_flight = std::mem::take(&mut self.in_flight);
         let (late, others): (VecDeque<_>, _) = in_flight.into_iter().partition(|sent| sent.deadline_ms <= now_ms);
         self.in_flight = others;
-        let mut why = String::new();
+        let mut cause = None;
         for sent in late {
-            let error = self.link.timed_out(sent.call.api(), sent.timeout_ms);
-            why = error.to_string();
-            sent.call.fail(error);
+            let (api, timeout_ms) = (sent.call.api(), sent.timeout_ms);
+            cause = Some(DisconnectCause::RequestTimedOut { api, timeout_ms });
+            sent.call.fail(self.link.timed_out(api, timeout_ms));
         }
-        End::Lost(ConnectFailure::new(FailureCause::RequestTimedOut, why))
-    }
-}
-
-/// Asks until both sides know what the other speaks. Gives that, and the last correlation id.
-async fn negotiate(
-    transport: &mut Transport,
-    reader: &mut FrameReader,
-    common: &Common,
-) -> Result<(BrokerVersions, i32), ConnectFailure> {
-    let wrong = |reason| ConnectFailure::new(FailureCause::WrongProtocol, reason);
-    let mut negotiation = Negotiation::new();
-    let mut correlation_id = 0;
-    loop {
-        correlation_id += 1;
-        let client_id = Some(&common.settings.client_id);
-        let request = frame::encode_request(&negotiation.request(), negotiation.version(), correlation_id, client_id);
-        let mut request = request.map_err(|error| wrong(error.to_string()))?;
-        transport
-            .write_all_buf(&mut request)
-            .await
-            .map_err(|error| ConnectFailure::of_handshake(&error.into()))?;
-        let answer = poll_fn(|cx| reader.poll_frame(cx, transport)).await;
-        let answer = answer.map_err(|error| ConnectFailure::of_handshake(&error))?;
-        let unreadable = |error| wrong(format!("its answer to ApiVersions cannot be read: {error}"));
-        if frame::correlation_id(&answer).map_err(unreadable)? != correlation_id {
-            let reason = "it does not speak Kafka's protocol: the first answer is not for the first request";
-            return Err(wrong(reason.to_owned()));
-        }
-        match negotiation.handle(&answer).map_err(unreadable)? {
-            Negotiated::Done(versions) => return Ok((versions, correlation_id)),
-            Negotiated::Again(next) => negotiation = next,
-            Negotiated::Refused(error) => return Err(wrong(format!("it refused to say what it speaks: {error}"))),
-        }
+        cause
     }
 }

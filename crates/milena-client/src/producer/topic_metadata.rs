@@ -1,4 +1,4 @@
-//! Topics as the metadata has them.
+//! Topics, updated from the metadata.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -11,22 +11,21 @@ use milena_machines::TopicPartition;
 use super::{
     buffer::Partition,
     partition::{Sticky, TopicKeys},
-    record::Place,
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
     topics::Topic,
 };
-use crate::metadata::Wanted;
+use crate::metadata::TopicSelection;
 
-/// The leader of a partition that has none.
-const NOBODY: i32 = -1;
+/// The leader of a partition without one.
+const NO_LEADER: i32 = -1;
 
-impl Shared {
-    /// Takes over what the metadata says of a topic: its partitions and who leads them.
-    pub(super) fn learn_topic(&self, core: &mut Core, now_ms: i64, name: &ByteString) {
+impl ProducerShared {
+    /// Applies the metadata of a topic: its partitions and their leaders.
+    pub(super) fn update_topic(&self, core: &mut ProducerCore, now_ms: i64, name: &ByteString) {
         let cluster = self.metadata.cache();
         let old = self.topics.read().get(name).cloned();
         let Some(known) = cluster.topic(name) else {
-            // What waits for it waits on. Whoever comes next asks again.
+            // Its batches keep waiting. The next record requests the metadata again.
             if let Some(old) = old {
                 for partition in &old.partitions {
                     core.sender.handle_leader(now_ms, partition.slot, None);
@@ -37,7 +36,7 @@ impl Shared {
         };
         let count = i32::try_from(known.partitions.len()).unwrap_or(i32::MAX);
         let leaders: Vec<i32> = (0..count)
-            .map(|index| cluster.leader(name, index).map_or(NOBODY, |leader| leader.broker.id))
+            .map(|index| cluster.leader(name, index).map_or(NO_LEADER, |leader| leader.broker.id))
             .collect();
         if old.as_ref().is_some_and(|old| old.leaders == leaders) {
             return;
@@ -45,11 +44,11 @@ impl Shared {
         let mut partitions = Vec::with_capacity(leaders.len());
         for (index, leader) in (0..).zip(&leaders) {
             let partition = self.partition(core, name, index);
-            let leader = Some(*leader).filter(|leader| *leader != NOBODY);
+            let leader = Some(*leader).filter(|leader| *leader != NO_LEADER);
             core.sender.handle_leader(now_ms, partition.slot, leader);
             partitions.push(partition);
         }
-        let available = (0..).zip(&leaders).filter(|(_, leader)| **leader != NOBODY);
+        let available = (0..).zip(&leaders).filter(|(_, leader)| **leader != NO_LEADER);
         let topic = Topic {
             partitions,
             available: available.map(|(index, _)| index).collect(),
@@ -76,24 +75,21 @@ impl Shared {
             .or_else(|| Some(Arc::new(TopicKeys::new(partitions))))
     }
 
-    /// A partition is the same for ever, also while its topic is not there.
-    fn partition(&self, core: &mut Core, topic: &ByteString, partition: i32) -> Arc<Partition> {
+    /// Returns the partition, which is created once and kept, also while its topic is missing.
+    fn partition(&self, core: &mut ProducerCore, topic: &ByteString, partition: i32) -> Arc<Partition> {
         let slot = core.sender.slot(&TopicPartition::new(topic.clone(), partition));
         if let Some(known) = core.partitions.get(slot.index()) {
             return Arc::clone(known);
         }
-        let place = Place {
-            topic: topic.clone(),
-            partition,
-        };
-        let new = Arc::new(Partition::new(Arc::new(place), slot));
+        let topic_partition = TopicPartition::new(topic.clone(), partition);
+        let new = Arc::new(Partition::new(Arc::new(topic_partition), slot));
         core.partitions.push(Arc::clone(&new));
         core.under_way.push(0);
         new
     }
 
-    /// Metadata of a topic that nobody sends to is not asked for any more.
-    pub(super) fn forget_idle_topics(&self, core: &mut Core, now_ms: i64) {
+    /// Deselects the metadata of topics without recent records.
+    pub(super) fn forget_idle_topics(&self, core: &mut ProducerCore, now_ms: i64) {
         let idle = self
             .topics
             .idle_since(now_ms.saturating_sub(self.config.metadata_max_idle_ms));
@@ -102,16 +98,16 @@ impl Shared {
         }
         for name in idle {
             self.topics.remove(&name);
-            core.wanted.remove(&name);
+            core.topics_in_use.remove(&name);
         }
-        self.metadata.want(Wanted::Topics(core.wanted.clone()));
+        self.metadata.select(TopicSelection::Topics(core.topics_in_use.clone()));
     }
 
-    /// Asks for metadata of a topic that something is to be sent to.
-    pub(super) fn want_topic(&self, name: &str) {
+    /// Selects the metadata of a topic.
+    pub(super) fn use_topic(&self, name: &str) {
         let mut core = self.core();
-        if core.wanted.insert(ByteString::from(name)) {
-            self.metadata.want(Wanted::Topics(core.wanted.clone()));
+        if core.topics_in_use.insert(ByteString::from(name)) {
+            self.metadata.select(TopicSelection::Topics(core.topics_in_use.clone()));
         }
     }
 }

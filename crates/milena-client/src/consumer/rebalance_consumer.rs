@@ -1,4 +1,4 @@
-//! What the application and its listeners can do alike.
+//! The operations of both the application and its rebalance listeners.
 
 use std::{
     collections::BTreeSet,
@@ -17,28 +17,28 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{error::SeekError, shared::Shared};
+use super::{error::SeekError, shared::ConsumerShared};
 use crate::{
     config::ConsumerConfig,
     io,
     metrics::{Metrics, PartitionNow},
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnreachableBroker},
 };
 
-/// A consumer as a rebalance listener gets it: it can commit, seek, pause and ask, but neither poll nor subscribe.
-/// [`Consumer`](super::Consumer) has all of this too.
+/// The consumer as passed to a rebalance listener: commit, seek, pause and query offsets, but neither poll nor
+/// subscribe. [`Consumer`](super::Consumer) dereferences to it.
 pub struct RebalanceConsumer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ConsumerShared>,
 }
 
 /// Reads the metrics of a consumer from another task.
 #[derive(Clone)]
 pub struct MetricsHandle {
-    shared: Weak<Shared>,
+    shared: Weak<ConsumerShared>,
 }
 
 impl MetricsHandle {
-    /// All metrics at this moment; none when the consumer is gone.
+    /// All current metrics; empty after the consumer is gone.
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared.upgrade();
         shared
@@ -54,29 +54,30 @@ impl fmt::Debug for MetricsHandle {
 }
 
 impl RebalanceConsumer {
-    /// What the consumer was made with.
+    /// The configuration of the consumer.
     pub fn config(&self) -> &ConsumerConfig {
         &self.shared.config
     }
 
-    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
-    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    /// Waits until one bootstrap server has responded, up to `within`. The error has the reason of each address:
+    /// refused, name unknown, timed out, and so on. Without this call a client retries without end, and logs the
+    /// reasons.
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared.metadata, within).await
     }
 
-    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    /// The brokers and bootstrap servers whose last connection attempt failed.
     pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
         self.shared.connections.unreachable()
     }
 
-    /// The partitions that the application has now. It changes only inside `poll`, `assign`, `unsubscribe` and `close`.
+    /// The assigned partitions. The assignment changes only inside `poll`, `assign`, `unsubscribe` and `close`.
     pub fn assignment(&self) -> BTreeSet<TopicPartition> {
         self.shared.core().positions.assignment().cloned().collect()
     }
 
-    /// Hands out nothing more of these partitions, until [`resume`](Self::resume). What is buffered of them stays. Poll must
-    /// still be called, or the group takes the consumer for dead.
+    /// Stops the delivery of these partitions until [`resume`](Self::resume). Buffered records are kept. `poll` must
+    /// still be called within `max.poll.interval.ms`.
     pub fn pause<'a>(&mut self, partitions: impl IntoIterator<Item = &'a TopicPartition>) -> Result<(), SeekError> {
         self.set_paused(partitions, true)
     }
@@ -104,22 +105,22 @@ impl RebalanceConsumer {
         self.shared.core().positions.paused().cloned().collect()
     }
 
-    /// Reads on from `offset`. Nothing is asked of a broker: if there is no such offset, the next `poll` resets it as
-    /// `auto.offset.reset` says.
+    /// Continues at `offset`. No broker is contacted: if the offset does not exist, the next `poll` applies
+    /// `auto.offset.reset`.
     pub fn seek(&mut self, partition: &TopicPartition, offset: i64) -> Result<(), SeekError> {
         self.seek_position(partition, Position::at(offset))
     }
 
-    /// Reads on from here. If it has an epoch, the broker notices when what came before was cut off.
+    /// Continues at this position. With an epoch, the broker detects a truncation of the log before it.
     pub fn seek_position(&mut self, partition: &TopicPartition, position: Position) -> Result<(), SeekError> {
         if position.offset < 0 {
             let (partition, offset) = (partition.clone(), position.offset);
             return Err(SeekError::NegativeOffset { partition, offset });
         }
-        self.change_place(partition, |positions| positions.seek(partition, position))
+        self.change_position(partition, |positions| positions.seek(partition, position))
     }
 
-    /// Reads on from the first record of each. It is found out when it is needed; a later seek wins.
+    /// Continues at the first record of each partition. The offset is looked up when needed; a later seek wins.
     pub fn seek_to_beginning<'a>(
         &mut self,
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
@@ -127,7 +128,7 @@ impl RebalanceConsumer {
         self.seek_to(partitions, ResetTo::Earliest)
     }
 
-    /// Reads on after the last record of each; with `read_committed`, before the first transaction that is still open.
+    /// Continues after the last record of each partition; with `read_committed`, at the last stable offset.
     pub fn seek_to_end<'a>(
         &mut self,
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
@@ -141,12 +142,12 @@ impl RebalanceConsumer {
         to: ResetTo,
     ) -> Result<(), SeekError> {
         for partition in partitions {
-            self.change_place(partition, |positions| positions.seek_to(partition, to))?;
+            self.change_position(partition, |positions| positions.seek_to(partition, to))?;
         }
         Ok(())
     }
 
-    fn change_place(
+    fn change_position(
         &mut self,
         partition: &TopicPartition,
         change: impl FnOnce(&mut milena_machines::fetch::Positions) -> bool,
@@ -161,13 +162,13 @@ impl RebalanceConsumer {
         Ok(())
     }
 
-    /// Who we are in the group, for a transaction that commits our offsets. Ask anew for each: it changes. Without a group
-    /// there is none.
+    /// The group metadata for a transaction that commits offsets. Call it for each transaction, because it changes.
+    /// `None` without a group.
     pub fn group_metadata(&self) -> Option<GroupMetadata> {
         self.shared.core().group.as_ref().map(|group| group.member.identity())
     }
 
-    /// Records of a partition that are there and have not been handed out, as far as the last fetch told.
+    /// The number of records after the position, as of the last fetch.
     pub fn current_lag(&self, partition: &TopicPartition) -> Result<Option<i64>, SeekError> {
         let core = self.shared.core();
         if !core.positions.contains(partition) {
@@ -176,7 +177,7 @@ impl RebalanceConsumer {
         Ok(core.positions.lag(partition, self.shared.reads_committed()))
     }
 
-    /// All metrics at this moment, under Kafka's names.
+    /// All current metrics, under Kafka's names.
     pub fn metrics(&self) -> Metrics {
         let now_ms = io::now_ms();
         let reads_committed = self.shared.reads_committed();
@@ -184,38 +185,38 @@ impl RebalanceConsumer {
         let mut core = self.shared.core();
         core.metrics.network(now_ms, self.shared.connections.numbers());
         let positions = &core.positions;
-        let places = positions.assignment().map(|partition| PartitionNow {
+        let partitions = positions.assignment().map(|partition| PartitionNow {
             lag: positions.lag(partition, reads_committed),
             lead: positions.lead(partition),
             preferred_replica: positions.preferred_replica(partition),
             partition: partition.clone(),
         });
-        let places: Vec<PartitionNow> = places.collect();
-        core.metrics.snapshot(now_ms, &places, &nodes)
+        let partitions: Vec<PartitionNow> = partitions.collect();
+        core.metrics.snapshot(now_ms, &partitions, &nodes)
     }
 
-    /// A handle that reads the metrics while another task has the consumer.
+    /// A handle to the metrics, for other tasks.
     pub fn metrics_handle(&self) -> MetricsHandle {
         let shared = Arc::downgrade(&self.shared);
         MetricsHandle { shared }
     }
 
-    /// Waits until something happens; `false` if `deadline` came first.
-    pub(super) async fn rung_before(&self, deadline: Option<Instant>) -> bool {
-        let rung = self.shared.bell().rung();
+    /// Waits for the wakeup signal. Returns `false` if `deadline` came first.
+    pub(super) async fn notified_before(&self, deadline: Option<Instant>) -> bool {
+        let notified = self.shared.signal().notified();
         let Some(deadline) = deadline else {
-            rung.await;
+            notified.await;
             return true;
         };
-        // A timer of the runtime we are in wakes nobody else. Without one, the io thread has timers too.
+        // A timer of the current runtime wakes no other thread. Without a runtime, the io thread has timers too.
         if Handle::try_current().is_ok() {
-            return timeout_at(deadline, rung).await.is_ok();
+            return timeout_at(deadline, notified).await.is_ok();
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
         let sleep = self.shared.io.sleep_until(deadline_ms);
         tokio::select! {
-            () = rung => true,
+            () = notified => true,
             () = sleep => false,
         }
     }
