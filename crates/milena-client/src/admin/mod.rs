@@ -4,8 +4,9 @@
 //! once for all of its own, and what can be tried again is (`ask.rs`). The other files have one family of calls each.
 
 mod acls;
-mod ask;
+mod call;
 mod cluster;
+mod codes;
 mod configs;
 mod error;
 mod features;
@@ -25,7 +26,6 @@ mod route;
 mod scram;
 mod topics;
 mod transactions;
-mod values;
 
 pub use acls::{AclBinding, AclFilter, AclOperation, AclPermission, AclResourceType, PatternType};
 pub use cluster::{ClusterBroker, ClusterDescription};

@@ -121,10 +121,7 @@ mod tests {
 
     #[test]
     fn fields_and_regions_are_parsed() {
-        let part = |place| Field::KeyPart {
-            separator: b':',
-            index: place,
-        };
+        let part = |index| Field::KeyPart { separator: b':', index };
         for (text, field) in [
             ("key", Some(Field::Key)),
             ("key[0]", Some(part(0))),

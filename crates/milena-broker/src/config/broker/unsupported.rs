@@ -1,30 +1,11 @@
-//! Keys of Kafka that mean nothing to this broker, and why. They are refused rather than ignored.
+//! Keys of Kafka that have no effect on this broker, and why. They are refused, not ignored.
 
-use super::Scope;
+pub(crate) const REMOVED_FORMAT: &str = "Kafka 4 removed it; records are stored in the newest format";
 
-/// Why a key of Kafka is not in the tables; `None` if it is no key of Kafka.
-pub(super) fn reason(scope: Scope, name: &str) -> Option<&'static str> {
-    match scope {
-        Scope::Topic => return (name == "message.format.version").then_some(OLD_FORMAT),
-        Scope::Group | Scope::ClientMetrics => return None,
-        Scope::Broker => {}
-    }
-    let group = UNSUPPORTED
-        .iter()
-        .find(|(_, names)| names.iter().any(|known| matches(known, name)));
-    group.map(|(reason, _)| *reason)
-}
-
-/// A name that ends in a dot stands for all that begin so.
-fn matches(known: &str, name: &str) -> bool {
-    known == name || (known.ends_with('.') && name.starts_with(known))
-}
-
-const OLD_FORMAT: &str = "Kafka 4 has removed it; records are stored in the newest format";
-
-const UNSUPPORTED: &[(&str, &[&str])] = &[
+/// A name that ends in a dot stands for all names that begin so.
+pub(crate) const UNSUPPORTED: &[(&str, &[&str])] = &[
     (
-        "it is the only node and needs no quorum of controllers",
+        "the broker is the only node and needs no quorum of controllers",
         &[
             "broker.heartbeat.interval.ms",
             "broker.session.timeout.ms",
@@ -38,7 +19,7 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it is the only node and replicates nothing",
+        "the broker is the only node and has no replication",
         &[
             "add.partitions.to.txn.",
             "alter.log.dirs.replication.",
@@ -54,11 +35,11 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it has no remote storage",
+        "the broker has no remote storage",
         &["follower.fetch.last.tiered.offset.enable", "remote."],
     ),
     (
-        "it cannot load Java classes",
+        "Java classes cannot be loaded",
         &[
             "alter.config.policy.class.name",
             "client.quota.callback.class",
@@ -73,7 +54,7 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "its TLS is not Java's",
+        "the broker does not use Java's TLS",
         &[
             "ssl.allow.",
             "ssl.endpoint.identification.algorithm",
@@ -85,7 +66,7 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it does not authenticate clients this way",
+        "the broker does not authenticate clients this way",
         &[
             "delegation.token.",
             "sasl.kerberos.",
@@ -94,11 +75,11 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "its metrics are not Kafka's",
+        "the broker does not have Kafka's metrics",
         &["kafka.metrics.", "metric.reporters", "metrics."],
     ),
     (
-        "it wakes waiting requests one by one and has nothing to purge",
+        "waiting requests are completed one by one; there is nothing to purge",
         &[
             "delete.records.purgatory.",
             "fetch.purgatory.",
@@ -106,6 +87,9 @@ const UNSUPPORTED: &[(&str, &[&str])] = &[
             "share.fetch.purgatory.",
         ],
     ),
-    ("it does not move data between directories", &["cordoned.log.dirs"]),
-    (OLD_FORMAT, &["log.message.format.version"]),
+    (
+        "the broker does not move data between directories",
+        &["cordoned.log.dirs"],
+    ),
+    (REMOVED_FORMAT, &["log.message.format.version"]),
 ];

@@ -1,9 +1,9 @@
-//! The keys of a client metrics subscription (KIP-714), by name. Types, defaults and ranges are Kafka's.
+//! Keys of a client metrics subscription (KIP-714). Types, defaults and ranges are Kafka's.
 
-use super::{Allowed::Between, ConfigType, Definition, definition::definitions};
+use milena_config::{Allowed::Between, Definition, definitions};
 
 /// Sorted by name.
-pub(super) const CLIENT_METRICS_CONFIGS: &[Definition] = definitions! {
+pub(crate) const CLIENT_METRICS_CONFIGS: &[Definition] = definitions! {
     "interval.ms" Int = "300000", allowed(Between(100, 3_600_000)),
         about("The interval at which clients push their metrics.");
     "match" List = "",

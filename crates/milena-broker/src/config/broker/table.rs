@@ -1,22 +1,28 @@
-//! The broker's keys, by name.
+//! Keys of the broker.
 //!
-//! Types, defaults, ranges and update modes are Kafka's; `tests/it/kafkas_facts.rs` compares them. The few that differ
-//! on purpose: `node.id` has a default, `log.dir` has none (two brokers must never meet in one directory by accident), a
-//! new group waits 20 ms for more members (Kafka's 3 s are for clusters that start hundreds of them; Kafka's own
-//! `server.properties` has 0, with which members that start together rebalance twice), and listeners cannot change while
-//! the broker runs.
+//! Types, defaults, ranges and update modes are Kafka's; `tests/it/kafkas_facts.rs` compares them. The exceptions:
+//! `node.id` has a default; `log.dir` has none, so that two brokers do not share a directory by accident; a new group
+//! waits 20 ms for more members (Kafka's 3 s are for clusters that start hundreds of them; Kafka's own
+//! `server.properties` has 0, with which members that start together rebalance twice); listeners cannot change at run
+//! time.
+
+use milena_config::{
+    Allowed::{self, Between, BetweenOr, Each, OneOf, OneOfInAnyCase},
+    Definition, definitions,
+};
 
 use super::{
-    Allowed::{self, Between, BetweenOr},
-    ConfigType, Definition,
-    definition::definitions,
-    topic_table::{
-        CLEANUP_POLICIES, COMPRESSION_TYPES, DURABILITIES, GROWING_FILES, NO_REMOTE_STORAGE, ONE_NODE, TIMESTAMP_TYPES,
+    super::{
+        group::MIGRATION_POLICIES,
+        topic::{
+            COMPRESSION_TYPES, CleanupPolicy, Durability, GROWING_FILES, NO_REMOTE_STORAGE, ONE_NODE, TimestampType,
+        },
     },
+    config::Recovery,
 };
 
 /// Sorted by name.
-pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
+pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "advertised.listeners" List,
         about("The addresses that clients are told to connect to; without it they are told the listeners.");
     "authorizer.class.name" String = "", default_only(NO_JAVA_CLASSES),
@@ -68,7 +74,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The largest session timeout that a single consumer group may set.");
     "group.consumer.max.size" Int = "2147483647", at_least(1),
         about("The largest number of members of a consumer group.");
-    "group.consumer.migration.policy" String = "bidirectional", allowed(MIGRATION_POLICIES),
+    "group.consumer.migration.policy" String = "bidirectional", allowed(OneOfInAnyCase(&MIGRATION_POLICIES)),
         about("The directions in which a group with members may change between the classic and the consumer protocol.");
     "group.consumer.min.assignment.interval.ms" Int = "0", at_least(0), default_only(ASSIGNS_AT_ONCE),
         about("The smallest assignment interval that a single consumer group may set.");
@@ -177,8 +183,8 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
     "leader.replication.throttled.rate" Long = "9223372036854775807", at_least(0), cluster_wide, hidden,
         about("The bytes per second that throttled leaders may send to followers. It is stored and shown; with one \
                node nothing is replicated.");
-
-           "listener.security.protocol.map" String = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "listener.security.protocol.map" String
+        = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         about("The security protocol of each listener name.");
     "listeners" List = "PLAINTEXT://:9092",
         about("The addresses that the broker listens on, each as NAME://host:port.");
@@ -204,7 +210,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The time for which compaction leaves a new record alone.");
     "log.cleaner.threads" Int = "1", at_least(0), cluster_wide, default_only(THREADS),
         about("The number of threads for compaction.");
-    "log.cleanup.policy" List = "delete", allowed(CLEANUP_POLICIES), cluster_wide,
+    "log.cleanup.policy" List = "delete", allowed(Each(CleanupPolicy::NAMES)), cluster_wide,
         about("The cleanup of old records of topics without a policy of their own: delete, compact, both, or none.");
     "log.dir" List,
         about("The directory of the logs, if log.dirs is not set.");
@@ -234,7 +240,7 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The time by which a record's timestamp may be ahead of the broker's clock.");
     "log.message.timestamp.before.max.ms" Long = "9223372036854775807", at_least(0), cluster_wide,
         about("The time by which a record's timestamp may be behind the broker's clock.");
-    "log.message.timestamp.type" String = "CreateTime", allowed(TIMESTAMP_TYPES), cluster_wide,
+    "log.message.timestamp.type" String = "CreateTime", allowed(OneOf(TimestampType::NAMES)), cluster_wide,
         about("The clock of record timestamps: CreateTime is the producer's, LogAppendTime is the broker's.");
     "log.preallocate" Boolean = "false", cluster_wide, default_only(GROWING_FILES),
         about("Whether the file of a new segment gets its full size at once.");
@@ -275,10 +281,10 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The largest number of partitions in a DescribeTopicPartitions response.");
     "message.max.bytes" Int = "1048588", at_least(0), cluster_wide,
         about("The largest record batch that is accepted, as compressed.");
-    "milena.durability" String = "os", allowed(DURABILITIES), cluster_wide,
-        about("The state of a record when its producer hears of it: memory, os (with the operating system), or fsync \
+    "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
+        about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
-    "milena.recovery" String = "strict", allowed(RECOVERIES),
+    "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),
         about("Whether a start with damaged files is refused where records are lost (strict), or goes on without them and \
                keeps the damaged files aside (accept-loss).");
     "milena.strict.replication.factor" Boolean = "false",
@@ -424,25 +430,23 @@ pub(super) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("Whether a replica that lacks records may become leader; with one replica none ever does.");
 };
 
-const MIGRATION_POLICIES: Allowed = Allowed::OneOfInAnyCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]);
-const GROUP_PROTOCOLS: Allowed = Allowed::Each(&["consumer", "classic", "share", "streams"]);
-const RECOVERIES: Allowed = Allowed::OneOf(&["strict", "accept-loss"]);
-const CLIENT_AUTHENTICATION: Allowed = Allowed::OneOf(&["required", "requested", "none"]);
+const GROUP_PROTOCOLS: Allowed = Each(&["consumer", "classic", "share", "streams"]);
+const CLIENT_AUTHENTICATION: Allowed = OneOf(&["required", "requested", "none"]);
 
-const THREADS: &str = "its runtime decides how many threads there are";
-const NOT_SLOWED: &str = "its compaction is not slowed down";
-const ONE_CHECKPOINT: &str = "it writes all checkpoints at once, every log.flush.offset.checkpoint.interval.ms";
-const NO_DELAY: &str = "its chores begin one interval after the start";
-const NO_QUEUE: &str = "it has no queue of requests; queued.max.request.bytes bounds what is read";
-const NO_QUOTAS: &str = "it has no quotas";
-const SYSTEM_BUFFERS: &str = "it leaves the size of socket buffers to the operating system";
-const NO_SUCH_BUFFER: &str = "it has no such buffer";
-const NO_JAVA_CLASSES: &str = "it cannot load Java classes";
-pub(super) const NO_SHARE_GROUPS: &str = "it has no share groups yet";
-pub(super) const NO_STREAMS_GROUPS: &str = "it has no streams groups; Kafka Streams uses classic ones";
-pub(super) const ASSIGNS_AT_ONCE: &str = "it assigns as soon as a group changes";
+const THREADS: &str = "the runtime decides on the number of threads";
+const NOT_SLOWED: &str = "compaction is not throttled";
+const ONE_CHECKPOINT: &str = "all checkpoints are written together, every log.flush.offset.checkpoint.interval.ms";
+const NO_DELAY: &str = "background tasks begin one interval after the start";
+const NO_QUEUE: &str = "there is no request queue; queued.max.request.bytes limits the requests in memory";
+const NO_QUOTAS: &str = "the broker has no quotas";
+const SYSTEM_BUFFERS: &str = "the operating system adapts the socket buffers";
+const NO_SUCH_BUFFER: &str = "the broker has no such buffer";
+const NO_JAVA_CLASSES: &str = "Java classes cannot be loaded";
+pub(crate) const NO_SHARE_GROUPS: &str = "share groups are not supported yet";
+pub(crate) const NO_STREAMS_GROUPS: &str = "streams groups are not supported; Kafka Streams uses classic groups";
+pub(crate) const ASSIGNS_AT_ONCE: &str = "partitions are assigned as soon as a group changes";
 const NO_REPLICAS_TO_WAIT_FOR: &str = "there are no replicas to wait for";
-const OFFSETS_AS_THEY_ARE: &str = "its records about groups are too small to be worth compressing";
-const NO_TWO_PHASE_COMMIT: &str = "it has no two-phase commit";
-const NO_SASL: &str = "it does not authenticate clients";
-const NO_TLS: &str = "it does not speak TLS";
+const OFFSETS_AS_THEY_ARE: &str = "the records of groups are too small for compression";
+const NO_TWO_PHASE_COMMIT: &str = "two-phase commit is not supported";
+const NO_SASL: &str = "clients are not authenticated";
+const NO_TLS: &str = "TLS is not supported";

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Admin, AdminError, Results,
-    error::{Refusal, Trouble},
+    error::{BrokerError, Failure},
     route::Route,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
 const UNKNOWN_ATTEMPTS: u32 = 5;
 
 /// What an answer says about items; an error if it says the same about all.
-pub(super) type Read<K, V> = Result<Vec<(K, Result<V, Refusal>)>, Refusal>;
+pub(super) type ItemResults<K, V> = Result<Vec<(K, Result<V, BrokerError>)>, BrokerError>;
 
 /// What a call can be about.
 pub(super) trait Item: Ord + Clone + fmt::Display + Send + Sync + 'static {}
@@ -46,24 +46,24 @@ pub(super) struct Batch<K> {
 }
 
 /// Who has answered, and what was asked for.
-pub(super) struct Told<K> {
+pub(super) struct CallContext<K> {
     pub(super) keys: Vec<K>,
     pub(super) version: i16,
     pub(super) node: Node,
 }
 
-impl<K: Clone> Told<K> {
+impl<K: Clone> CallContext<K> {
     /// The same for everything that was asked for.
-    pub(super) fn all<V: Clone>(&self, value: &V) -> Read<K, V> {
+    pub(super) fn all<V: Clone>(&self, value: &V) -> ItemResults<K, V> {
         Ok(self.keys.iter().map(|key| (key.clone(), Ok(value.clone()))).collect())
     }
 }
 
 type Build<K, R> = dyn Fn(&Batch<K>) -> R + Send + Sync;
-type Reader<K, V, T> = dyn Fn(&Told<K>, T) -> Read<K, V> + Send + Sync;
+type Reader<K, V, T> = dyn Fn(&CallContext<K>, T) -> ItemResults<K, V> + Send + Sync;
 
 /// A kind of call.
-pub(super) struct Ask<K, V, R: Request> {
+pub(super) struct AdminCall<K, V, R: Request> {
     /// What an item is, in messages.
     noun: &'static str,
     route: Box<dyn Fn(&K) -> Route + Send + Sync>,
@@ -76,7 +76,7 @@ pub(super) struct Ask<K, V, R: Request> {
     finals: &'static [ErrorCode],
 }
 
-impl<K, V, R> Ask<K, V, R>
+impl<K, V, R> AdminCall<K, V, R>
 where
     K: Item,
     R: Request + 'static,
@@ -86,7 +86,7 @@ where
         noun: &'static str,
         route: impl Fn(&K) -> Route + Send + Sync + 'static,
         build: impl Fn(&Batch<K>) -> R + Send + Sync + 'static,
-        read: impl Fn(&Told<K>, R::Response) -> Read<K, V> + Send + Sync + 'static,
+        read: impl Fn(&CallContext<K>, R::Response) -> ItemResults<K, V> + Send + Sync + 'static,
     ) -> Self {
         Self {
             noun,
@@ -126,41 +126,41 @@ where
         }
     }
 
-    fn may_retry(&self, trouble: &Trouble, attempts: u32) -> bool {
-        match trouble {
-            Trouble::Refused(Refusal { code, .. }) if self.finals.contains(code) => false,
-            Trouble::Refused(Refusal { code, .. }) => match code {
+    fn may_retry(&self, failure: &Failure, attempts: u32) -> bool {
+        match failure {
+            Failure::Refused(BrokerError { code, .. }) if self.finals.contains(code) => false,
+            Failure::Refused(BrokerError { code, .. }) => match code {
                 ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => attempts < UNKNOWN_ATTEMPTS,
                 code => code.is_retriable(),
             },
-            Trouble::Call(error) => error.is_retriable(),
+            Failure::Call(error) => error.is_retriable(),
             // One that has just come is not known everywhere at once either.
-            Trouble::NoBroker(_) => attempts < UNKNOWN_ATTEMPTS,
-            Trouble::NoNode(_) | Trouble::NoAnswer => true,
-            Trouble::Unmentioned => false,
+            Failure::NoBroker(_) => attempts < UNKNOWN_ATTEMPTS,
+            Failure::NoNode(_) | Failure::NoResponse => true,
+            Failure::MissingInResponse => false,
         }
     }
 
     /// What follows from an answer for each item that was asked for.
     fn outcomes(
         &self,
-        mut told: Told<K>,
+        mut context: CallContext<K>,
         result: Result<ApiResponse<R::Response>, CallError>,
-    ) -> impl Iterator<Item = (K, Result<V, Trouble>)> {
-        let read = result.map(|answer| {
-            told.version = answer.version;
-            (self.read)(&told, answer.body)
+    ) -> impl Iterator<Item = (K, Result<V, Failure>)> {
+        let read = result.map(|response| {
+            context.version = response.version;
+            (self.read)(&context, response.body)
         });
-        let keys = told.keys;
-        let (said, otherwise) = match read {
-            Ok(Ok(said)) => (said, Trouble::Unmentioned),
-            Ok(Err(refusal)) => (vec![], Trouble::Refused(refusal)),
-            Err(error) => (vec![], Trouble::Call(error)),
+        let keys = context.keys;
+        let (results, otherwise) = match read {
+            Ok(Ok(results)) => (results, Failure::MissingInResponse),
+            Ok(Err(error)) => (vec![], Failure::Refused(error)),
+            Err(error) => (vec![], Failure::Call(error)),
         };
-        let mut said: BTreeMap<K, Result<V, Refusal>> = said.into_iter().collect();
+        let mut results: BTreeMap<K, Result<V, BrokerError>> = results.into_iter().collect();
         keys.into_iter().map(move |key| {
-            let outcome = match said.remove(&key) {
-                Some(outcome) => outcome.map_err(Trouble::Refused),
+            let outcome = match results.remove(&key) {
+                Some(outcome) => outcome.map_err(Failure::Refused),
                 None => Err(otherwise.clone()),
             };
             (key, outcome)
@@ -169,11 +169,15 @@ where
 }
 
 /// Items without a result yet, and what went wrong with each last.
-type Pending<K> = BTreeMap<K, Option<Trouble>>;
+type Pending<K> = BTreeMap<K, Option<Failure>>;
 
 impl Admin {
     /// Asks until there is a result for each item.
-    pub(super) async fn ask<K, V, R>(&self, ask: Ask<K, V, R>, keys: impl IntoIterator<Item = K>) -> Results<K, V>
+    pub(super) async fn call<K, V, R>(
+        &self,
+        call: AdminCall<K, V, R>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Results<K, V>
     where
         K: Item,
         R: Request + 'static,
@@ -187,7 +191,7 @@ impl Admin {
         let config = &self.inner.config;
         let backoff = Backoff::new(config.retry_backoff_ms, config.retry_backoff_max_ms);
         while !pending.is_empty() {
-            let outcomes = self.attempt(&ask, &pending, deadline_ms).await;
+            let outcomes = self.attempt(&call, &pending, deadline_ms).await;
             attempts += 1;
             for (key, outcome) in outcomes {
                 match outcome {
@@ -195,13 +199,13 @@ impl Admin {
                         pending.remove(&key);
                         results.insert(key, Ok(value));
                     }
-                    Err(trouble) if ask.may_retry(&trouble, attempts) && attempts <= config.retries => {
-                        self.note(&trouble);
-                        remember(&mut pending, key, trouble);
+                    Err(failure) if call.may_retry(&failure, attempts) && attempts <= config.retries => {
+                        self.note(&failure);
+                        remember(&mut pending, key, failure);
                     }
-                    Err(trouble) => {
+                    Err(failure) => {
                         pending.remove(&key);
-                        results.insert(key.clone(), Err(trouble.into_error(ask.item(&key))));
+                        results.insert(key.clone(), Err(failure.into_error(call.item(&key))));
                     }
                 }
             }
@@ -211,82 +215,82 @@ impl Admin {
             }
             self.inner.io.sleep_until(again_ms).await;
         }
-        results.extend(pending.into_iter().map(|(key, trouble)| {
+        results.extend(pending.into_iter().map(|(key, failure)| {
             let error = AdminError::TimedOut {
-                item: ask.item(&key),
+                item: call.item(&key),
                 timeout_ms: self.timeout_ms,
-                cause: self.cause(trouble),
+                cause: self.cause(failure),
             };
             (key, Err(error))
         }));
         results
     }
 
-    /// As [`Admin::ask`] about one thing.
-    pub(super) async fn ask_one<K, V, R>(&self, ask: Ask<K, V, R>, key: K) -> Result<V, AdminError>
+    /// As [`Admin::call`] about one thing.
+    pub(super) async fn call_one<K, V, R>(&self, call: AdminCall<K, V, R>, key: K) -> Result<V, AdminError>
     where
         K: Item,
         R: Request + 'static,
         R::Response: Throttled + Send,
     {
-        let item = ask.item(&key);
-        let mut results = self.ask(ask, [key]).await;
+        let item = call.item(&key);
+        let mut results = self.call(call, [key]).await;
         let result = results.pop_first().map(|(_, result)| result);
-        result.unwrap_or_else(|| Err(Trouble::Unmentioned.into_error(item)))
+        result.unwrap_or_else(|| Err(Failure::MissingInResponse.into_error(item)))
     }
 
     /// Asks each broker once.
     async fn attempt<K, V, R>(
         &self,
-        ask: &Ask<K, V, R>,
+        call: &AdminCall<K, V, R>,
         pending: &Pending<K>,
         deadline_ms: i64,
-    ) -> Vec<(K, Result<V, Trouble>)>
+    ) -> Vec<(K, Result<V, Failure>)>
     where
         K: Item,
         R: Request + 'static,
         R::Response: Throttled + Send,
     {
         let located = self
-            .locate(pending.keys().map(|key| (key.clone(), (ask.route)(key))), deadline_ms)
+            .locate(pending.keys().map(|key| (key.clone(), (call.route)(key))), deadline_ms)
             .await;
         let mut outcomes = vec![];
-        let (done, mut answers) = mpsc::unbounded_channel();
-        for (connection, keys) in batches(located, ask.one_by_one, &mut outcomes) {
+        let (done, mut responses) = mpsc::unbounded_channel();
+        for (connection, keys) in batches(located, call.one_by_one, &mut outcomes) {
             let timeout_ms = self.request_timeout_ms(deadline_ms);
-            let (build, asked, done) = (Arc::clone(&ask.build), keys.clone(), done.clone());
+            let (build, requested, done) = (Arc::clone(&call.build), keys.clone(), done.clone());
             let build = move |version| {
                 build(&Batch {
-                    keys: asked,
+                    keys: requested,
                     version,
                     timeout_ms: i32::try_from(timeout_ms).unwrap_or(i32::MAX),
                 })
             };
             let options = SendOptions {
                 timeout_ms: Some(timeout_ms),
-                versions: ask.versions,
+                versions: call.versions,
             };
-            let told = Told {
+            let context = CallContext {
                 keys,
                 version: 0,
                 node: node(&connection),
             };
             connection.send_built(build, options, move |result| {
                 // Whoever asked may have gone.
-                let _ = done.send((told, result));
+                let _ = done.send((context, result));
             });
         }
         drop(done);
-        let mut too_late = std::pin::pin!(self.inner.io.sleep_until(deadline_ms));
+        let mut deadline = std::pin::pin!(self.inner.io.sleep_until(deadline_ms));
         loop {
             tokio::select! {
                 biased;
-                answer = answers.recv() => match answer {
-                    Some((told, result)) => outcomes.extend(ask.outcomes(told, result)),
+                response = responses.recv() => match response {
+                    Some((context, result)) => outcomes.extend(call.outcomes(context, result)),
                     None => return outcomes,
                 },
                 // Who has not answered by now stays without a result.
-                () = &mut too_late => return outcomes,
+                () = &mut deadline => return outcomes,
             }
         }
     }
@@ -298,20 +302,18 @@ impl Admin {
     }
 
     /// Why there was not enough time. That somebody did not answer may be because nobody can be reached.
-    fn cause(&self, trouble: Option<Trouble>) -> Option<String> {
-        let telling = trouble.as_ref().filter(|trouble| !trouble.says_little());
+    fn cause(&self, failure: Option<Failure>) -> Option<String> {
+        let telling = failure.as_ref().filter(|failure| !failure.is_uninformative());
         let cluster = || self.inner.metadata.last_error().map(|error| error.to_string());
-        let last = || trouble.as_ref().and_then(Trouble::cause);
-        telling.and_then(Trouble::cause).or_else(cluster).or_else(last)
+        let last = || failure.as_ref().and_then(Failure::cause);
+        telling.and_then(Failure::cause).or_else(cluster).or_else(last)
     }
 
     /// Learns from what went wrong.
-    fn note(&self, trouble: &Trouble) {
-        let stale = match trouble {
-            Trouble::Refused(refusal) => {
-                refusal.code == ErrorCode::NotController || refusal.code.invalidates_metadata()
-            }
-            Trouble::NoNode(_) | Trouble::NoBroker(_) => true,
+    fn note(&self, failure: &Failure) {
+        let stale = match failure {
+            Failure::Refused(error) => error.code == ErrorCode::NotController || error.code.invalidates_metadata(),
+            Failure::NoNode(_) | Failure::NoBroker(_) => true,
             // Connections that are lost tell of it themselves.
             _ => false,
         };
@@ -322,10 +324,10 @@ impl Admin {
 }
 
 /// That there was no time for another answer tells less than what went wrong before.
-fn remember<K: Item>(pending: &mut Pending<K>, key: K, trouble: Trouble) {
+fn remember<K: Item>(pending: &mut Pending<K>, key: K, failure: Failure) {
     let last = pending.entry(key).or_default();
-    if last.is_none() || !trouble.says_little() {
-        *last = Some(trouble);
+    if last.is_none() || !failure.is_uninformative() {
+        *last = Some(failure);
     }
 }
 
@@ -340,25 +342,25 @@ fn node(connection: &Connection) -> Node {
 
 /// The items of each broker. Those that nobody can be asked for have their outcome already.
 fn batches<K, V>(
-    located: Vec<(K, Result<Connection, Trouble>)>,
+    located: Vec<(K, Result<Connection, Failure>)>,
     one_by_one: bool,
-    outcomes: &mut Vec<(K, Result<V, Trouble>)>,
+    outcomes: &mut Vec<(K, Result<V, Failure>)>,
 ) -> Vec<(Connection, Vec<K>)> {
     let mut batches: Vec<(Connection, Vec<K>)> = vec![];
-    let mut places: BTreeMap<i32, usize> = BTreeMap::new();
+    let mut indexes: BTreeMap<i32, usize> = BTreeMap::new();
     for (key, connection) in located {
         let connection = match connection {
             Ok(connection) => connection,
-            Err(trouble) => {
-                outcomes.push((key, Err(trouble)));
+            Err(failure) => {
+                outcomes.push((key, Err(failure)));
                 continue;
             }
         };
-        let place = places.get(&connection.node_id()).filter(|_| !one_by_one);
-        match place.and_then(|place| batches.get_mut(*place)) {
+        let index = indexes.get(&connection.node_id()).filter(|_| !one_by_one);
+        match index.and_then(|index| batches.get_mut(*index)) {
             Some((_, keys)) => keys.push(key),
             None => {
-                places.insert(connection.node_id(), batches.len());
+                indexes.insert(connection.node_id(), batches.len());
                 batches.push((connection, vec![key]));
             }
         }

@@ -1,15 +1,17 @@
-//! The settings of client metrics subscriptions.
+//! The typed configuration of client metrics subscriptions.
 
 use std::collections::BTreeMap;
 
 use regex::{Regex, RegexBuilder};
 
-use super::{ConfigError, ConfigValue, FromConfigValue, RawConfig, Scope, lookup::definition_of};
+use milena_config::{FromConfigValue, Origin};
+
+use super::super::{ConfigError, RawConfig, Scope, broker::wrong, layers::missing};
 
 /// The bytes that a compiled pattern, and the tables built while matching, may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// The attributes of a client that a subscription selects by, under Kafka's names.
+/// The attributes of clients that a subscription matches, under Kafka's names.
 const SELECTORS: [&str; 6] = [
     "client_instance_id",
     "client_id",
@@ -24,26 +26,26 @@ const SELECTORS: [&str; 6] = [
 pub struct MetricsSubscription {
     pub metrics: Vec<String>,
     pub interval_ms: i32,
-    /// Selectors and patterns; a client must match all of them.
+    /// Attributes and patterns; a client must match all of them.
     pub matches: Vec<(String, String)>,
 }
 
 /// The interval without any subscription.
 pub(crate) const INTERVAL_MS_DEFAULT: i32 = 300_000;
 
-/// Checks everything that was set for one subscription.
-pub(super) fn check_own(own: &RawConfig) -> Result<(), ConfigError> {
+/// Checks every setting of one subscription.
+pub(crate) fn check_own(own: &RawConfig) -> Result<(), ConfigError> {
     for (name, text) in own {
-        ConfigValue::parse(definition_of(Scope::ClientMetrics, name)?, text)?;
+        Scope::ClientMetrics.schema().parse(name, text, &Origin::Request)?;
     }
     for (_, pattern) in subscription(own)?.matches {
-        compile(&pattern).map_err(|_| wrong_match(own, "a regular expression of it cannot be read"))?;
+        compile(&pattern).map_err(|_| wrong_match(own, "a regular expression is invalid"))?;
     }
     Ok(())
 }
 
 /// The subscriptions, by name.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     subscriptions: &BTreeMap<String, RawConfig>,
 ) -> Result<BTreeMap<String, MetricsSubscription>, ConfigError> {
     let resolved = subscriptions
@@ -60,10 +62,9 @@ fn subscription(own: &RawConfig) -> Result<MetricsSubscription, ConfigError> {
         }
         Some(_) => Err(wrong_match(
             own,
-            "a selector is client_instance_id, client_id, client_software_name, client_software_version, \
-             client_source_address or client_source_port",
+            format!("the attribute must be one of {}", SELECTORS.join(", ")),
         )),
-        None => Err(wrong_match(own, "selector=pattern is expected, separated by commas")),
+        None => Err(wrong_match(own, "it must be a list of attribute=pattern")),
     });
     Ok(MetricsSubscription {
         metrics: get(own, "metrics")?,
@@ -73,23 +74,21 @@ fn subscription(own: &RawConfig) -> Result<MetricsSubscription, ConfigError> {
 }
 
 fn get<T: FromConfigValue>(own: &RawConfig, name: &'static str) -> Result<T, ConfigError> {
-    let definition = definition_of(Scope::ClientMetrics, name)?;
-    let text = own.get(name).map(String::as_str).or(definition.default);
-    let value = text.map(|text| ConfigValue::parse(definition, text)).transpose()?;
-    value
-        .and_then(T::from_config_value)
-        .ok_or(ConfigError::Missing { name })
+    let schema = Scope::ClientMetrics.schema();
+    let default = schema.require(name, &Origin::Request)?.default;
+    let text = own.get(name).map(String::as_str).or(default);
+    let value = text
+        .map(|text| schema.parse(name, text, &Origin::Request))
+        .transpose()?;
+    let typed = value.as_ref().and_then(T::from_config_value);
+    typed.ok_or_else(|| missing(name))
 }
 
-fn wrong_match(own: &RawConfig, problem: &'static str) -> ConfigError {
-    ConfigError::Wrong {
-        name: "match".to_owned(),
-        value: own.get("match").cloned().unwrap_or_default(),
-        problem,
-    }
+fn wrong_match(own: &RawConfig, problem: impl Into<String>) -> ConfigError {
+    wrong("match", own.get("match").map_or("", String::as_str), problem)
 }
 
-/// A pattern that must match all of a text. It is compiled on its own first, so that it cannot close our brackets.
+/// Compiles a pattern that must match a whole text. It is compiled alone first, so that it cannot close our brackets.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     let build = |pattern: &str| {
         let mut builder = RegexBuilder::new(pattern);

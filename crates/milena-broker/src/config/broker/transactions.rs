@@ -1,10 +1,10 @@
-//! The settings of transactions.
+//! Settings of transactions.
 
 use milena_machines::transaction::TransactionConfig;
 
-use super::{BrokerOverrides, ConfigError};
+use super::super::{BrokerOverrides, ConfigError};
 
-/// What the keys `transaction.*` and `transactional.*` say.
+/// The settings of the keys `transaction.*` and `transactional.*`.
 pub(super) fn resolve(raw: &BrokerOverrides) -> Result<TransactionConfig, ConfigError> {
     let id_expiration_ms: i32 = raw.get("transactional.id.expiration.ms")?;
     let abort_timed_out_interval_ms: i32 = raw.get("transaction.abort.timed.out.transaction.cleanup.interval.ms")?;

@@ -1,28 +1,23 @@
 //! Listeners: `name://host:port`.
 
-use super::{ConfigError, broker::wrong};
+use milena_config::{FromText as _, SecurityProtocol};
 
+use super::{super::ConfigError, config::wrong};
+
+/// An address that the broker listens on, or advertises.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// In capitals, as Kafka keeps it.
+    /// In upper case, as Kafka keeps it.
     pub name: String,
     pub protocol: SecurityProtocol,
-    /// Without brackets. Empty for every interface of the machine, and where it is advertised for the machine's name.
+    /// Without brackets. Empty for all interfaces; in an advertised listener, for the name of the machine.
     pub host: String,
-    /// 0 lets the operating system choose.
+    /// 0 for a port that the operating system chooses.
     pub port: u16,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    Plaintext,
-    Ssl,
-    SaslPlaintext,
-    SaslSsl,
-}
-
 impl Listener {
-    /// Reads the listeners of one key. `protocols` is the text of `listener.security.protocol.map`.
+    /// Parses the listeners of one key. `protocols` is the text of `listener.security.protocol.map`.
     pub(super) fn parse_all(key: &str, texts: &[String], protocols: &str) -> Result<Vec<Self>, ConfigError> {
         let map = parse_protocol_map(protocols)?;
         let mut listeners: Vec<Self> = Vec::new();
@@ -41,9 +36,9 @@ impl Listener {
         let (host, port) = address.rsplit_once(':').ok_or(EXPECTED)?;
         let name = name.to_uppercase();
         let named = map.iter().find(|(known, _)| *known == name);
-        let (_, protocol) = named.ok_or("listener.security.protocol.map does not have its name")?;
+        let (_, protocol) = named.ok_or("its name is not in listener.security.protocol.map")?;
         let port = port.parse().map_err(|_| "the port is not a number from 0 to 65535")?;
-        // Kafka does not insist on the brackets of an IPv6 address, because the port always stands last.
+        // As in Kafka, the brackets of an IPv6 address are optional: the port follows the last colon.
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         Ok(Self {
             name,
@@ -53,38 +48,31 @@ impl Listener {
         })
     }
 
-    /// Whether no client could use it as an address.
+    /// Whether the address stands for all interfaces, so that no client can connect to it.
     pub(super) fn is_wildcard(&self) -> bool {
         matches!(self.host.as_str(), "0.0.0.0" | "::")
     }
 }
 
-/// Reads `NAME:PROTOCOL,…`.
+/// Parses `NAME:PROTOCOL,…`.
 fn parse_protocol_map(text: &str) -> Result<Vec<(String, SecurityProtocol)>, ConfigError> {
-    let mut map = Vec::new();
-    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let problem = "name:protocol is expected, with PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL as protocol";
-        let parsed = pair
-            .split_once(':')
-            .and_then(|(name, protocol)| Some((name.trim().to_uppercase(), SecurityProtocol::from_name(protocol)?)));
-        map.push(parsed.ok_or_else(|| wrong("listener.security.protocol.map", pair, problem))?);
-    }
-    Ok(map)
+    let parse = |pair: &str| {
+        let (name, protocol) = pair.split_once(':')?;
+        let protocol = SecurityProtocol::from_text(&protocol.trim().to_uppercase())?;
+        Some((name.trim().to_uppercase(), protocol))
+    };
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let map = pairs.map(|pair| {
+        parse(pair).ok_or_else(|| {
+            let protocols = SecurityProtocol::NAMES.join(", ");
+            let problem = format!("it must be name:protocol, with one of {protocols} as protocol");
+            wrong("listener.security.protocol.map", pair, problem)
+        })
+    });
+    map.collect()
 }
 
-impl SecurityProtocol {
-    fn from_name(name: &str) -> Option<Self> {
-        match name.trim().to_uppercase().as_str() {
-            "PLAINTEXT" => Some(Self::Plaintext),
-            "SSL" => Some(Self::Ssl),
-            "SASL_PLAINTEXT" => Some(Self::SaslPlaintext),
-            "SASL_SSL" => Some(Self::SaslSsl),
-            _ => None,
-        }
-    }
-}
-
-const EXPECTED: &str = "name://host:port is expected";
+const EXPECTED: &str = "it must be name://host:port";
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_problem() {
         for (text, problem) in [
             ("localhost:9092", "name://host:port"),
             ("PLAINTEXT://localhost", "name://host:port"),

@@ -1,17 +1,18 @@
-//! The settings of groups: of all, and of single ones.
+//! Settings of groups: of all, and of single ones.
 
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_config::{FromConfigValue as _, Origin};
 use milena_machines::group::{GroupConfig, GroupOverrides, MigrationPolicy};
 
-use super::{
-    BrokerConfig, BrokerOverrides, ConfigError, ConfigValue, FromConfigValue, RawConfig, Scope, broker::contradiction,
-    layers::Layers, lookup::definition_of,
+use super::super::{
+    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope,
+    layers::{Layers, contradiction},
 };
 
-/// What the keys `group.*` and `offset*` say, and those of single groups.
-pub(super) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError> {
+/// The settings of the keys `group.*` and `offset*`, and those of single groups.
+pub(crate) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError> {
     let size = |size: i32| usize::try_from(size).unwrap_or(0);
     let protocols: Vec<String> = raw.get("group.coordinator.rebalance.protocols")?;
     let assignors: Vec<String> = raw.get("group.consumer.assignors")?;
@@ -30,12 +31,10 @@ pub(super) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError>
         consumer_session_timeout_ms: raw.get("group.consumer.session.timeout.ms")?,
         consumer_heartbeat_interval_ms: raw.get("group.consumer.heartbeat.interval.ms")?,
         consumer_assignors: assignors.into_iter().map(Into::into).collect(),
-        migration_policy: match policy.to_ascii_lowercase().as_str() {
-            "disabled" => MigrationPolicy::Disabled,
-            "upgrade" => MigrationPolicy::Upgrade,
-            "downgrade" => MigrationPolicy::Downgrade,
-            _ => MigrationPolicy::Bidirectional,
-        },
+        migration_policy: POLICIES
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&policy))
+            .map_or(MigrationPolicy::Bidirectional, |(_, policy)| *policy),
         regex_refresh_interval_ms: raw.get("group.consumer.regex.refresh.interval.ms")?,
         offset_metadata_max_bytes: size(raw.get("offset.metadata.max.bytes")?),
         offsets_retention_ms: i64::from(retention_minutes) * 60_000,
@@ -44,38 +43,59 @@ pub(super) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError>
     })
 }
 
-/// Checks everything that was set for one group, and the whole.
-pub(super) fn check_own(own: &RawConfig, broker: &BrokerOverrides) -> Result<(), ConfigError> {
-    for (name, text) in own {
-        ConfigValue::parse(definition_of(Scope::Group, name)?, text)?;
-    }
+/// The values of `group.consumer.migration.policy`.
+const POLICIES: [(&str, MigrationPolicy); 4] = [
+    ("DISABLED", MigrationPolicy::Disabled),
+    ("DOWNGRADE", MigrationPolicy::Downgrade),
+    ("UPGRADE", MigrationPolicy::Upgrade),
+    ("BIDIRECTIONAL", MigrationPolicy::Bidirectional),
+];
+
+pub(crate) const MIGRATION_POLICIES: [&str; 4] = {
+    let [(disabled, _), (downgrade, _), (upgrade, _), (bidirectional, _)] = POLICIES;
+    [disabled, downgrade, upgrade, bidirectional]
+};
+
+/// Checks every setting of one group and the rules between them.
+pub(crate) fn check_own(own: &RawConfig, broker: &BrokerOverrides) -> Result<(), ConfigError> {
     let layers = Layers {
         scope: Scope::Group,
         own,
         broker,
     };
+    layers.check_own()?;
     let heartbeat: i32 = layers.get(HEARTBEAT.own)?;
     let session: i32 = layers.get(SESSION.own)?;
     for (limited, value) in [(HEARTBEAT, heartbeat), (SESSION, session)] {
-        let (least, most) = (broker.get(limited.least)?, broker.get(limited.most)?);
-        for (limit, limit_value, fits) in [
-            (limited.least, least, value >= least),
-            (limited.most, most, value <= most),
+        let (min, max): (i32, i32) = (broker.get(limited.min)?, broker.get(limited.max)?);
+        for (limit, limit_value, fits, rule) in [
+            (limited.min, min, value >= min, "it is below the minimum of the broker"),
+            (limited.max, max, value <= max, "it is above the maximum of the broker"),
         ] {
-            check_fits(fits, (limited.own, value), (limit, limit_value))?;
+            if !fits {
+                let first = layers.setting(limited.own, value);
+                return Err(contradiction(first, broker.setting(limit, limit_value), rule));
+            }
         }
     }
-    check_fits(heartbeat < session, (HEARTBEAT.own, heartbeat), (SESSION.own, session))
+    if heartbeat < session {
+        return Ok(());
+    }
+    Err(contradiction(
+        layers.setting(HEARTBEAT.own, heartbeat),
+        layers.setting(SESSION.own, session),
+        "the heartbeat interval must be shorter than the session timeout",
+    ))
 }
 
-/// The groups whose settings no longer fit, because the broker was started with other limits, and why.
+/// The groups whose settings are outside of limits that the broker was started with, each with the error.
 pub(crate) fn misfits(broker: &BrokerConfig) -> impl Iterator<Item = (&str, ConfigError)> {
     let groups = broker.overrides.groups.iter();
     groups.filter_map(|(group, own)| Some((group.as_str(), check_own(own, &broker.overrides).err()?)))
 }
 
-/// What holds for groups that have settings of their own. They were checked when they were set; what is outside of the
-/// limits that the broker has now counts as the nearest that is inside, as in Kafka.
+/// The settings of single groups. They were checked when they were set; a value outside of the broker's present limits is
+/// clamped, as in Kafka.
 fn single_groups(broker: &BrokerOverrides) -> Result<BTreeMap<ByteString, GroupOverrides>, ConfigError> {
     let groups = broker.groups.iter().map(|(group, own)| {
         let overrides = GroupOverrides {
@@ -88,40 +108,28 @@ fn single_groups(broker: &BrokerOverrides) -> Result<BTreeMap<ByteString, GroupO
 }
 
 fn within_limits(limited: Limited, own: &RawConfig, broker: &BrokerOverrides) -> Result<Option<i32>, ConfigError> {
-    let definition = definition_of(Scope::Group, limited.own)?;
-    let value = own
-        .get(limited.own)
-        .and_then(|text| ConfigValue::parse(definition, text).ok());
-    let (least, most): (i32, i32) = (broker.get(limited.least)?, broker.get(limited.most)?);
-    let nearest = |value: i32| value.min(most).max(least);
-    Ok(value.and_then(i32::from_config_value).map(nearest))
+    let parse = |text: &String| Scope::Group.schema().parse(limited.own, text, &Origin::Request).ok();
+    let value = own.get(limited.own).and_then(parse);
+    let (min, max): (i32, i32) = (broker.get(limited.min)?, broker.get(limited.max)?);
+    let nearest = |value: i32| value.min(max).max(min);
+    Ok(value.as_ref().and_then(i32::from_config_value).map(nearest))
 }
 
 /// A key of a group, and the broker's keys that limit it.
 #[derive(Clone, Copy)]
 struct Limited {
     own: &'static str,
-    least: &'static str,
-    most: &'static str,
+    min: &'static str,
+    max: &'static str,
 }
 
 const HEARTBEAT: Limited = Limited {
     own: "consumer.heartbeat.interval.ms",
-    least: "group.consumer.min.heartbeat.interval.ms",
-    most: "group.consumer.max.heartbeat.interval.ms",
+    min: "group.consumer.min.heartbeat.interval.ms",
+    max: "group.consumer.max.heartbeat.interval.ms",
 };
 const SESSION: Limited = Limited {
     own: "consumer.session.timeout.ms",
-    least: "group.consumer.min.session.timeout.ms",
-    most: "group.consumer.max.session.timeout.ms",
+    min: "group.consumer.min.session.timeout.ms",
+    max: "group.consumer.max.session.timeout.ms",
 };
-
-fn check_fits(fits: bool, (name, value): (&str, i32), (other, other_value): (&str, i32)) -> Result<(), ConfigError> {
-    if fits {
-        return Ok(());
-    }
-    Err(contradiction(
-        (name, &value.to_string()),
-        (other, &other_value.to_string()),
-    ))
-}
