@@ -13,7 +13,7 @@ use milena_log::disk::{Disk, RealDisk};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, Listener, RawConfig, SecurityProtocol, misfits},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     log_levels::LogLevels,
@@ -105,12 +105,12 @@ pub enum StartError {
 impl Broker {
     /// Starts a broker with Kafka's settings, from a map, a file or arguments. Only `log.dirs` is required; a port of 0 lets
     /// the system choose.
-    pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
+    pub async fn start(settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         Self::start_with(Options::default(), settings).await
     }
 
     /// Like [`Broker::start`], with parts that are no settings.
-    pub async fn start_with(options: Options, settings: RawConfig) -> Result<Self, StartError> {
+    pub async fn start_with(options: Options, settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
         let listener = plaintext_listener(&config)?;
         let [dir] = &config.log_dirs[..] else {

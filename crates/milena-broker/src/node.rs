@@ -493,13 +493,15 @@ fn log_config(config: &TopicConfig) -> LogConfig {
 
 /// The compression of a topic's batches; `None` keeps that of the producer.
 fn compression(config: &TopicConfig) -> Option<Compression> {
-    let (codec, level) = match config.compression_type {
+    let codec = match config.compression_type {
         CompressionType::Producer => return None,
-        CompressionType::Uncompressed => (Codec::None, None),
-        CompressionType::Snappy => (Codec::Snappy, None),
-        CompressionType::Gzip => (Codec::Gzip, Some(config.compression_gzip_level)),
-        CompressionType::Lz4 => (Codec::Lz4, Some(config.compression_lz4_level)),
-        CompressionType::Zstd => (Codec::Zstd, Some(config.compression_zstd_level)),
+        CompressionType::Codec(codec) => codec,
+    };
+    let level = match codec {
+        Codec::None | Codec::Snappy => None,
+        Codec::Gzip => Some(config.compression_gzip_level),
+        Codec::Lz4 => Some(config.compression_lz4_level),
+        Codec::Zstd => Some(config.compression_zstd_level),
     };
     // Levels were checked when they were set.
     let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());
