@@ -331,12 +331,12 @@ impl App {
     }
 
     /// Reaction to a partition that is stalled because a handler does not return. By default it is only logged.
-    /// [`WhenStalled::TryAgain`] cancels the call and retries as the policy says; its effects may be incomplete, and
+    /// [`WhenStalled::Retry`] cancels the call and retries as the policy says; its effects may be incomplete, and
     /// code that blocks its thread cannot be cancelled. [`WhenStalled::Stop`] cancels the call and stops the partition.
     /// [`WhenStalled::End`] ends the application with an error that names the record.
     ///
     /// A partition that has records but delivers none for no known reason is fetched again from its position with
-    /// `TryAgain`, and ends the application with `End`.
+    /// `Retry`, and ends the application with `End`.
     pub fn when_stalled(mut self, action: WhenStalled) -> Self {
         self.limits.when_stalled = action;
         self
@@ -481,6 +481,7 @@ impl App {
         for route in self.routes.iter().filter(returns) {
             let topics = route.topics.text();
             tracing::warn!(
+                event = "records_return_to_topic",
                 topics,
                 "failed records return to their own topic after each delay; every group that reads the topic sees them again"
             );

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use milena_client::consumer::TopicPartition;
 
-use crate::status::StopWhy;
+use crate::status::StopReason;
 
 /// Start of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub enum UnfinishedReason {
     #[error("stopped at offset {offset} ({why:?}){}{reason}", if reason.is_empty() { "" } else { ": " })]
     Stopped {
         offset: i64,
-        why: StopWhy,
+        why: StopReason,
         /// Text of the handler's error, if there is one.
         reason: String,
     },

@@ -106,11 +106,11 @@ impl Reader {
         }
         let captures_before = |suffix: &str| self.topics.captures(topic.strip_suffix(suffix)?);
         if self.keeps_key_order {
-            return Some((Role::Held, captures_before(HELD)?));
+            return Some((Role::HeldKeys, captures_before(HELD)?));
         }
         self.delays_ms.iter().enumerate().find_map(|(index, delay_ms)| {
             let captures = captures_before(&retry_topic("", *delay_ms))?;
-            let role = Role::Tier {
+            let role = Role::RetryTopic {
                 index: u8::try_from(index).unwrap_or(u8::MAX),
                 delay_ms: *delay_ms,
             };
@@ -150,7 +150,7 @@ mod tests {
         routing.find(topic).map(|found| (found.index, found.role))
     }
 
-    const TIER: Role = Role::Tier {
+    const TIER: Role = Role::RetryTopic {
         index: 0,
         delay_ms: 60_000,
     };
@@ -178,7 +178,7 @@ mod tests {
         for topic in ["a.dlq", "a.b.dlq", "a.retry-1m", "a.retry-500ms"] {
             assert_eq!(reader(&all, topic), None, "{topic}");
         }
-        assert_eq!(reader(&all, "a.held"), Some((0, Role::Held)));
+        assert_eq!(reader(&all, "a.held"), Some((0, Role::HeldKeys)));
         assert_eq!(reader(&all, "a.retry-policy"), Some((0, Role::Main)));
     }
 

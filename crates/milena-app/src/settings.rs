@@ -109,7 +109,7 @@ impl Default for Limits {
             close_timeout: Duration::from_secs(10),
             shutdown: Duration::from_secs(60),
             stalled_after: Duration::from_secs(60),
-            when_stalled: WhenStalled::Tell,
+            when_stalled: WhenStalled::Report,
             crash_limit: Some(3),
             consumers: 1,
             workers: std::thread::available_parallelism().map_or(1, usize::from),

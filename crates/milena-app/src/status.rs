@@ -3,7 +3,7 @@
 use std::{fmt, ops::AddAssign};
 
 use milena_client::consumer::TopicPartition;
-pub use milena_machines::app::{BreakerState, PauseReason, StallWhy, StopWhy};
+pub use milena_machines::app::{BreakerState, PauseReason, StallReason, StopReason};
 
 /// Snapshot of an application.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,9 +47,9 @@ pub struct PartitionStatus {
     /// Reasons why the partition is paused, each with its start in milliseconds since 1970.
     pub paused: Vec<(PauseReason, i64)>,
     /// Reason why the record at the frontier is not done.
-    pub why: StallWhy,
+    pub why: StallReason,
     /// Known reason why an acknowledgement is missing: unavailable topics and unreachable brokers of the producer. Set
-    /// while [`why`](Self::why) is [`StallWhy::Publishing`].
+    /// while [`why`](Self::why) is [`StallReason::Publishing`].
     pub publish_problem: Option<String>,
     /// The crash guard hands out one record at a time: see [`App::crash_limit`](crate::App::crash_limit).
     pub is_isolating: bool,
@@ -78,7 +78,8 @@ impl Status {
 
     /// Partitions that have stopped, or whose output cannot be written.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = &PartitionStatus> {
-        let is_stuck = |why: &StallWhy| matches!(why, StallWhy::Stopped(_) | StallWhy::Publishing { failing: true });
+        let is_stuck =
+            |why: &StallReason| matches!(why, StallReason::Stopped(_) | StallReason::Publishing { failing: true });
         self.partitions.iter().filter(move |partition| is_stuck(&partition.why))
     }
 
@@ -155,7 +156,7 @@ impl AddAssign for Status {
 impl PartitionStatus {
     /// Returns whether the record at the frontier waits for an acknowledgement.
     pub(crate) fn is_publishing(&self) -> bool {
-        matches!(self.why, StallWhy::Publishing { .. })
+        matches!(self.why, StallReason::Publishing { .. })
     }
 }
 
@@ -164,20 +165,26 @@ impl fmt::Display for PartitionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} @ {} of {}: ", self.partition, self.frontier, self.end)?;
         match self.why {
-            StallWhy::Idle => f.write_str("idle")?,
-            StallWhy::InHandler { for_ms, attempt } => write!(f, "in the handler for {for_ms} ms, attempt {attempt}")?,
-            StallWhy::WaitsForRetry { attempt, .. } => write!(f, "failed, waiting for attempt {}", attempt + 1)?,
-            StallWhy::NotDue { .. } => f.write_str("waiting for its due time")?,
-            StallWhy::Breaker(_) => f.write_str("waiting for a circuit breaker")?,
-            StallWhy::Publishing { failing: false } => f.write_str("waiting for an acknowledgement")?,
-            StallWhy::Publishing { failing: true } => f.write_str("writing its output, retry or dead letter fails")?,
-            StallWhy::WaitsForCommit => f.write_str("waiting for the commit of its offset")?,
-            StallWhy::Careful => f.write_str("waiting for its turn in isolation")?,
-            StallWhy::WaitsForMap => f.write_str("waiting for a commit, because the commit metadata is full")?,
-            StallWhy::WaitsForHandler => f.write_str("waiting for its handler, which is at its concurrency limit")?,
-            StallWhy::Stopped(why) => write!(f, "stopped ({why:?}); fix the cause and restart the partition")?,
-            StallWhy::Revoking => f.write_str("being revoked")?,
-            StallWhy::User => f.write_str("paused by the user")?,
+            StallReason::Idle => f.write_str("idle")?,
+            StallReason::InHandler { for_ms, attempt } => {
+                write!(f, "in the handler for {for_ms} ms, attempt {attempt}")?
+            }
+            StallReason::WaitsForRetry { attempt, .. } => write!(f, "failed, waiting for attempt {}", attempt + 1)?,
+            StallReason::NotDue { .. } => f.write_str("waiting for its due time")?,
+            StallReason::Breaker(_) => f.write_str("waiting for a circuit breaker")?,
+            StallReason::Publishing { failing: false } => f.write_str("waiting for an acknowledgement")?,
+            StallReason::Publishing { failing: true } => {
+                f.write_str("writing its output, retry or dead letter fails")?
+            }
+            StallReason::WaitsForCommit => f.write_str("waiting for the commit of its offset")?,
+            StallReason::Isolating => f.write_str("waiting for its turn in isolation")?,
+            StallReason::WaitsForMap => f.write_str("waiting for a commit, because the commit metadata is full")?,
+            StallReason::WaitsForHandler => {
+                f.write_str("waiting for its handler, which is at its concurrency limit")?
+            }
+            StallReason::Stopped(why) => write!(f, "stopped ({why:?}); fix the cause and restart the partition")?,
+            StallReason::Revoking => f.write_str("being revoked")?,
+            StallReason::User => f.write_str("paused by the user")?,
         }
         if let Some(problem) = &self.publish_problem {
             write!(f, " ({problem})")?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use milena_machines::app::tier_suffix;
+use milena_machines::app::retry_topic_suffix;
 use regex::Regex;
 
 /// Suffix of dead letter topics.
@@ -193,7 +193,7 @@ fn origin_of(topic: &str) -> Option<&str> {
 
 /// Name of the retry topic for this delay.
 pub(crate) fn retry_topic(origin: &str, delay_ms: i64) -> String {
-    format!("{origin}.{}", tier_suffix(delay_ms))
+    format!("{origin}.{}", retry_topic_suffix(delay_ms))
 }
 
 /// Name of the held-keys topic.

@@ -489,7 +489,7 @@ mod tests {
             header_trust: crate::failure::HeaderTrust::None,
         }));
         let job = |index| Job {
-            record: RecordId { index, serial: 0 },
+            record: RecordId::new(index, 0),
             scope: scope.clone(),
             records: run.clone(),
             attempt: 1,
@@ -546,7 +546,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_batch_the_call_ends_when_nobody_waits_for_any_of_it() {
-        let cancel = |index| WorkerCommand::Cancel(RecordId { index, serial: 0 });
+        let cancel = |index| WorkerCommand::Cancel(RecordId::new(index, 0));
         let (some, report) = worker(vec![WorkerCommand::Run(jobs(2)), cancel(0)]);
         let handler = Arc::new(|_batch: Batch<Raw>| async { tokio::task::yield_now().await });
         run_batches(handler, some, limits()).await;

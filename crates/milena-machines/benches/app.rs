@@ -6,9 +6,9 @@ use divan::{Bencher, black_box, counter::ItemsCount};
 use milena_machines::{
     Random, TopicPartition,
     app::{
-        Accepted, Arrival, Assignment, BatchConfig, HandlerConfig, HandlerId, Keyed, Limits, Order, Outcome,
-        PartitionId, Role, SourceId, Work, WorkConfig,
-        offset_map::{self, Room},
+        Acceptance, Arrival, Assignment, BatchConfig, HandlerConfig, HandlerId, Keyed, Limits, Order, Outcome,
+        PartitionId, Role, Scheduler, SchedulerConfig, SourceId,
+        commit_map::{self, Room},
         tracker::Tracker,
     },
 };
@@ -72,7 +72,7 @@ fn encode(bencher: Bencher<'_, '_>, holes_percent: u64) {
             tracker.complete(1, offset, 100);
         }
     }
-    bencher.bench_local(|| offset_map::encode(&tracker, ROOM));
+    bencher.bench_local(|| commit_map::encode(&tracker, ROOM));
 }
 
 #[divan::bench]
@@ -84,8 +84,8 @@ fn decode(bencher: Bencher<'_, '_>) {
             tracker.complete(1, offset, 100);
         }
     }
-    let text = offset_map::encode(&tracker, ROOM).text;
-    bencher.bench_local(|| offset_map::decode(&text, 0));
+    let text = commit_map::encode(&tracker, ROOM).text;
+    bencher.bench_local(|| commit_map::decode(&text, 0));
 }
 
 struct Record {
@@ -101,7 +101,7 @@ impl Keyed for Record {
 const PARTITIONS: i32 = 8;
 const RECORDS: u64 = 65_536;
 
-fn work<T: Keyed>(order: Order, batch: Option<BatchConfig>) -> (Work<T>, Vec<PartitionId>) {
+fn work<T: Keyed>(order: Order, batch: Option<BatchConfig>) -> (Scheduler<T>, Vec<PartitionId>) {
     let limits = Limits {
         records_high: 1 << 30,
         bytes_high: 1 << 40,
@@ -113,12 +113,12 @@ fn work<T: Keyed>(order: Order, batch: Option<BatchConfig>) -> (Work<T>, Vec<Par
         batch,
         ..HandlerConfig::default()
     };
-    let config = WorkConfig {
+    let config = SchedulerConfig {
         handlers: vec![handler],
         limits,
-        ..WorkConfig::default()
+        ..SchedulerConfig::default()
     };
-    let mut work = Work::new(config, 1).expect("the configuration is sound");
+    let mut work = Scheduler::new(config, 1).expect("the configuration is sound");
     let assign = |partition| Assignment {
         partition: TopicPartition::new("orders", partition),
         source: SourceId(0),
@@ -177,7 +177,7 @@ fn whole_way_of_runs(bencher: Bencher<'_, '_>, order: Order) {
                     retry: None,
                     payload: Keys(keys),
                 };
-                assert_ne!(work.accept(now_ms, *id, arrival), Accepted::Stale);
+                assert_ne!(work.accept(now_ms, *id, arrival), Acceptance::Stale);
             }
             offset += keys.len() as i64;
             while work.poll_dispatch(now_ms, 500, &mut out).is_some() {
@@ -219,7 +219,7 @@ fn whole_way(bencher: Bencher<'_, '_>, order: Order) {
                     payload: Record { key: *key },
                 };
                 *offset += 1;
-                assert_ne!(work.accept(now_ms, id, arrival), Accepted::Stale);
+                assert_ne!(work.accept(now_ms, id, arrival), Acceptance::Stale);
             }
             while work.poll_dispatch(now_ms, 64, &mut out).is_some() {
                 for dispatched in &out {

@@ -73,6 +73,9 @@ pub trait Response: Message {
 
     /// Sets the throttle time. Responses without such a field stay unchanged.
     fn set_throttle_time_ms(&mut self, _throttle_time_ms: i32) {}
+
+    /// Reports each error code of the response that is not 0, at the top and in all rows.
+    fn for_each_error(&self, _report: &mut dyn FnMut(i16)) {}
 }
 
 /// Versions from `min` to `max`, both included.

@@ -26,6 +26,9 @@ pub(super) fn file(message: &Message, response: Option<&Message>) -> Result<Stri
         );
     }
     code.push_str(&trait_impls(message, response)?);
+    if message.kind == Kind::Response {
+        code.push_str(&error_visitors(message));
+    }
     Ok(code)
 }
 
@@ -437,7 +440,12 @@ fn trait_impls(message: &Message, response: Option<&Message>) -> Result<String> 
         };
         let _ = write!(
             code,
-            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter} }}\n"
+            "\nimpl Response for {name} {{ const KEY: ApiKey = ApiKey::{api};{setter}{} }}\n",
+            message
+                .structs
+                .first()
+                .map(|root| error_visitor(message, root))
+                .unwrap_or_default()
         );
     }
     Ok(code)
@@ -465,6 +473,57 @@ fn error_response(api: &str, response: &Message) -> String {
         )
     };
     format!("fn error_response(&self, {version}: i16, error: ErrorCode) -> Option<Self::Response> {{ {body} }}\n")
+}
+
+/// `for_each_error` of the structs inside a response; that of the response itself is part of its trait.
+fn error_visitors(message: &Message) -> String {
+    let mut code = String::new();
+    for item in message.structs.iter().skip(1).filter(|item| has_errors(message, item)) {
+        let _ = write!(code, "\nimpl {} {{ {} }}\n", item.name, error_visitor(message, item));
+    }
+    code
+}
+
+fn error_visitor(message: &Message, item: &Struct) -> String {
+    if !has_errors(message, item) {
+        return String::new();
+    }
+    let mut body = String::new();
+    for field in item.fields.iter().filter(|field| reports_errors(message, field)) {
+        let place = format!("self.{}", ident(field));
+        let _ = match (&field.ty, field.nullable.is_empty()) {
+            (Type::I16, _) => writeln!(body, "if {place} != 0 {{ report({place}); }}"),
+            (Type::Array(_), true) => writeln!(body, "for item in &{place} {{ item.for_each_error(report); }}"),
+            (_, true) => writeln!(body, "{place}.for_each_error(report);"),
+            (Type::Array(_), false) => {
+                writeln!(
+                    body,
+                    "for item in {place}.iter().flatten() {{ item.for_each_error(report); }}"
+                )
+            }
+            (_, false) => writeln!(body, "if let Some(item) = &{place} {{ item.for_each_error(report); }}"),
+        };
+    }
+    format!("\n\nfn for_each_error(&self, report: &mut dyn FnMut(i16)) {{ {body} }}\n")
+}
+
+fn has_errors(message: &Message, item: &Struct) -> bool {
+    item.fields.iter().any(|field| reports_errors(message, field))
+}
+
+/// Whether a field is an error code, or has some inside.
+fn reports_errors(message: &Message, field: &Field) -> bool {
+    let inner = match &field.ty {
+        Type::I16 => return field.name.ends_with(ERROR_CODE),
+        Type::Struct(name) => name,
+        Type::Array(element) => match &**element {
+            Type::Struct(name) => name,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let inner = message.structs.iter().find(|item| item.name == *inner);
+    inner.is_some_and(|item| has_errors(message, item))
 }
 
 /// A field of the message itself, not of a struct inside it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_client::consumer::{ConsumerRecords, GroupMetadata, RecordRef, RecordRun, TopicPartition};
 use milena_machines::app::{
-    Arrival, Assignment, Committed, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
+    Arrival, Assignment, CommittedOffset, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
 };
 
 use super::{Engine, Owned, Payload, State, Topic};
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Begin {
     pub(super) partition: TopicPartition,
     pub(super) position: i64,
-    pub(super) committed: Option<Committed>,
+    pub(super) committed: Option<CommittedOffset>,
     /// The leader epoch of what lies before that.
     pub(super) leader_epoch: Option<i32>,
     /// What is held of it, if its keys stay in order through retries.
@@ -38,7 +38,7 @@ impl Engine {
         let header_trust = match found.role {
             Role::Main if returns => HeaderTrust::Returned,
             Role::Main => HeaderTrust::None,
-            Role::Held | Role::Tier { .. } => HeaderTrust::All,
+            Role::HeldKeys | Role::RetryTopic { .. } => HeaderTrust::All,
         };
         Some(Topic {
             handler: HandlerId(u16::try_from(found.place).unwrap_or(u16::MAX)),
@@ -73,7 +73,7 @@ impl Engine {
                 let committed = assignment.committed.clone();
                 let id = state.work.handle_assigned(now_ms, assignment);
                 if let Some(held) = begin.held.take() {
-                    state.work.handle_held(now_ms, id, held);
+                    state.work.handle_held_records(now_ms, id, held);
                 }
                 let owned = Owned {
                     id,
@@ -195,7 +195,7 @@ impl Engine {
                         .as_ref()
                         .map_or(0, |failure_record| failure_record.attempts),
                     due_ms: match role {
-                        Role::Tier { delay_ms, .. } => {
+                        Role::RetryTopic { delay_ms, .. } => {
                             Some(written_due.unwrap_or_else(|| record.timestamp().saturating_add(delay_ms)))
                         }
                         _ => written_due,

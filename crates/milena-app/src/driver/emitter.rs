@@ -9,7 +9,7 @@ use std::{
 };
 
 use milena_client::producer::{Delivery, Producer, RecordMetadata, SendError};
-use milena_machines::app::Publish;
+use milena_machines::app::{Publish, RecordId};
 
 use super::{
     Engine, Held,
@@ -34,6 +34,8 @@ pub(super) struct Emitter {
     batches: Vec<Batch>,
     /// Rooms of batches that are over.
     spare: Vec<Vec<(usize, Delivery)>>,
+    /// Records all of whose output the producer has taken since this was looked at.
+    pub(super) taken: Vec<RecordId>,
 }
 
 /// An order some of whose records are on their way.
@@ -59,7 +61,7 @@ impl Emitter {
         let Some(Held::Emission(emission)) = &order.held else {
             return slow(order, vec![]);
         };
-        let is_plain = order.what == Publish::Emitted && order.beside == Beside::All;
+        let is_plain = order.what == Publish::Output && order.beside == Beside::All;
         if !is_plain || emission.is_shared || emission.written.initialized() {
             return slow(order, vec![]);
         }
@@ -76,6 +78,7 @@ impl Emitter {
             }
         }
         drop(writing);
+        self.taken.push(order.record);
         let pending = Pending {
             order,
             left: begun.len(),

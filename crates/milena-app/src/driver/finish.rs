@@ -6,7 +6,7 @@ use std::{
 };
 
 use milena_machines::app::{
-    Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallWhy, StopWhy, WhenStalled,
+    Failure, Keyed, Outcome, PartitionId, Publish, PublishResult, RecordId, StallReason, StopReason, WhenStalled,
 };
 
 use super::{
@@ -28,7 +28,7 @@ use crate::{
 pub(super) struct Stall {
     pub(super) partition: PartitionId,
     pub(super) offset: i64,
-    pub(super) why: StallWhy,
+    pub(super) why: StallReason,
     pub(super) since_ms: i64,
 }
 
@@ -79,7 +79,7 @@ impl Engine {
             }
             match finished.part {
                 JobPart::All(2..) if !finished.is_done() => {
-                    for record in state.work.break_up(finished.record) {
+                    for record in state.work.split_run(finished.record) {
                         let single = CallResult {
                             record,
                             ..finished.clone()
@@ -92,7 +92,7 @@ impl Engine {
                 JobPart::All(_) | JobPart::Run(_) => {}
                 JobPart::Record(place) => {
                     if place == 0 {
-                        singles = state.work.break_up(finished.record);
+                        singles = state.work.split_run(finished.record);
                     }
                     let Some(single) = singles.get(place) else { continue };
                     finished.record = *single;
@@ -309,6 +309,17 @@ impl Engine {
         let _ = self.publisher.send(order);
     }
 
+    /// A producer that keeps order has taken what the handlers of these records emitted: the next ones of their keys need
+    /// not wait for what becomes of it.
+    pub(super) fn taken(&self, taken: &mut Vec<RecordId>) {
+        if taken.is_empty() {
+            return;
+        }
+        self.act(None, |state, _| {
+            taken.drain(..).for_each(|record| state.work.handle_taken(record));
+        });
+    }
+
     pub(super) fn published(&self, published: &mut Vec<(RecordId, PublishResult)>) {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {
@@ -351,7 +362,7 @@ impl Engine {
         if action == WhenStalled::End {
             let why = UnfinishedReason::Stopped {
                 offset,
-                why: StopWhy::Stalled,
+                why: StopReason::Stalled,
                 reason: reason(),
             };
             if state.give_up(self.clock.now_ms(), &partition, why) {
@@ -368,13 +379,13 @@ impl Engine {
     }
 
     /// A partition stands still. If its handler said that nothing can go on, nothing does.
-    pub(super) fn stopped(&self, state: &mut State, id: PartitionId, offset: i64, why: StopWhy) {
+    pub(super) fn stopped(&self, state: &mut State, id: PartitionId, offset: i64, why: StopReason) {
         let Some(partition) = state.work.partition(id).cloned() else {
             return;
         };
         tracing::error!(event = "partition_stopped", %partition, offset, ?why,
             "{partition} stopped at offset {offset}: {why:?}; it goes on with Running::restart_partition or a restart");
-        let reason = if why == StopWhy::Fatal {
+        let reason = if why == StopReason::Fatal {
             state.last_fatal.clone()
         } else {
             String::new()
@@ -384,7 +395,7 @@ impl Engine {
             why,
             reason: reason.clone(),
         };
-        if state.give_up(self.clock.now_ms(), &partition, unfinished) || why != StopWhy::Fatal {
+        if state.give_up(self.clock.now_ms(), &partition, unfinished) || why != StopReason::Fatal {
             return;
         }
         state.failure.get_or_insert_with(|| AppError::Fatal {

@@ -63,9 +63,9 @@ impl Standing {
             let (partition, offset) = (&seen.partition, seen.end);
             tracing::error!(%partition, offset, lag, ?action, "a partition has records, but none are delivered");
             match action {
-                WhenStalled::Tell | WhenStalled::Stop => {}
+                WhenStalled::Report | WhenStalled::Stop => {}
                 // What was fetched and what is being fetched is forgotten.
-                WhenStalled::TryAgain => drop(consumer.seek(partition, offset)),
+                WhenStalled::Retry => drop(consumer.seek(partition, offset)),
                 WhenStalled::End => engine.fail(AppError::Stalled {
                     topic: partition.topic.to_string(),
                     partition: partition.partition,

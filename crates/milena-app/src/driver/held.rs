@@ -10,7 +10,7 @@ use milena_client::{
     config::ConfigMap,
     consumer::{Consumer, ListenerError, TopicPartition},
 };
-use milena_machines::app::{Committed, HeldRecord, PartitionId, Role, offset_map};
+use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, Role, commit_map};
 
 use super::Engine;
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) fn held_group(group: &str) -> String {
 
 /// Whether keys stay in order through the retries of a route.
 pub(crate) fn keeps_key_order(route: &Route) -> bool {
-    route.policy.retry.ordering == RetryOrdering::FenceKey
+    route.policy.retry.ordering == RetryOrdering::HoldKey
 }
 
 /// The partition that holds records of this one.
@@ -109,7 +109,7 @@ impl HeldTopics {
             }));
         }
         consumer.close().await?;
-        let finished = committed.and_then(|it| offset_map::decode(&it.metadata, it.offset).ok());
+        let finished = committed.and_then(|it| commit_map::decode(&it.metadata, it.offset).ok());
         let finished = finished.unwrap_or_default();
         held.retain(|record| {
             !finished
@@ -173,11 +173,11 @@ pub(super) async fn run(engine: Arc<Engine>) {
         engine.act(None, |state, _| {
             for (id, main) in asked {
                 if let Some(found) = committed.get(&held_partition(&main)) {
-                    let found = Committed {
+                    let found = CommittedOffset {
                         offset: found.offset,
                         metadata: found.metadata.to_string(),
                     };
-                    state.work.handle_held_committed(id, &found);
+                    state.work.handle_held_commit(id, &found);
                 }
             }
         });
@@ -188,7 +188,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
 pub(super) fn group_of(group: &str, role: Role) -> String {
     match role {
         Role::Main => group.to_owned(),
-        Role::Tier { delay_ms, .. } => format!("{group}.{}", milena_machines::app::tier_suffix(delay_ms)),
-        Role::Held => held_group(group),
+        Role::RetryTopic { delay_ms, .. } => format!("{group}.{}", milena_machines::app::retry_topic_suffix(delay_ms)),
+        Role::HeldKeys => held_group(group),
     }
 }

@@ -38,7 +38,9 @@ use std::{
 
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
-use milena_machines::app::{Action, Committed, Dispatched, HandlerId, PartitionId, RecordId, Role, SourceId, Work};
+use milena_machines::app::{
+    Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, Scheduler, SourceId,
+};
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 
 pub(crate) use held::keeps_key_order;
@@ -115,7 +117,7 @@ pub(crate) struct Engine {
 
 /// What the machine decides, and what came of it.
 struct State {
-    work: Work<Payload>,
+    work: Scheduler<Payload>,
     owned: BTreeMap<TopicPartition, Owned>,
     /// How the records of topics are treated that a source reads.
     topics: BTreeMap<(SourceId, ByteString), Topic>,
@@ -144,7 +146,7 @@ struct State {
     /// Who we are in the group of each source, as of the last records.
     groups: Vec<Option<GroupMetadata>>,
     is_closed: bool,
-    dispatched: Vec<Dispatched>,
+    dispatched: Vec<Dispatch>,
     /// Results that are being told to the machine; the room is kept.
     finished: Vec<CallResult>,
 }
@@ -157,7 +159,7 @@ struct Owned {
     topic: Topic,
     /// Where to read again if a transaction does not count.
     begin: i64,
-    committed: Option<Committed>,
+    committed: Option<CommittedOffset>,
 }
 
 /// How the records of a topic are treated.
@@ -195,7 +197,7 @@ impl SourceLink {
 }
 
 impl State {
-    fn new(work: Work<Payload>, sources: usize) -> Self {
+    fn new(work: Scheduler<Payload>, sources: usize) -> Self {
         Self {
             work,
             owned: BTreeMap::new(),
@@ -326,7 +328,7 @@ impl Engine {
             Action::Pause(id) => state.command(id, SourceCommand::Pause),
             Action::Resume(id) => state.command(id, SourceCommand::Resume),
             Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
-            Action::AskHeld(ids) => {
+            Action::CheckKeyHolds(ids) => {
                 state.asked_held = ids;
                 self.held_asked.notify_one();
             }
@@ -337,15 +339,19 @@ impl Engine {
                 state.is_barrier = true;
                 self.transactions.notify_one();
             }
-            Action::BarrierWanted => {
+            Action::BarrierNeeded => {
                 state.is_barrier_wanted = true;
                 self.transactions.notify_one();
             }
-            Action::Stopped { partition, offset, why } => self.stopped(state, partition, offset, why),
+            Action::Stopped {
+                partition,
+                offset,
+                reason,
+            } => self.stopped(state, partition, offset, reason),
             Action::Stalled {
                 partition,
                 offset,
-                why,
+                reason,
                 since_ms,
                 action,
                 cancelled,
@@ -353,12 +359,12 @@ impl Engine {
                 let stall = Stall {
                     partition,
                     offset,
-                    why,
+                    why: reason,
                     since_ms,
                 };
                 self.stalled(state, &stall, action, &cancelled);
             }
-            Action::Careful {
+            Action::Isolating {
                 partition,
                 offset,
                 owners,
@@ -487,7 +493,7 @@ fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
     );
 }
 
-fn job(work: &Work<Payload>, dispatched: &Dispatched) -> Option<Job> {
+fn job(work: &Scheduler<Payload>, dispatched: &Dispatch) -> Option<Job> {
     let payload = work.payload(dispatched.record)?;
     Some(Job {
         record: dispatched.record,

@@ -13,7 +13,7 @@ use milena_client::{
     consumer::ConsumerRecord,
     producer::{Delivery, Header, Producer, ProducerRecord, SendError, TrySendError},
 };
-use milena_machines::app::{DeadWhy, Publish, PublishResult, RecordId};
+use milena_machines::app::{DeadLetterReason, Publish, PublishResult, RecordId};
 use tokio::sync::mpsc;
 
 use super::{
@@ -57,9 +57,9 @@ impl PublishOrder {
     /// Its kind, for a log line.
     fn what_text(&self) -> &'static str {
         match self.what {
-            Publish::Emitted => "what its handler emitted",
+            Publish::Output => "what its handler emitted",
             Publish::DeadLetter { .. } => "its dead letter",
-            Publish::Tier { .. } | Publish::Held { .. } | Publish::Return { .. } => "its retry",
+            Publish::RetryTopic { .. } | Publish::HeldKeys { .. } | Publish::Return { .. } => "its retry",
         }
     }
 }
@@ -80,6 +80,8 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     let mut emitter = Emitter::default();
     let (mut published, mut taken) = (vec![], Vec::with_capacity(ORDERS_MAX));
     let (engine, producer) = (&*engine, &producer);
+    // Without it a batch that is sent again may come after the one behind it.
+    let keeps_order = producer.config().enable_idempotence;
     loop {
         let open = poll_fn(|cx| {
             let mut open = true;
@@ -103,6 +105,10 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                     }
                     Poll::Pending => break,
                 }
+                if keeps_order {
+                    engine.taken(&mut emitter.taken);
+                }
+                emitter.taken.clear();
             }
             emitter.poll(cx, |order, failed| {
                 let written = failed.map_or(Ok(()), |error| Err(error.into()));
@@ -135,7 +141,7 @@ fn settled(engine: &Engine, order: &PublishOrder, written: Result<(), WriteError
             let (partition, offset) = (order.source.topic_partition(), order.source.offset());
             tracing::error!(event = "publish_failed", %partition, offset, what = ?order.what, %error,
                 "{partition}@{offset}: could not write {}: {error}", order.what_text());
-            let may_repeat = order.what != Publish::Emitted || !engine.is_at_most_once(order.scope.handler);
+            let may_repeat = order.what != Publish::Output || !engine.is_at_most_once(order.scope.handler);
             match error {
                 WriteError::Send(error) if !may_repeat && may_be_written(&error) => engine.write_no_more(order, error),
                 WriteError::Send(error) if is_final(&error) => engine.refuse(order, error),
@@ -149,11 +155,11 @@ async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishRes
     let Slow { order, begun } = slow;
     let turn = engine.turn(order.beside).await;
     let written = match (&order.held, order.what) {
-        (Some(Held::Emission(emission)), Publish::Emitted) => {
+        (Some(Held::Emission(emission)), Publish::Output) => {
             let emitted = emit(engine, producer, &order, emission, begun).await;
             emitted.map(|()| None).map_err(WriteError::from)
         }
-        (_, Publish::Emitted) => Ok(None),
+        (_, Publish::Output) => Ok(None),
         (held, _) => write_failure_record(engine, producer, &order, held.as_ref()).await,
     };
     drop(turn);
@@ -169,7 +175,7 @@ async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishRes
 
 /// What is held must be known by its place. A broker that had it already when it was sent once more does not say where.
 async fn acked(engine: &Engine, order: &PublishOrder, offset: Option<i64>) -> PublishResult {
-    let (Publish::Held { .. }, Some(held)) = (order.what, &engine.held) else {
+    let (Publish::HeldKeys { .. }, Some(held)) = (order.what, &engine.held) else {
         return PublishResult::Acked;
     };
     if let Some(offset) = offset {
@@ -187,19 +193,20 @@ async fn acked(engine: &Engine, order: &PublishOrder, offset: Option<i64>) -> Pu
 
 fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
     let counter = match (what, is_written) {
-        (Publish::Emitted, true) => &metrics.published,
-        (Publish::Emitted, false) => &metrics.publish_failed,
-        (Publish::Tier { .. } | Publish::Held { .. }, true) => &metrics.retry_topics,
+        (Publish::Output, true) => &metrics.published,
+        (Publish::Output, false) => &metrics.publish_failed,
+        (Publish::RetryTopic { .. } | Publish::HeldKeys { .. }, true) => &metrics.retry_topics,
         (Publish::Return { .. }, true) => &metrics.returned,
         (
             Publish::DeadLetter {
-                why: DeadWhy::Poison, ..
+                reason: DeadLetterReason::Poison,
+                ..
             },
             true,
         ) => &metrics.dead_poison,
         (
             Publish::DeadLetter {
-                why: DeadWhy::Crash { .. },
+                reason: DeadLetterReason::Crash { .. },
                 ..
             },
             true,
@@ -328,7 +335,7 @@ async fn write_failure_record(
     };
     let mut failure_record = describe_failure(engine, order, fault, &route.policy);
     let topic = match order.what {
-        Publish::Tier { index, .. } => {
+        Publish::RetryTopic { index, .. } => {
             let delay = route
                 .policy
                 .retry
@@ -338,7 +345,7 @@ async fn write_failure_record(
                 .unwrap_or_default();
             retry_topic(&failure_record.origin.topic, millis(delay))
         }
-        Publish::Held { .. } => held_topic(&failure_record.origin.topic),
+        Publish::HeldKeys { .. } => held_topic(&failure_record.origin.topic),
         Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
@@ -363,9 +370,9 @@ fn tell(engine: &Engine, order: &PublishOrder, failure_record: &FailureRecord, t
     let event = match order.what {
         Publish::DeadLetter { .. } => "dead_letter",
         Publish::Return { .. } => "returned_to_topic",
-        Publish::Tier { .. } | Publish::Held { due_ms: Some(_), .. } => "retry_topic",
+        Publish::RetryTopic { .. } | Publish::HeldKeys { due_ms: Some(_), .. } => "retry_topic",
         // It follows another of its key, which was told of.
-        Publish::Held { due_ms: None, .. } | Publish::Emitted => return,
+        Publish::HeldKeys { due_ms: None, .. } | Publish::Output => return,
     };
     let handler = order.scope.handler;
     let class = fault.map(Fault::shared_class).unwrap_or_default();
@@ -406,7 +413,7 @@ async fn send_failure_record(
     let writing = engine.begin_writing(order.record).await?;
     let taken = match producer.enqueue(record).await {
         // The topic has fewer partitions than the one it belongs to.
-        Err(SendError::NoSuchPartition { .. }) if !matches!(order.what, Publish::Held { .. }) => {
+        Err(SendError::NoSuchPartition { .. }) if !matches!(order.what, Publish::HeldKeys { .. }) => {
             let anywhere = ProducerRecord {
                 partition: None,
                 ..record
@@ -430,21 +437,23 @@ fn timestamp(what: Publish, failure_record: &FailureRecord) -> Option<i64> {
 fn unhandled(what: Publish, policy: &Policy) -> Failure {
     let mut exception = "";
     let reason = match what {
-        Publish::Held { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
+        Publish::HeldKeys { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
         Publish::DeadLetter {
-            why: DeadWhy::Breaker, ..
+            reason: DeadLetterReason::Breaker,
+            ..
         } => format!(
             "a circuit breaker that its handler needs is open: {}",
             policy.breakers.join(", ")
         ),
         Publish::DeadLetter {
-            why: DeadWhy::Bulkhead, ..
+            reason: DeadLetterReason::Bulkhead,
+            ..
         } => {
             let name = policy.bulkhead.as_deref().unwrap_or_default();
             format!("no permit was left in the bulkhead of its handler: {name}")
         }
         Publish::DeadLetter {
-            why: DeadWhy::Crash { owners },
+            reason: DeadLetterReason::Crash { owners },
             ..
         } => {
             exception = CRASH;
@@ -487,13 +496,13 @@ fn describe_failure(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>
         |before| before.origin,
     );
     let (attempts, first_failed_ms, due_at_ms) = match order.what {
-        Publish::Tier {
+        Publish::RetryTopic {
             due_ms,
             attempts,
             first_failed_ms,
             ..
         } => (attempts, Some(first_failed_ms), Some(due_ms)),
-        Publish::Held {
+        Publish::HeldKeys {
             due_ms,
             attempts,
             first_failed_ms,
@@ -503,7 +512,7 @@ fn describe_failure(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>
             first_failed_ms,
             ..
         } => (attempts, Some(first_failed_ms), None),
-        Publish::Return { .. } | Publish::Emitted => (0, None, None),
+        Publish::Return { .. } | Publish::Output => (0, None, None),
     };
     let unhandled = || unhandled(order.what, policy);
     let failure = fault.map_or_else(unhandled, |fault| Failure {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use milena_client::{
     consumer::{ConsumerRecord, ErrorCode},
-    producer::{BatchCause, Fate, SendError},
+    producer::{BatchCause, SendError, WriteStatus},
 };
 use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -31,7 +31,7 @@ pub(super) fn is_final(error: &SendError) -> bool {
 
 /// Whether it may be in the log although it failed.
 pub(super) fn may_be_written(error: &SendError) -> bool {
-    matches!(error, SendError::Failed { error, .. } if error.fate != Fate::NotWritten)
+    matches!(error, SendError::Failed { error, .. } if error.status != WriteStatus::NotWritten)
 }
 
 fn is_final_code(code: ErrorCode) -> bool {
@@ -99,7 +99,7 @@ impl Engine {
     /// but a transaction would be aborted again and again, so that ends the application.
     pub(super) fn refuse(&self, order: &PublishOrder, error: SendError) -> PublishResult {
         let (partition, offset) = (order.source.topic_partition(), order.source.offset());
-        if order.what != Publish::Emitted {
+        if order.what != Publish::Output {
             if self.is_transactional {
                 self.fail(AppError::Unwritable {
                     topic: partition.topic.to_string(),
@@ -185,7 +185,7 @@ mod tests {
             partition: TopicPartition::new("out", 0),
             error: Arc::new(BatchError {
                 cause: BatchCause::Refused(code),
-                fate: Fate::NotWritten,
+                status: WriteStatus::NotWritten,
             }),
         }
     }

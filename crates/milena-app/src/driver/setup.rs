@@ -269,7 +269,7 @@ impl Setup {
 
 /// The topics that records of a topic may go to when they fail.
 fn needed<'a>(origin: &'a str, (name, policy): (&TopicName, &'a Policy)) -> Vec<Needed<'a>> {
-    let keeps_order = policy.retry.ordering == RetryOrdering::FenceKey;
+    let keeps_order = policy.retry.ordering == RetryOrdering::HoldKey;
     let a_topic = |topic, kept| Needed {
         topic,
         origin,

@@ -10,7 +10,7 @@ use milena_client::consumer::{
     CloseOptions, Consumer, ConsumerRecords, GroupError, ListenerError, MemberError, PollError, RebalanceConsumer,
     RebalanceListener, SubscribeError, TopicPartition,
 };
-use milena_machines::app::{Committed, Role, SourceId};
+use milena_machines::app::{CommittedOffset, Role, SourceId};
 
 use super::{Engine, Setup, accept::Begin, frozen::Standing};
 use crate::{error::AppError, handler::States, route::Delivery, routing::Routing, times::Waiting};
@@ -77,7 +77,7 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
 /// Whether a source reads both. The same delay may have another place in each policy.
 fn is_same(one: Role, other: Role) -> bool {
     match (one, other) {
-        (Role::Tier { delay_ms: one, .. }, Role::Tier { delay_ms: other, .. }) => one == other,
+        (Role::RetryTopic { delay_ms: one, .. }, Role::RetryTopic { delay_ms: other, .. }) => one == other,
         _ => one == other,
     }
 }
@@ -273,7 +273,7 @@ async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition])
             partition: partition.clone(),
             position,
             leader_epoch: committed.as_ref().and_then(|committed| committed.leader_epoch),
-            committed: committed.map(|committed| Committed {
+            committed: committed.map(|committed| CommittedOffset {
                 offset: committed.offset,
                 metadata: committed.metadata.to_string(),
             }),

@@ -15,9 +15,9 @@ use milena_client::{
     producer::{Producer, Remedy},
 };
 use milena_machines::app::{
-    BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery,
-    Exhausted as MachineExhausted, FloodConfig, HandlerConfig, Limits, RateConfig, RetryPolicy, Role, SourceId, Work,
-    WorkConfig, tier_suffix,
+    BatchConfig, BreakerConfig, BreakerId, BulkheadId, CommitConfig, Delivery as MachineDelivery, DlqLimitConfig,
+    Exhausted as MachineExhausted, HandlerConfig, Limits, RateConfig, RetryPolicy, Role, Scheduler, SchedulerConfig,
+    SourceId, retry_topic_suffix,
 };
 use tokio::{
     sync::{Notify, RwLock, mpsc, watch},
@@ -141,7 +141,7 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
     Ok(started)
 }
 
-/// Starts an engine that reads a stretch and ends; also from where to where.
+/// CrashCounters an engine that reads a stretch and ends; also from where to where.
 pub(crate) async fn replay(
     mut parts: EngineParts,
     topics: &BTreeSet<String>,
@@ -241,12 +241,16 @@ fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
             let mut delays = route.policy.retry.topics.iter();
             !keeps_key_order(route) && delays.any(|delay| millis(*delay) == delay_ms)
         };
-        let role = Role::Tier { index: 0, delay_ms };
+        let role = Role::RetryTopic { index: 0, delay_ms };
         let reads = reads(parts, has_delay, &retry_topic("", delay_ms), role);
-        sources.push(Source::new(parts, format!("{group}.{}", tier_suffix(delay_ms)), reads)?);
+        sources.push(Source::new(
+            parts,
+            format!("{group}.{}", retry_topic_suffix(delay_ms)),
+            reads,
+        )?);
     }
     if parts.routes.iter().any(keeps_key_order) {
-        let reads = reads(parts, keeps_key_order, HELD, Role::Held);
+        let reads = reads(parts, keeps_key_order, HELD, Role::HeldKeys);
         sources.push(Source::new(parts, held_group(group), reads)?);
     }
     Ok(sources)
@@ -322,7 +326,7 @@ fn build(
         transactions: Notify::new(),
         transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
         ended: Notify::new(),
-        state: Mutex::new(State::new(Work::new(config, parts.limits.seed)?, sources.len())),
+        state: Mutex::new(State::new(Scheduler::new(config, parts.limits.seed)?, sources.len())),
         sources,
         results: Mutex::default(),
         is_acting: AtomicBool::new(false),
@@ -352,7 +356,7 @@ struct Names {
     bulkheads: Vec<String>,
 }
 
-fn work_config(parts: &Declared<'_>, names: &mut Names) -> Result<WorkConfig, StartError> {
+fn work_config(parts: &Declared<'_>, names: &mut Names) -> Result<SchedulerConfig, StartError> {
     let handlers: Result<Vec<HandlerConfig>, StartError> = parts
         .routes
         .iter()
@@ -360,7 +364,7 @@ fn work_config(parts: &Declared<'_>, names: &mut Names) -> Result<WorkConfig, St
         .collect();
     let breaker = |name: &String| breaker_config(parts.breakers.get(name).cloned().unwrap_or_default());
     let permits = |name: &String| parts.bulkheads.get(name).copied().unwrap_or(1);
-    Ok(WorkConfig {
+    Ok(SchedulerConfig {
         delivery: match parts.delivery {
             Delivery::AtMostOnce => MachineDelivery::AtMostOnce,
             Delivery::AtLeastOnce => MachineDelivery::AtLeastOnce,
@@ -421,7 +425,7 @@ fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Res
             linger_ms: millis(policy.batch_linger),
         }),
         retry: retry_policy(policy, route.delivery),
-        flood: policy.dlq_limit.map(|guard| FloodConfig {
+        dlq_limit: policy.dlq_limit.map(|guard| DlqLimitConfig {
             percent: guard.percent,
             window: guard.window,
             consecutive: guard.consecutive,
@@ -451,8 +455,8 @@ fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
         max_ms: millis(retry.max),
         jitter_percent: retry.jitter_percent,
         elapsed_ms_max: retry.elapsed_max.map(millis),
-        tiers: retry.topics.iter().copied().map(millis).collect(),
-        tier_attempts: retry.attempts_from_topics,
+        delays_ms: retry.topics.iter().copied().map(millis).collect(),
+        delayed_attempts: retry.attempts_from_topics,
         ordering: retry.ordering,
         exhausted: match policy.exhausted {
             Exhausted::DeadLetter => MachineExhausted::DeadLetter,

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_client::consumer::{Consumer, OffsetAndMetadata, OffsetsError, TopicPartition};
-use milena_machines::app::Committed;
+use milena_machines::app::CommittedOffset;
 
 use crate::{
     error::StartError,
@@ -28,7 +28,7 @@ pub(crate) struct Stretch {
     pub(crate) begin: i64,
     pub(crate) end: i64,
     /// What an earlier run has left.
-    pub(super) committed: Option<Committed>,
+    pub(super) committed: Option<CommittedOffset>,
     /// Why it cannot be read at all.
     pub(super) trouble: Option<UnfinishedReason>,
 }
@@ -130,7 +130,7 @@ fn stretch(
     let stretch = Stretch {
         begin: committed.offset,
         end,
-        committed: Some(Committed {
+        committed: Some(CommittedOffset {
             offset: committed.offset,
             metadata: map.to_owned(),
         }),

@@ -10,7 +10,7 @@ use milena_client::{
     consumer::{GroupMetadata, OffsetAndMetadata, TopicPartition},
     producer::{Producer, Remedy, SendError, Transaction, TransactionCallError},
 };
-use milena_machines::app::{CommitOffset, Committed, PartitionId, RecordId, SourceId};
+use milena_machines::app::{CommitOffset, CommittedOffset, PartitionId, RecordId, SourceId};
 
 use super::{
     Engine, State,
@@ -247,7 +247,7 @@ impl Engine {
             for offset in offsets {
                 if let Some(owned) = state.owned.get_mut(&offset.partition) {
                     owned.begin = offset.offset;
-                    owned.committed = Some(Committed {
+                    owned.committed = Some(CommittedOffset {
                         offset: offset.offset,
                         metadata: offset.metadata.clone(),
                     });

@@ -175,7 +175,7 @@ fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {
     set(&mut retry.attempts_from_topics, keys.get("attempts_from_topics"));
     let keeps = keys.get("keep_key_order").unwrap_or(false);
     if keeps {
-        retry.ordering = RetryOrdering::FenceKey;
+        retry.ordering = RetryOrdering::HoldKey;
     }
     let returns = keys.get_as(
         "return_to_origin",

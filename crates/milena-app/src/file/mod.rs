@@ -173,8 +173,8 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
         "when_stalled",
         "\"tell\", \"try-again\", \"stop\" or \"end\"",
         |value| match value.as_str()? {
-            "tell" => Some(WhenStalled::Tell),
-            "try-again" => Some(WhenStalled::TryAgain),
+            "tell" => Some(WhenStalled::Report),
+            "try-again" => Some(WhenStalled::Retry),
             "stop" => Some(WhenStalled::Stop),
             "end" => Some(WhenStalled::End),
             _ => None,

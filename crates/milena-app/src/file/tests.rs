@@ -1,3 +1,5 @@
+//! Tests of application files.
+
 use std::time::Duration;
 
 use milena_client::{config::Origin, consumer::TopicPartition};
@@ -93,7 +95,7 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
         (Some(10), 2, 3)
     );
     assert_eq!(file.limits.drain, Duration::from_secs(5));
-    assert_eq!(file.limits.when_stalled, WhenStalled::TryAgain);
+    assert_eq!(file.limits.when_stalled, WhenStalled::Retry);
     assert_eq!(file.limits.crash_limit, Some(5));
     assert_eq!(file.otherwise, [("events-{tenant}".to_owned(), UnknownTopic::Stop)]);
     let offsets = [(TopicPartition::new("orders", 0), 17)];

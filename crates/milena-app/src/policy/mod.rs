@@ -1,8 +1,7 @@
 //! Policies of handlers: order, bounds, retries, dead letters. Policies are data. The runtime applies them in one fixed
 //! order, regardless of the order of declaration:
 //!
-//! decode → bulkhead → rate → breaker → timeout → handler → classify → retry in place → retry topic → dead letter →
-//! done
+//! decode → bulkhead → rate → breaker → timeout → handler → classify → retry in place → retry topic → dead letter → done
 //!
 //! Waiting costs no thread, no connection and no group membership: the key is parked, or the partition is paused. Each
 //! setter documents its default and the consequence of exceeding it.
@@ -210,7 +209,7 @@ impl Policy {
     /// order; records without a key stay unordered unless [`null_key`](Self::null_key) says otherwise. Drain existing
     /// retry topics before you switch an application to this policy: it no longer reads them.
     pub fn keep_key_order(mut self) -> Self {
-        self.retry.ordering = RetryOrdering::FenceKey;
+        self.retry.ordering = RetryOrdering::HoldKey;
         self
     }
 

@@ -187,8 +187,8 @@ mod tests {
         worker::{Worker, WorkerCommand, run_each},
     };
 
-    const RUN: RecordId = RecordId { index: 0, serial: 0 };
-    const NEXT: RecordId = RecordId { index: 1, serial: 0 };
+    const RUN: RecordId = RecordId::new(0, 0);
+    const NEXT: RecordId = RecordId::new(1, 0);
 
     /// Keeps reported results; lets the next record of a run continue unless `is_lost`.
     #[derive(Default)]

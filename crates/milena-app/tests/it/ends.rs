@@ -76,7 +76,7 @@ fn pass(running: &Running, clock: &Clock) {
 #[tokio::test]
 async fn a_reader_that_is_frozen_begins_again_where_it_stands() {
     let (broker, clock) = (TestBroker::start(), Clock::manual());
-    let running = frozen(&broker, &clock, WhenStalled::TryAgain).await;
+    let running = frozen(&broker, &clock, WhenStalled::Retry).await;
     let began_ms = clock.now_ms();
     until("the second order", || {
         pass(&running, &clock);

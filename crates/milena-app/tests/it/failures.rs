@@ -350,7 +350,7 @@ async fn hanging(broker: &TestBroker, clock: &milena_app::Clock, action: WhenSta
 #[tokio::test]
 async fn a_call_that_holds_its_partition_up_is_cancelled_and_made_again() {
     let (broker, clock) = (TestBroker::start(), milena_app::Clock::manual());
-    let running = hanging(&broker, &clock, WhenStalled::TryAgain).await;
+    let running = hanging(&broker, &clock, WhenStalled::Retry).await;
     until("the commit", || {
         clock.advance(Duration::from_secs(5));
         broker.committed(GROUP, "orders", 0) == Some(2)

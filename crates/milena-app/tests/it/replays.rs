@@ -7,7 +7,7 @@ use std::{
 };
 
 use milena_app::{
-    App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedReason, prelude::*, status::StopWhy,
+    App, Clock, Replay, ReplayFrom, ReplayReport, RunError, UnfinishedReason, prelude::*, status::StopReason,
 };
 use milena_client::consumer::TopicPartition;
 use milena_test::{TestBroker, TestRecord};
@@ -102,7 +102,7 @@ async fn a_partition_that_cannot_go_on_ends_for_itself_and_goes_on_in_the_next_r
         (1, &partition(1), 4, RECORDS)
     );
     assert!(
-        matches!(&why.why, UnfinishedReason::Stopped { offset: 4, why: StopWhy::Fatal, reason } if reason.contains("closed")),
+        matches!(&why.why, UnfinishedReason::Stopped { offset: 4, why: StopReason::Fatal, reason } if reason.contains("closed")),
         "{why:?}"
     );
     assert_eq!(desk.take().len(), 24);
@@ -187,7 +187,7 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
                 why,
                 UnfinishedReason::Stopped {
                     offset: 3,
-                    why: StopWhy::Stalled,
+                    why: StopReason::Stalled,
                     ..
                 }
             )

@@ -10,7 +10,7 @@ use milena_client::{
     config::AdminConfig,
     consumer::{OffsetAndMetadata, TopicPartition},
 };
-use milena_machines::app::offset_map;
+use milena_machines::app::commit_map;
 
 use crate::{any_cluster::AnyCluster, handled_log::RecordId};
 
@@ -86,7 +86,7 @@ impl Environment {
                 above.push(0);
                 continue;
             };
-            let finished = offset_map::decode(&committed.metadata, committed.offset).unwrap();
+            let finished = commit_map::decode(&committed.metadata, committed.offset).unwrap();
             let numbers = finished.iter().flat_map(|run| run.start..run.end);
             above.push(numbers.clone().count());
             done.extend((0..committed.offset).chain(numbers).map(|number| (partition, number)));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use milena_app::{prelude::*, status::StallWhy};
+use milena_app::{prelude::*, status::StallReason};
 use milena_client::{
     config::ProducerConfig,
     producer::{Producer, ProducerRecord},
@@ -46,12 +46,12 @@ pub async fn run(env: &Environment) -> String {
     let mut status = running.status();
     until("a partition says why it stands still", async || {
         status = running.status();
-        let whys: BTreeMap<i32, StallWhy> = status
+        let whys: BTreeMap<i32, StallReason> = status
             .partitions
             .iter()
             .map(|partition| (partition.partition.partition, partition.why))
             .collect();
-        whys[&0] == StallWhy::Publishing { failing: true } && whys[&1] == StallWhy::Idle
+        whys[&0] == StallReason::Publishing { failing: true } && whys[&1] == StallReason::Idle
     })
     .await;
     assert!(!status.is_healthy(), "{status:?}");

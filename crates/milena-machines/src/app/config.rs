@@ -3,7 +3,7 @@
 use super::{BreakerId, BulkheadId};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct WorkConfig {
+pub struct SchedulerConfig {
     pub delivery: Delivery,
     pub handlers: Vec<HandlerConfig>,
     pub breakers: Vec<BreakerConfig>,
@@ -31,16 +31,16 @@ pub struct WorkConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenStalled {
     #[default]
-    Tell,
+    Report,
     /// The call is cancelled, which is a failure like any other.
-    TryAgain,
+    Retry,
     /// The call is cancelled, and the partition stands still until somebody looks.
     Stop,
     /// The application ends.
     End,
 }
 
-impl Default for WorkConfig {
+impl Default for SchedulerConfig {
     fn default() -> Self {
         Self {
             delivery: Delivery::AtLeastOnce,
@@ -53,7 +53,7 @@ impl Default for WorkConfig {
             drain_ms: 15_000,
             final_commit_ms: 5_000,
             stall_ms: 60_000,
-            when_stalled: WhenStalled::Tell,
+            when_stalled: WhenStalled::Report,
             crash_limit: None,
         }
     }
@@ -66,7 +66,7 @@ pub enum Delivery {
     /// An offset is committed when all before it is done. A crash repeats what was done and not committed.
     #[default]
     AtLeastOnce,
-    /// Offsets go with a transaction, at a barrier: see [`Work::begin_barrier`](super::Work::begin_barrier).
+    /// Offsets go with a transaction, at a barrier: see [`Scheduler::begin_barrier`](super::Scheduler::begin_barrier).
     ExactlyOnce,
 }
 
@@ -145,7 +145,7 @@ pub struct HandlerConfig {
     pub batch: Option<BatchConfig>,
     pub retry: RetryPolicy,
     /// The partition stops when too many of its records fail for good.
-    pub flood: Option<FloodConfig>,
+    pub dlq_limit: Option<DlqLimitConfig>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -202,12 +202,12 @@ pub struct RetryPolicy {
     /// Since its first failure; after that it is tried no more in its place.
     pub elapsed_ms_max: Option<i64>,
     /// The delays of the retry topics that follow.
-    pub tiers: Vec<i64>,
+    pub delays_ms: Vec<i64>,
     /// How often a record from a retry topic is tried before it goes to the next.
-    pub tier_attempts: u32,
+    pub delayed_attempts: u32,
     /// Whether later records of a key overtake one that is in a retry topic.
     pub ordering: RetryOrdering,
-    /// With [`RetryOrdering::FenceKey`], so many keys of a partition are held at most.
+    /// With [`RetryOrdering::HoldKey`], so many keys of a partition are held at most.
     pub held_keys_max: usize,
     /// What follows when nothing is left to try.
     pub exhausted: Exhausted,
@@ -219,15 +219,15 @@ pub enum RetryOrdering {
     /// Later records of the key overtake it. There is a retry topic for each delay.
     #[default]
     Overtake,
-    /// Later records of the key wait behind it, in one topic for all delays: see [`fence`](super::fence).
-    FenceKey,
+    /// Later records of the key wait behind it, in one topic for all delays: see [`key_holds`](super::key_holds).
+    HoldKey,
     /// Later records of the key overtake it. When its time in a retry topic is over it goes back to its own topic.
     Return,
 }
 
 impl RetryPolicy {
     /// One, five and fifteen minutes.
-    pub fn default_tiers() -> Vec<i64> {
+    pub fn default_delays() -> Vec<i64> {
         vec![60_000, 300_000, 900_000]
     }
 }
@@ -240,8 +240,8 @@ impl Default for RetryPolicy {
             max_ms: 10_000,
             jitter_percent: 25,
             elapsed_ms_max: None,
-            tiers: vec![],
-            tier_attempts: 1,
+            delays_ms: vec![],
+            delayed_attempts: 1,
             ordering: RetryOrdering::Overtake,
             held_keys_max: 10_000,
             exhausted: Exhausted::Stop,
@@ -323,7 +323,7 @@ impl Default for BreakerConfig {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FloodConfig {
+pub struct DlqLimitConfig {
     /// More than this share of the last `window` records failed for good.
     pub percent: u8,
     pub window: u32,
@@ -331,7 +331,7 @@ pub struct FloodConfig {
     pub consecutive: u32,
 }
 
-impl Default for FloodConfig {
+impl Default for DlqLimitConfig {
     fn default() -> Self {
         Self {
             percent: 50,
@@ -342,7 +342,7 @@ impl Default for FloodConfig {
 }
 
 /// The end of a retry topic's name: `retry-5m`, `retry-90s`, `retry-250ms`.
-pub fn tier_suffix(delay_ms: i64) -> String {
+pub fn retry_topic_suffix(delay_ms: i64) -> String {
     const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let fitting = UNITS.iter().find(|(ms, _)| delay_ms >= *ms && delay_ms % ms == 0);
     match fitting {
@@ -380,7 +380,7 @@ pub enum ConfigError {
     NoKeyOrder { handler: usize, why: &'static str },
 }
 
-impl WorkConfig {
+impl SchedulerConfig {
     /// Finds what contradicts itself, before anything runs.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_limits("all handlers", &self.limits)?;
@@ -441,8 +441,8 @@ impl WorkConfig {
         let retry = &handler.retry;
         at_least(&place, "concurrency", i64::from(handler.concurrency.unwrap_or(1)), 1)?;
         at_least(&place, "attempts", i64::from(retry.attempts), 1)?;
-        at_least(&place, "tier_attempts", i64::from(retry.tier_attempts), 1)?;
-        for delay_ms in &retry.tiers {
+        at_least(&place, "delayed_attempts", i64::from(retry.delayed_attempts), 1)?;
+        for delay_ms in &retry.delays_ms {
             at_least(&place, "the delay of a tier", *delay_ms, 1)?;
         }
         if let Some(rate) = handler.rate {
@@ -457,9 +457,14 @@ impl WorkConfig {
                 1,
             )?;
         }
-        if let Some(flood) = handler.flood {
-            at_least(&place, "the window of the flood guard", i64::from(flood.window), 1)?;
-            at_least(&place, "consecutive", i64::from(flood.consecutive), 1)?;
+        if let Some(dlq_limit) = handler.dlq_limit {
+            at_least(
+                &place,
+                "the window of the dlq_limit guard",
+                i64::from(dlq_limit.window),
+                1,
+            )?;
+            at_least(&place, "consecutive", i64::from(dlq_limit.consecutive), 1)?;
         }
         self.check_letters(index, handler)?;
         if self.delivery == Delivery::AtMostOnce {
@@ -467,7 +472,7 @@ impl WorkConfig {
             if retry.attempts > 1 {
                 return error("attempts is more than 1");
             }
-            if !retry.tiers.is_empty() {
+            if !retry.delays_ms.is_empty() {
                 return error("there are tiers");
             }
         }
@@ -494,10 +499,10 @@ impl WorkConfig {
         if handler.when_full != WhenFull::Wait && handler.bulkhead.is_none() {
             return Err(ConfigError::NoBulkhead { handler: index });
         }
-        if retry.ordering == RetryOrdering::Return && retry.tiers.is_empty() {
+        if retry.ordering == RetryOrdering::Return && retry.delays_ms.is_empty() {
             return Err(ConfigError::NothingReturns { handler: index });
         }
-        if retry.ordering != RetryOrdering::FenceKey {
+        if retry.ordering != RetryOrdering::HoldKey {
             return Ok(());
         }
         let keys_max = i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX);
@@ -506,7 +511,7 @@ impl WorkConfig {
             let why = "its records are not in the order of keys";
             return Err(ConfigError::NoKeyOrder { handler: index, why });
         }
-        if retry.tiers.is_empty() {
+        if retry.delays_ms.is_empty() {
             let why = "no delays are given after which they are tried again";
             return Err(ConfigError::NoKeyOrder { handler: index, why });
         }

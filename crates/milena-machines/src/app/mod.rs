@@ -1,42 +1,53 @@
-//! The decisions of an application that reads records: which to hand to a handler when, what follows when that fails,
-//! and up to where a partition is done.
+//! The application machine: decides which record is handled when, what follows a failure, and what is committed.
 //!
-//! [`Work`] is the machine that a driver runs. The others are its parts, each small enough to be proved alone:
-//! [`tracker`] knows what is done, [`offset_map`] writes that into a commit, [`lanes`] keeps order and bounds, [`retry`]
-//! decides about failures, [`fence`] keeps keys in order meanwhile, [`starts`] finds what kills whole processes, and the rest
-//! hold work back.
+//! [`Scheduler`] is the machine that a driver runs. It routes between parts that know nothing of each other, each small
+//! enough to be proved alone:
+//!
+//! | part | what it decides |
+//! |---|---|
+//! | `queues` | order: which record of a key or partition may be next, and which partition's turn it is |
+//! | [`gates`] | limits: concurrency, bulkheads, circuit breakers, rates, pauses |
+//! | [`progress`] | which offsets are done ([`tracker`]), the map of them in a commit ([`commit_map`]), when to commit |
+//! | [`retry`], [`retry_topic`] | what follows a failure, and when a record of a retry topic is due |
+//! | [`key_holds`] | the order of a key while one of its records is retried |
+//! | [`crash_guard`] | records that kill their process |
+//! | [`dlq_limit`] | partitions that produce too many dead letters |
+//! | [`transaction`] | the phase of exactly-once delivery |
+//!
+//! `docs/internals/app.md` follows a record through all of them.
 
-pub mod breaker;
-pub mod bulkhead;
 mod config;
+pub mod crash_guard;
+pub mod dlq_limit;
 mod event;
-pub mod fence;
-pub mod flood;
+pub mod gates;
 mod hash;
-pub mod lanes;
-mod names;
-pub mod offset_map;
-pub mod pauses;
-pub mod rate;
+mod ids;
+pub mod key_holds;
+pub mod progress;
+mod queues;
 pub mod retry;
-pub mod starts;
-pub mod tier;
-pub mod tracker;
-mod work;
+pub mod retry_topic;
+mod scheduler;
+pub mod transaction;
 
-pub use breaker::BreakerState;
 pub use config::{
-    BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, Exhausted, FloodConfig,
-    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, WhenFull, WhenOpen,
-    WhenStalled, WorkConfig, tier_suffix,
+    BatchConfig, BreakerAttempts, BreakerConfig, CommitConfig, ConfigError, Delivery, DlqLimitConfig, Exhausted,
+    HandlerConfig, Limits, NullKey, Order, RateConfig, ReplayBound, RetryOrdering, RetryPolicy, SchedulerConfig,
+    WhenFull, WhenOpen, WhenStalled, retry_topic_suffix,
 };
+pub use crash_guard::CrashCounters;
 pub use event::{
-    Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, DeadWhy, Dispatched, Failure,
-    Outcome, Publish, PublishResult, RetryInfo, Role, StallWhy, StopWhy,
+    Acceptance, Action, Arrival, Assignment, CommitOffset, CommitResult, CommittedOffset, DeadLetterReason, Dispatch,
+    Failure, Outcome, Publish, PublishResult, RetryInfo, Role, StallReason, StopReason,
 };
-pub use fence::HeldRecord;
-pub use names::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
-pub use offset_map::MapError;
-pub use pauses::{PauseReason, PauseSet};
-pub use starts::Starts;
-pub use work::{MapVerdict, PartitionStatus, SharedBreakers, Stage, Totals, Work, WorkStatus};
+pub use gates::{
+    SharedBreakers,
+    breaker::BreakerState,
+    pauses::{PauseReason, PauseSet},
+};
+pub use ids::{BreakerId, BulkheadId, HandlerId, Keyed, PartitionId, RecordId, SourceId};
+pub use key_holds::HeldRecord;
+pub use progress::{MapRestore, commit_map, commit_map::MapError, tracker};
+pub use scheduler::{PartitionStatus, Scheduler, SchedulerStatus, Stage, Totals};
+pub use transaction::TransactionPhase;

@@ -1,15 +1,15 @@
 //! What follows when a record fails.
 
-use super::{DeadWhy, Exhausted, Failure, RetryOrdering, RetryPolicy, StopWhy};
+use super::{DeadLetterReason, Exhausted, Failure, RetryOrdering, RetryPolicy, StopReason};
 use crate::Random;
 
 /// How often a record was tried, this time counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tried {
+pub struct Attempts {
     /// In the topic that it is in.
     pub in_place: u32,
     /// The retry topic that it is in, or has come back from.
-    pub tier: Option<u8>,
+    pub retry_topic: Option<u8>,
     /// In the held topic: how many of the delays it has waited for.
     pub rounds: Option<u8>,
     pub first_failed_ms: i64,
@@ -22,7 +22,7 @@ pub enum Decision {
         due_ms: i64,
     },
     /// Into a retry topic.
-    Tier {
+    RetryTopic {
         index: u8,
         due_ms: i64,
     },
@@ -34,24 +34,24 @@ pub enum Decision {
     Round {
         due_ms: i64,
     },
-    DeadLetter(DeadWhy),
+    DeadLetter(DeadLetterReason),
     /// It counts as done.
     Skip,
     /// Its partition stands still.
-    Stop(StopWhy),
+    Stop(StopReason),
 }
 
 /// Decides about a failure that counts. Failures of a dependency whose breaker is open do not: they are no business of
 /// this.
-pub fn decide(policy: &RetryPolicy, tried: Tried, failure: Failure, now_ms: i64, random: &mut Random) -> Decision {
+pub fn decide(policy: &RetryPolicy, tried: Attempts, failure: Failure, now_ms: i64, random: &mut Random) -> Decision {
     match failure {
-        Failure::Fatal => return Decision::Stop(StopWhy::Fatal),
-        Failure::Poison => return exhausted(policy, DeadWhy::Poison),
+        Failure::Fatal => return Decision::Stop(StopReason::Fatal),
+        Failure::Poison => return exhausted(policy, DeadLetterReason::Poison),
         Failure::Retry | Failure::Dependency(_) => {}
     }
-    let attempts = match (tried.tier, tried.rounds) {
+    let attempts = match (tried.retry_topic, tried.rounds) {
         (None, None | Some(0)) => policy.attempts,
-        _ => policy.tier_attempts,
+        _ => policy.delayed_attempts,
     };
     let elapsed_ms = now_ms.saturating_sub(tried.first_failed_ms);
     let too_late = policy.elapsed_ms_max.is_some_and(|most| elapsed_ms >= most);
@@ -60,15 +60,15 @@ pub fn decide(policy: &RetryPolicy, tried: Tried, failure: Failure, now_ms: i64,
         return Decision::Again { due_ms };
     }
     let waited = tried.rounds.unwrap_or(0);
-    let index = tried.tier.map_or(waited, |tier| tier.saturating_add(1));
-    let delay_ms = policy.tiers.get(usize::from(index));
+    let index = tried.retry_topic.map_or(waited, |tier| tier.saturating_add(1));
+    let delay_ms = policy.delays_ms.get(usize::from(index));
     let due_ms = delay_ms.map(|delay_ms| now_ms.saturating_add(*delay_ms));
     match due_ms {
         Some(due_ms) if tried.rounds.is_some() => Decision::Round { due_ms },
-        Some(due_ms) if policy.ordering == RetryOrdering::FenceKey => Decision::Hold { due_ms },
-        Some(due_ms) => Decision::Tier { index, due_ms },
-        None if too_late && tried.in_place < attempts => exhausted(policy, DeadWhy::Elapsed),
-        None => exhausted(policy, DeadWhy::Attempts),
+        Some(due_ms) if policy.ordering == RetryOrdering::HoldKey => Decision::Hold { due_ms },
+        Some(due_ms) => Decision::RetryTopic { index, due_ms },
+        None if too_late && tried.in_place < attempts => exhausted(policy, DeadLetterReason::Elapsed),
+        None => exhausted(policy, DeadLetterReason::Attempts),
     }
 }
 
@@ -83,11 +83,11 @@ fn backoff_ms(policy: &RetryPolicy, tries: u32, random: &mut Random) -> i64 {
     moved.clamp(0, policy.max_ms.max(0))
 }
 
-pub(super) fn exhausted(policy: &RetryPolicy, why: DeadWhy) -> Decision {
+pub(super) fn exhausted(policy: &RetryPolicy, why: DeadLetterReason) -> Decision {
     match policy.exhausted {
         Exhausted::DeadLetter => Decision::DeadLetter(why),
         Exhausted::Skip => Decision::Skip,
-        Exhausted::Stop => Decision::Stop(StopWhy::Exhausted),
+        Exhausted::Stop => Decision::Stop(StopReason::Exhausted),
     }
 }
 
@@ -98,22 +98,22 @@ mod tests {
 
     fn policy() -> RetryPolicy {
         RetryPolicy {
-            tiers: RetryPolicy::default_tiers(),
+            delays_ms: RetryPolicy::default_delays(),
             exhausted: Exhausted::DeadLetter,
             ..RetryPolicy::default()
         }
     }
 
-    fn tried(in_place: u32, tier: Option<u8>) -> Tried {
-        Tried {
+    fn tried(in_place: u32, tier: Option<u8>) -> Attempts {
+        Attempts {
             in_place,
-            tier,
+            retry_topic: tier,
             rounds: None,
             first_failed_ms: 0,
         }
     }
 
-    fn decided(policy: &RetryPolicy, tried: Tried, failure: Failure) -> Decision {
+    fn decided(policy: &RetryPolicy, tried: Attempts, failure: Failure) -> Decision {
         decide(policy, tried, failure, 1_000, &mut Random::new(1))
     }
 
@@ -125,7 +125,7 @@ mod tests {
             assert!(matches!(decision, Decision::Again { .. }), "{decision:?}");
         }
         let decision = decided(&policy, tried(4, None), Failure::Dependency(BreakerId(0)));
-        let first = Decision::Tier {
+        let first = Decision::RetryTopic {
             index: 0,
             due_ms: 61_000,
         };
@@ -138,23 +138,23 @@ mod tests {
         for (tier, due_ms) in [(0, 301_000), (1, 901_000)] {
             let index = tier + 1;
             let decision = decided(&policy, tried(1, Some(tier)), Failure::Retry);
-            assert_eq!(decision, Decision::Tier { index, due_ms });
+            assert_eq!(decision, Decision::RetryTopic { index, due_ms });
         }
         let last = decided(&policy, tried(1, Some(2)), Failure::Retry);
-        assert_eq!(last, Decision::DeadLetter(DeadWhy::Attempts));
+        assert_eq!(last, Decision::DeadLetter(DeadLetterReason::Attempts));
         // A header may claim any tier.
         let claimed = decided(&policy, tried(1, Some(u8::MAX)), Failure::Retry);
-        assert_eq!(claimed, Decision::DeadLetter(DeadWhy::Attempts));
+        assert_eq!(claimed, Decision::DeadLetter(DeadLetterReason::Attempts));
     }
 
     #[test]
     fn what_keeps_its_key_in_order_waits_for_the_same_delays_in_one_place() {
         let policy = RetryPolicy {
-            ordering: RetryOrdering::FenceKey,
+            ordering: RetryOrdering::HoldKey,
             ..policy()
         };
         let held = |in_place, rounds| {
-            let tried = Tried {
+            let tried = Attempts {
                 rounds: Some(rounds),
                 ..tried(in_place, None)
             };
@@ -167,24 +167,24 @@ mod tests {
         assert_eq!(held(4, 0), Decision::Round { due_ms: 61_000 });
         assert_eq!(held(1, 1), Decision::Round { due_ms: 301_000 });
         assert_eq!(held(1, 2), Decision::Round { due_ms: 901_000 });
-        assert_eq!(held(1, 3), Decision::DeadLetter(DeadWhy::Attempts));
-        assert_eq!(held(1, u8::MAX), Decision::DeadLetter(DeadWhy::Attempts));
+        assert_eq!(held(1, 3), Decision::DeadLetter(DeadLetterReason::Attempts));
+        assert_eq!(held(1, u8::MAX), Decision::DeadLetter(DeadLetterReason::Attempts));
     }
 
     #[test]
     fn poison_is_never_tried_again_and_fatal_stops() {
         let policy = policy();
         let poison = decided(&policy, tried(1, None), Failure::Poison);
-        assert_eq!(poison, Decision::DeadLetter(DeadWhy::Poison));
+        assert_eq!(poison, Decision::DeadLetter(DeadLetterReason::Poison));
         let fatal = decided(&policy, tried(1, None), Failure::Fatal);
-        assert_eq!(fatal, Decision::Stop(StopWhy::Fatal));
+        assert_eq!(fatal, Decision::Stop(StopReason::Fatal));
     }
 
     #[test]
     fn without_dead_letters_the_partition_stops_or_the_record_is_skipped() {
         let mut policy = RetryPolicy::default();
         let stop = decided(&policy, tried(4, None), Failure::Retry);
-        assert_eq!(stop, Decision::Stop(StopWhy::Exhausted));
+        assert_eq!(stop, Decision::Stop(StopReason::Exhausted));
         policy.exhausted = Exhausted::Skip;
         assert_eq!(decided(&policy, tried(4, None), Failure::Retry), Decision::Skip);
     }
@@ -193,11 +193,11 @@ mod tests {
     fn what_fails_for_too_long_is_not_tried_again_in_its_place() {
         let policy = RetryPolicy {
             elapsed_ms_max: Some(1_000),
-            tiers: vec![],
+            delays_ms: vec![],
             ..policy()
         };
         let decision = decided(&policy, tried(1, None), Failure::Retry);
-        assert_eq!(decision, Decision::DeadLetter(DeadWhy::Elapsed));
+        assert_eq!(decision, Decision::DeadLetter(DeadLetterReason::Elapsed));
     }
 
     #[test]

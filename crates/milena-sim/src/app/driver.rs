@@ -1,10 +1,11 @@
-//! An instance of the application: the real machine, and a driver that does what it says.
+//! An instance of the application: the real machine, and a driver that carries out its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    Accepted, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatched, Failure,
-    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, SourceId, StallWhy, WhenStalled, Work,
+    Acceptance, Action, Arrival, Assignment, BreakerState, CommitOffset, CommitResult, Delivery, Dispatch, Failure,
+    HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, Scheduler, SourceId, StallReason,
+    WhenStalled,
 };
 
 use super::{
@@ -21,25 +22,28 @@ mod arrives;
 mod held;
 mod killers;
 mod mistakes;
+mod taken;
 mod whole;
 
 pub(super) use arrives::{apply, commit_arrives, held_record, write};
 
-/// A handler that ends its process does not end itself.
+/// A handler that crashes its process does not end by itself.
 const NEVER_MS: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     pub(super) life: Option<Life>,
-    pub(super) work: Option<Work<Records>>,
+    pub(super) work: Option<Scheduler<Records>>,
     pub(super) held: BTreeMap<usize, Held>,
-    /// What is in a handler.
+    /// Records in handlers.
     runs: BTreeMap<RecordId, Run>,
-    /// And what is there as a whole.
+    /// Runs that were handed out whole.
     wholes: BTreeMap<RecordId, Vec<Run>>,
-    /// What is being published, and where it comes from.
+    /// Records being published, and their origins.
     pub(super) publishing: BTreeMap<RecordId, Run>,
-    /// Records that have asked for time.
+    /// Records that are acknowledged, and not done before others are.
+    acked: BTreeMap<RecordId, Run>,
+    /// Records that requested more time.
     asked: BTreeSet<u64>,
     in_flight: usize,
     last_call: u64,
@@ -50,7 +54,7 @@ pub(super) struct Instance {
     mistakes: mistakes::Memory,
 }
 
-/// A partition that it has.
+/// An owned partition.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) id: PartitionId,
@@ -58,10 +62,10 @@ pub(super) struct Held {
     paused: bool,
     fetching: bool,
     base: Base,
-    /// What it has done.
+    /// The records that it has done.
     pub(super) done: BTreeSet<i64>,
     highest_seen: i64,
-    /// Not all that happened to it was graceful.
+    /// It was not always stopped in order.
     pub(super) unclean: bool,
     /// The last commit is not acknowledged.
     pub(super) unacked: bool,
@@ -77,7 +81,7 @@ pub(super) struct Run {
     pub(super) offset: i64,
     pub(super) attempt: u32,
     pub(super) data: Record,
-    /// What was handed out together has the same number.
+    /// Records that were handed out together have the same number.
     pub(super) call: u64,
     pub(super) base: Option<Base>,
 }
@@ -95,20 +99,22 @@ pub(super) struct Publishing {
     record: RecordId,
     what: Publish,
     acked: bool,
+    /// It is in the log already.
+    written: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Commit {
     source: SourceId,
     offsets: Vec<(usize, CommitOffset)>,
-    /// It is said to have succeeded, and is not even sent.
+    /// It is reported as a success, and was not even sent.
     is_late: bool,
 }
 
 impl Instance {
     pub(super) fn start(&mut self, world: &mut World, life: Life) {
         let seed = world.random.next_u64();
-        let work = match Work::new(world.plan.config.clone(), seed) {
+        let work = match Scheduler::new(world.plan.config.clone(), seed) {
             Ok(work) => work,
             Err(error) => return world.checks.fail(error.to_string()),
         };
@@ -124,7 +130,7 @@ impl Instance {
         }
     }
 
-    /// Ends as it should, and comes back.
+    /// Stops in order, and comes back.
     pub(super) fn stop(&mut self, world: &mut World, again_ms: i64) {
         let (Some(work), Some(life)) = (&mut self.work, self.life) else {
             return;
@@ -150,8 +156,8 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
-            Some(_) if world.plan.is_fencing() => Role::Held,
-            Some(tier) => Role::Tier {
+            Some(_) if world.plan.is_fencing() => Role::HeldKeys,
+            Some(tier) => Role::RetryTopic {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],
             },
@@ -191,7 +197,7 @@ impl Instance {
         }
     }
 
-    /// A partition is gone without a word.
+    /// A partition is lost.
     pub(super) fn lose(&mut self, world: &mut World, partition: usize) {
         if let (Some(work), Some(held)) = (&mut self.work, self.held.remove(&partition)) {
             work.handle_lost(world.queue.now(), &[held.id]);
@@ -246,7 +252,7 @@ impl Instance {
         }
     }
 
-    /// Reads what is not paused.
+    /// Polls the partitions that are not paused.
     fn poll(&mut self, world: &mut World, life: Life) {
         let is_quiet = world.is_quiet();
         let wait_ms = if is_quiet {
@@ -310,10 +316,10 @@ impl Instance {
                 payload: Records(records),
             };
             match work.accept(now, held.id, arrival) {
-                Accepted::Taken(_) => {}
-                Accepted::Finished if world.checks.is_settled(fetched.partition, last) => {}
-                Accepted::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
-                Accepted::Stale => return,
+                Acceptance::Taken(_) => {}
+                Acceptance::Finished if world.checks.is_settled(fetched.partition, last) => {}
+                Acceptance::Finished => world.checks.fail(format!("offset {last} counts as done and is not")),
+                Acceptance::Stale => return,
             }
         }
         work.handle_position(now, held.id, fetched.next);
@@ -363,6 +369,7 @@ impl Instance {
         }
         let record = run.record;
         self.publishing.insert(record, run);
+        self.acked.remove(&record);
         if let Some(work) = &mut self.work {
             work.handle_finished(now, record, outcome);
         }
@@ -385,15 +392,24 @@ impl Instance {
         let mut result = PublishResult::Failed;
         if publishing.acked {
             result = write(world, &run, publishing.what);
-            self.settle(world, &run);
+            if publishing.what == Publish::Output {
+                if !publishing.written {
+                    world.checks.wrote(&world.plan, &run);
+                }
+                world.checks.taken(&world.plan, &run);
+            } else {
+                world.checks.gave_up_output(&world.plan, &run);
+            }
             self.publishing.remove(&publishing.record);
+            self.acked.insert(publishing.record, run);
         }
         if let Some(work) = &mut self.work {
             work.handle_published(now, publishing.record, result);
         }
+        self.settle_acked(world);
     }
 
-    /// Does what the machine says, until it says nothing.
+    /// Carries out the machine's actions until there are none.
     pub(super) fn pump(&mut self, world: &mut World) {
         let now = world.queue.now();
         let mut dispatched = vec![];
@@ -429,7 +445,7 @@ impl Instance {
         }
     }
 
-    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatched) {
+    fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatch) {
         let Some(work) = &self.work else { return };
         let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
@@ -519,22 +535,22 @@ impl Instance {
             Action::Resume(_) if world.plan.mutation == Some(Mutation::ForgetResume) => {}
             Action::Resume(id) => self.set_paused(id, false),
             Action::Publish { record, what } => self.publish(world, life, record, what),
-            Action::AskHeld(ids) => self.ask_held(world, life, ids),
+            Action::CheckKeyHolds(ids) => self.ask_held(world, life, ids),
             Action::Commit { source, offsets } => self.commit(world, life, source, offsets),
             Action::Cancel(record) => self.cancelled(world, record),
             Action::Released(id) => self.released(world, life, id),
             Action::Barrier => self.end_transaction(world, life),
-            Action::BarrierWanted => self.begin_barrier(world),
+            Action::BarrierNeeded => self.begin_barrier(world),
             Action::Stopped { partition, offset, .. } => {
                 world.checks.begins_anew(life, partition, offset);
                 world.queue.after(500, Event::Operator(life));
             }
-            Action::Stalled { why, cancelled, .. } => {
-                self.check_stall(world, why);
+            Action::Stalled { reason, cancelled, .. } => {
+                self.check_stall(world, reason);
                 self.called_off(world, life, &cancelled);
             }
             Action::BreakerChanged { .. } => self.probes.under_way.clear(),
-            Action::Careful { .. } | Action::Lost { .. } => {}
+            Action::Isolating { .. } | Action::Lost { .. } => {}
             Action::Skipped { offset, .. } => world
                 .checks
                 .fail(format!("offset {offset} is skipped, and no policy skips")),
@@ -552,8 +568,8 @@ impl Instance {
         }
     }
 
-    /// What does not move has a cause that is one.
-    fn check_stall(&self, world: &mut World, why: StallWhy) {
+    /// Partitions without progress must have a valid reason.
+    fn check_stall(&self, world: &mut World, why: StallReason) {
         let handler = world.plan.handler();
         let has_limit = handler.concurrency.is_some()
             || handler.bulkhead.is_some()
@@ -562,10 +578,10 @@ impl Instance {
         let is_busy = has_limit || self.in_flight >= world.plan.in_flight_max;
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
-            StallWhy::Idle => world.checks.fail("a stall has no cause".to_owned()),
-            // Those that were busy may have been called off in the same moment.
-            StallWhy::WaitsForHandler
-                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Tell =>
+            StallReason::Idle => world.checks.fail("a stall has no cause".to_owned()),
+            // Busy ones may have been cancelled in the same moment.
+            StallReason::WaitsForHandler
+                if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Report =>
             {
                 world
                     .checks
@@ -597,7 +613,7 @@ impl Instance {
     }
 
     fn publish(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
-        if what != Publish::Emitted {
+        if what != Publish::Output {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
@@ -623,13 +639,26 @@ impl Instance {
         }
         let twice_allowed = world.plan.config.delivery == Delivery::AtLeastOnce;
         if twice_allowed && world.random.below(12) == 0 {
-            // It is written, but nobody hears of it.
+            // It is written, but without an acknowledgement.
             write(world, &run, what);
+            if what == Publish::Output {
+                world.checks.wrote(&world.plan, &run);
+            }
             acked = false;
         }
         let takes_ms = 1 + world.random.below(40) as i64;
-        let publishing = Publishing { record, what, acked };
+        let is_taken = what == Publish::Output && world.random.below(2) == 0;
+        let written = is_taken && acked && world.plan.mutation != Some(Mutation::TakenUnordered);
+        let publishing = Publishing {
+            record,
+            what,
+            acked,
+            written,
+        };
         world.queue.after(takes_ms, Event::Published(life, publishing));
+        if is_taken {
+            self.take(world, &run, written);
+        }
     }
 
     fn settle_unchecked(&mut self, world: &mut World, run: &Run) {
@@ -708,7 +737,7 @@ impl Instance {
         };
         let now = world.queue.now();
         for (partition, held) in &self.held {
-            let why = work.why(now, held.id);
+            let why = work.stall_reason(now, held.id);
             let pauses: Vec<_> = work
                 .pauses(held.id)
                 .into_iter()
@@ -725,7 +754,7 @@ impl Instance {
             if status.is_some_and(|status| status.records > 0) {
                 return Err(at("still has work"));
             }
-            if work.fenced_keys(held.id) > 0 {
+            if work.held_keys(held.id) > 0 {
                 return Err(at("still has keys that are fenced"));
             }
         }

@@ -247,4 +247,40 @@ impl Response for AddPartitionsToTxnResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.results_by_transaction {
+            item.for_each_error(report);
+        }
+        for item in &self.results_by_topic_v3_and_below {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl AddPartitionsToTxnResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topic_results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl AddPartitionsToTxnTopicResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results_by_partition {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl AddPartitionsToTxnPartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.partition_error_code != 0 {
+            report(self.partition_error_code);
+        }
+    }
 }

@@ -164,4 +164,29 @@ impl Response for AlterPartitionReassignmentsResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.responses {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl ReassignableTopicResponse {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl ReassignablePartitionResponse {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -114,4 +114,18 @@ impl Response for CreatePartitionsResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl CreatePartitionsTopicResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

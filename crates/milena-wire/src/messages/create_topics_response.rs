@@ -279,4 +279,21 @@ impl Response for CreateTopicsResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl CreatableTopicResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        if self.topic_config_error_code != 0 {
+            report(self.topic_config_error_code);
+        }
+    }
 }

@@ -207,4 +207,29 @@ impl Response for DeleteAclsResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.filter_results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl DeleteAclsFilterResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.matching_acls {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl DeleteAclsMatchingAcl {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

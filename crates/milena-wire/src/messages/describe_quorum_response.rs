@@ -351,4 +351,29 @@ impl Message for DescribeQuorumResponse {
 
 impl Response for DescribeQuorumResponse {
     const KEY: ApiKey = ApiKey::DescribeQuorum;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl TopicData {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionData {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

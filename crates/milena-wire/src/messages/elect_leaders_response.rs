@@ -182,4 +182,29 @@ impl Response for ElectLeadersResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.replica_election_results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl ReplicaElectionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partition_result {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -113,4 +113,26 @@ impl Message for InitializeShareGroupStateResponse {
 
 impl Response for InitializeShareGroupStateResponse {
     const KEY: ApiKey = ApiKey::InitializeShareGroupState;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl InitializeStateResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -360,4 +360,32 @@ impl Response for MetadataResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
+}
+
+impl MetadataResponseTopic {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl MetadataResponsePartition {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

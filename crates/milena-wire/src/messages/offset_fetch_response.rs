@@ -459,4 +459,59 @@ impl Response for OffsetFetchResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+        for item in &self.groups {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl OffsetFetchResponseTopic {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl OffsetFetchResponsePartition {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
+}
+
+impl OffsetFetchResponseGroup {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
+}
+
+impl OffsetFetchResponseTopics {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl OffsetFetchResponsePartitions {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -455,4 +455,26 @@ impl Response for ProduceResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.responses {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl TopicProduceResponse {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partition_responses {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionProduceResponse {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -155,4 +155,26 @@ impl Message for ReadShareGroupStateResponse {
 
 impl Response for ReadShareGroupStateResponse {
     const KEY: ApiKey = ApiKey::ReadShareGroupState;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl ReadStateResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

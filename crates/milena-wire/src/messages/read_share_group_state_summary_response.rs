@@ -147,4 +147,26 @@ impl Message for ReadShareGroupStateSummaryResponse {
 
 impl Response for ReadShareGroupStateSummaryResponse {
     const KEY: ApiKey = ApiKey::ReadShareGroupStateSummary;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl ReadStateSummaryResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

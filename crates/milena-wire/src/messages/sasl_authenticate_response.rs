@@ -96,4 +96,10 @@ impl Message for SaslAuthenticateResponse {
 
 impl Response for SaslAuthenticateResponse {
     const KEY: ApiKey = ApiKey::SaslAuthenticate;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -54,4 +54,10 @@ impl Message for SaslHandshakeResponse {
 
 impl Response for SaslHandshakeResponse {
     const KEY: ApiKey = ApiKey::SaslHandshake;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -237,4 +237,18 @@ impl Response for ShareGroupDescribeResponse {
     fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
         self.throttle_time_ms = throttle_time_ms;
     }
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.groups {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl DescribedGroup {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -113,4 +113,26 @@ impl Message for WriteShareGroupStateResponse {
 
 impl Response for WriteShareGroupStateResponse {
     const KEY: ApiKey = ApiKey::WriteShareGroupState;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.results {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl WriteStateResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl PartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

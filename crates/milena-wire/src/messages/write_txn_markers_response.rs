@@ -129,4 +129,34 @@ impl Message for WriteTxnMarkersResponse {
 
 impl Response for WriteTxnMarkersResponse {
     const KEY: ApiKey = ApiKey::WriteTxnMarkers;
+
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.markers {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl WritableTxnMarkerResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.topics {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl WritableTxnMarkerTopicResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        for item in &self.partitions {
+            item.for_each_error(report);
+        }
+    }
+}
+
+impl WritableTxnMarkerPartitionResult {
+    fn for_each_error(&self, report: &mut dyn FnMut(i16)) {
+        if self.error_code != 0 {
+            report(self.error_code);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
-    message::{Message, Request},
+    message::{Message, Request, Response},
     messages::*,
 };
 
@@ -35,8 +35,19 @@ where
         let response = request(version).error_response(version, ERROR);
         let response = response.unwrap_or_else(|| panic!("{} version {version} has no error response", R::NAME));
         let bytes = response.encode(version).unwrap();
-        let text = format!("{:?}", R::Response::decode(&bytes, version).unwrap());
+        let response = R::Response::decode(&bytes, version).unwrap();
+        let text = format!("{response:?}");
         assert!(text.contains("error_code: -1"), "version {version}: {text}");
+        let mut errors = 0;
+        response.for_each_error(&mut |code| {
+            assert_eq!(code, ERROR.code());
+            errors += 1;
+        });
+        assert_eq!(
+            errors,
+            text.matches("error_code: -1").count(),
+            "version {version}: {text}"
+        );
     }
     swept.push(R::KEY);
 }

@@ -1,8 +1,8 @@
 //! Only records that handlers can take at once are committed before they are handled.
 
 use milena_machines::app::{
-    Action, BulkheadId, CommitResult, Delivery, HandlerConfig, Order, Outcome, PartitionId, RateConfig, RecordId,
-    WhenFull, WorkConfig,
+    Action, BreakerConfig, BreakerId, BreakerState, BulkheadId, CommitResult, Delivery, Failure, HandlerConfig, Order,
+    Outcome, PartitionId, RateConfig, RecordId, SchedulerConfig, WhenFull,
 };
 
 use super::rig::{Rig, config, handler, topic};
@@ -13,7 +13,7 @@ fn once(change: impl FnOnce(&mut HandlerConfig)) -> Rig {
     once.retry.attempts = 1;
     once.order = Order::Unordered;
     change(&mut once);
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(once)
     })
@@ -182,7 +182,7 @@ fn a_full_bulkhead_that_skips_does_not_keep_records_from_being_committed() {
     once.order = Order::Unordered;
     once.bulkhead = Some(BulkheadId(0));
     once.when_full = WhenFull::Skip;
-    let rig = Rig::new(WorkConfig {
+    let rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         bulkheads: vec![2],
         ..config(once)
@@ -190,4 +190,45 @@ fn a_full_bulkhead_that_skips_does_not_keep_records_from_being_committed() {
     let driven = Driven::new(rig, 10);
     assert_eq!((driven.running.len(), driven.committed), (2, 10));
     assert_eq!(driven.rig.work.status().totals.skipped, 8);
+}
+
+/// A commit fails, its partition is taken away, and another one finds no room at the time of the next attempt: it is committed
+/// when there is room, although no commit came back that ended the failures.
+#[test]
+fn a_partition_goes_on_after_a_failed_commit_of_one_that_was_lost() {
+    let mut once = handler();
+    once.retry.attempts = 1;
+    once.order = Order::Unordered;
+    once.breakers = vec![BreakerId(0)];
+    let mut rig = Rig::new(SchedulerConfig {
+        delivery: Delivery::AtMostOnce,
+        breakers: vec![BreakerConfig {
+            failure_percent: 100,
+            window: 1,
+            calls_min: 1,
+            open_ms: 5_000,
+            probes: 1,
+            ..BreakerConfig::default()
+        }],
+        ..config(once)
+    });
+    let [lost, other] = [rig.assign(0), rig.assign(1)];
+    rig.read(lost, 0, "a");
+    rig.advance(0);
+    rig.committed(CommitResult::Ok);
+    let running = rig.one();
+    rig.read(lost, 1, "a");
+    rig.advance(0);
+    rig.committed(CommitResult::Failed);
+    rig.read(other, 0, "b");
+    rig.finish(running.record, Outcome::Failed(Failure::Dependency(BreakerId(0))));
+    assert_ne!(rig.work.breaker(BreakerId(0)).unwrap().state(), BreakerState::Closed);
+    rig.work.handle_lost(rig.now, &[lost]);
+    rig.said();
+    rig.advance(1_000);
+    assert!(!rig.said().iter().any(|action| matches!(action, Action::Commit { .. })));
+    rig.advance(60_000);
+    rig.dispatch();
+    let commit = rig.commit();
+    assert_eq!((commit.id, commit.offset), (other, 1));
 }

@@ -1,9 +1,9 @@
-use milena_machines::app::{Action, Delivery, Outcome, WorkConfig};
+use milena_machines::app::{Action, Delivery, Outcome, SchedulerConfig};
 
 use super::rig::{Rig, config, handler};
 
 fn rig() -> Rig {
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         delivery: Delivery::ExactlyOnce,
         ..config(handler())
     })
@@ -40,7 +40,7 @@ fn a_partition_that_is_given_back_asks_for_a_transaction() {
     let record = rig.one().record;
     rig.work.handle_revoking(rig.now, &[partition]);
     rig.finish(record, Outcome::Done);
-    assert_eq!(rig.said(), [Action::Pause(partition), Action::BarrierWanted]);
+    assert_eq!(rig.said(), [Action::Pause(partition), Action::BarrierNeeded]);
     rig.work.begin_barrier(rig.now);
     assert_eq!(rig.work.barrier_offsets(rig.now).unwrap().len(), 1);
     rig.work.end_barrier(rig.now, true);

@@ -1,6 +1,6 @@
 use milena_machines::app::{
     Action, BreakerAttempts, BreakerConfig, BreakerId, BreakerState, Failure, HandlerConfig, Outcome, PauseReason,
-    StallWhy, WorkConfig,
+    SchedulerConfig, StallReason,
 };
 
 use super::rig::{Rig, config, handler};
@@ -13,7 +13,7 @@ fn rig() -> Rig {
         breakers: vec![BreakerId(0)],
         ..handler()
     };
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         breakers: vec![BreakerConfig {
             window: 4,
             calls_min: 4,
@@ -46,7 +46,10 @@ fn an_open_breaker_pauses_partitions_and_burns_no_attempts() {
     rig.advance(900);
     assert_eq!(rig.offsets(), []);
     // The first three failed while it was closed; theirs counted.
-    assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::Breaker(BreakerId(0))));
+    assert_eq!(
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::Breaker(BreakerId(0)))
+    );
     rig.said();
     rig.advance(100);
     assert_eq!(rig.said().last(), Some(&Action::Resume(partition)));
@@ -67,7 +70,7 @@ fn a_call_that_fails_late_for_a_breaker_that_spares_attempts_is_no_attempt() {
         breakers: vec![BreakerId(0)],
         ..handler()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         breakers: vec![BreakerConfig {
             failure_percent: 100,
             window: 1,

@@ -1,6 +1,6 @@
 use milena_machines::app::{
-    Accepted, Action, CommitConfig, CommitResult, Committed, Delivery, HandlerConfig, MapError, MapVerdict, Order,
-    Outcome, PauseReason, ReplayBound, Role, WorkConfig,
+    Acceptance, Action, CommitConfig, CommitResult, CommittedOffset, Delivery, HandlerConfig, MapError, MapRestore,
+    Order, Outcome, PauseReason, ReplayBound, Role, SchedulerConfig,
 };
 
 use super::rig::{Rig, config, handler, rig};
@@ -42,7 +42,7 @@ fn work_that_never_rests_is_committed_every_second() {
 #[test]
 fn every_n_records_or_each() {
     for every in [1, 3] {
-        let mut rig = Rig::new(WorkConfig {
+        let mut rig = Rig::new(SchedulerConfig {
             commit: CommitConfig {
                 every_records: Some(every),
                 ..CommitConfig::default()
@@ -60,7 +60,7 @@ fn every_n_records_or_each() {
 
 #[test]
 fn one_commit_is_under_way_at_a_time_and_the_next_has_all_that_is_new() {
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         commit: CommitConfig {
             every_records: Some(1),
             ..CommitConfig::default()
@@ -105,19 +105,19 @@ fn the_next_owner_does_not_repeat_what_the_map_has() {
     rig.advance(100);
     let commit = rig.commit();
     assert_eq!(commit.offset, 0);
-    let committed = Committed {
+    let committed = CommittedOffset {
         offset: 0,
         metadata: commit.metadata,
     };
     let mut next = Rig::new(config(handler()));
     let partition = next.assign_at(0, Role::Main, 0, Some(committed.clone()));
     assert_eq!(
-        next.work.map_verdict(partition),
-        Some(MapVerdict::Restored { finished: 2 })
+        next.work.map_restore(partition),
+        Some(MapRestore::Restored { finished: 2 })
     );
-    assert!(matches!(next.read(partition, 0, "a"), Accepted::Taken(_)));
-    assert_eq!(next.read(partition, 1, "b"), Accepted::Finished);
-    assert_eq!(next.read(partition, 2, "c"), Accepted::Finished);
+    assert!(matches!(next.read(partition, 0, "a"), Acceptance::Taken(_)));
+    assert_eq!(next.read(partition, 1, "b"), Acceptance::Finished);
+    assert_eq!(next.read(partition, 2, "c"), Acceptance::Finished);
     assert_eq!(next.offsets(), [0]);
     // Whoever begins elsewhere must not believe it.
     let partition = next.assign_at(1, Role::Main, 5, Some(committed));
@@ -125,7 +125,7 @@ fn the_next_owner_does_not_repeat_what_the_map_has() {
         made_for: 0,
         committed: 5,
     };
-    assert_eq!(next.work.map_verdict(partition), Some(MapVerdict::Ignored(error)));
+    assert_eq!(next.work.map_restore(partition), Some(MapRestore::Ignored(error)));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn with_a_strict_bound_records_wait_for_the_map() {
         order: Order::Unordered,
         ..handler()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         commit: CommitConfig {
             metadata_chars: 29,
             replay_bound: ReplayBound::Strict,
@@ -189,7 +189,7 @@ fn with_a_strict_bound_records_wait_for_the_map() {
 fn at_most_once_hands_out_what_is_committed() {
     let mut once = handler();
     once.retry.attempts = 1;
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(once)
     });

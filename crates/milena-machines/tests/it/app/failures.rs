@@ -1,6 +1,6 @@
 use milena_machines::app::{
-    Action, CommitResult, DeadWhy, Exhausted, Failure, FloodConfig, HandlerConfig, Order, Outcome, PauseReason,
-    Publish, PublishResult, RetryInfo, RetryOrdering, RetryPolicy, Role, StallWhy, StopWhy,
+    Action, CommitResult, DeadLetterReason, DlqLimitConfig, Exhausted, Failure, HandlerConfig, Order, Outcome,
+    PauseReason, Publish, PublishResult, RetryInfo, RetryOrdering, RetryPolicy, Role, StallReason, StopReason,
 };
 
 use super::rig::{Rig, config, handler};
@@ -25,7 +25,7 @@ fn a_failure_is_tried_again_in_its_place_and_never_early() {
     assert_eq!(last.attempt, 4);
     rig.finish(last.record, FAILED);
     let dead = Publish::DeadLetter {
-        why: DeadWhy::Attempts,
+        reason: DeadLetterReason::Attempts,
         attempts: 4,
         first_failed_ms: 1_000_000,
     };
@@ -89,10 +89,13 @@ fn what_is_not_acknowledged_for_long_is_in_trouble() {
     rig.finish(record, Outcome::Failed(Failure::Poison));
     for (ms, failing) in [(0, false), (4_999, false), (1, true)] {
         rig.advance(ms);
-        assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::Publishing { failing }));
+        assert_eq!(
+            rig.work.stall_reason(rig.now, partition),
+            Some(StallReason::Publishing { failing })
+        );
     }
     rig.published(record, PublishResult::Acked);
-    assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::Idle));
+    assert_eq!(rig.work.stall_reason(rig.now, partition), Some(StallReason::Idle));
 }
 
 #[test]
@@ -108,8 +111,8 @@ fn dead_letters_that_cannot_be_written_stop_the_partition_and_it_goes_on_by_itse
     rig.read(partition, 2, "c");
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
-        Some(StallWhy::Publishing { failing: true })
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::Publishing { failing: true })
     );
     rig.advance(200);
     rig.publish();
@@ -128,7 +131,7 @@ fn what_a_handler_writes_is_acknowledged_before_its_record_is_done() {
     rig.read(partition, 0, "a");
     let record = rig.one().record;
     rig.finish(record, Outcome::Emit);
-    assert_eq!(rig.publish(), Publish::Emitted);
+    assert_eq!(rig.publish(), Publish::Output);
     rig.advance(1_000);
     assert_eq!(rig.said(), []);
     rig.published(record, PublishResult::Acked);
@@ -140,7 +143,7 @@ fn what_a_handler_writes_is_acknowledged_before_its_record_is_done() {
 fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     let retry = RetryPolicy {
         attempts: 1,
-        tiers: vec![60_000, 300_000],
+        delays_ms: vec![60_000, 300_000],
         exhausted: Exhausted::DeadLetter,
         ..RetryPolicy::default()
     };
@@ -149,7 +152,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     rig.read(main, 0, "a");
     let record = rig.one().record;
     rig.finish(record, FAILED);
-    let Publish::Tier {
+    let Publish::RetryTopic {
         index: 0,
         due_ms: 1_060_000,
         attempts: 1,
@@ -160,7 +163,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     };
     let tier = rig.assign_at(
         1,
-        Role::Tier {
+        Role::RetryTopic {
             index: 1,
             delay_ms: 300_000,
         },
@@ -183,8 +186,8 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     rig.advance(1_999);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, tier),
-        Some(StallWhy::NotDue { until_ms: 1_200_000 })
+        rig.work.stall_reason(rig.now, tier),
+        Some(StallReason::NotDue { until_ms: 1_200_000 })
     );
     rig.said();
     rig.advance(1);
@@ -192,7 +195,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     assert_eq!(dispatched.attempt, 3);
     rig.finish(dispatched.record, FAILED);
     let dead = Publish::DeadLetter {
-        why: DeadWhy::Attempts,
+        reason: DeadLetterReason::Attempts,
         attempts: 3,
         first_failed_ms: 1_000_000,
     };
@@ -245,7 +248,7 @@ fn without_dead_letters_the_partition_stops_until_somebody_looks() {
     let stopped = Action::Stopped {
         partition,
         offset: 0,
-        why: StopWhy::Exhausted,
+        reason: StopReason::Exhausted,
     };
     assert_eq!(rig.said(), [stopped, Action::Pause(partition)]);
     rig.advance(100);
@@ -253,8 +256,8 @@ fn without_dead_letters_the_partition_stops_until_somebody_looks() {
     rig.committed(CommitResult::Ok);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
-        Some(StallWhy::Stopped(StopWhy::Exhausted))
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::Stopped(StopReason::Exhausted))
     );
     rig.work.restart_partition(rig.now, partition);
     assert_eq!(rig.offsets(), [0]);
@@ -263,9 +266,9 @@ fn without_dead_letters_the_partition_stops_until_somebody_looks() {
 #[test]
 fn a_flood_of_dead_letters_stops_the_partition() {
     let mut rig = Rig::new(config(HandlerConfig {
-        flood: Some(FloodConfig {
+        dlq_limit: Some(DlqLimitConfig {
             consecutive: 3,
-            ..FloodConfig::default()
+            ..DlqLimitConfig::default()
         }),
         ..handler()
     }));
@@ -282,7 +285,7 @@ fn a_flood_of_dead_letters_stops_the_partition() {
     let stopped = Action::Stopped {
         partition,
         offset: 2,
-        why: StopWhy::Flood,
+        reason: StopReason::DlqLimit,
     };
     assert!(rig.said().contains(&stopped));
     assert_eq!(rig.offsets(), []);
@@ -295,7 +298,7 @@ fn a_flood_of_dead_letters_stops_the_partition() {
 fn what_goes_back_to_its_own_topic_goes_on_there_with_the_next_delay() {
     let retry = RetryPolicy {
         attempts: 3,
-        tiers: vec![30_000, 300_000],
+        delays_ms: vec![30_000, 300_000],
         ordering: RetryOrdering::Return,
         exhausted: Exhausted::DeadLetter,
         ..RetryPolicy::default()
@@ -303,7 +306,7 @@ fn what_goes_back_to_its_own_topic_goes_on_there_with_the_next_delay() {
     let mut rig = Rig::new(config(HandlerConfig { retry, ..handler() }));
     let main = rig.assign(0);
     let delay_ms = 30_000;
-    let tier = rig.assign_at(1, Role::Tier { index: 0, delay_ms }, 0, None);
+    let tier = rig.assign_at(1, Role::RetryTopic { index: 0, delay_ms }, 0, None);
     let waiting = RetryInfo {
         attempts: 3,
         due_ms: Some(rig.now + delay_ms),
@@ -337,7 +340,7 @@ fn what_goes_back_to_its_own_topic_goes_on_there_with_the_next_delay() {
     rig.finish(dispatched.record, FAILED);
     assert!(matches!(
         rig.publish(),
-        Publish::Tier {
+        Publish::RetryTopic {
             index: 1,
             attempts: 4,
             ..

@@ -1,8 +1,9 @@
 //! Records that end the process of whoever handles them.
 
 use milena_machines::app::{
-    Action, CommitOffset, CommitResult, Committed, DeadWhy, Delivery, Exhausted, HandlerConfig, Outcome, PartitionId,
-    Publish, PublishResult, RecordId, Role, StallWhy, Starts, StopWhy, WorkConfig, offset_map,
+    Action, CommitOffset, CommitResult, CommittedOffset, CrashCounters, DeadLetterReason, Delivery, Exhausted,
+    HandlerConfig, Outcome, PartitionId, Publish, PublishResult, RecordId, Role, SchedulerConfig, StallReason,
+    StopReason, commit_map,
 };
 
 use super::rig::{Rig, config, handler};
@@ -10,28 +11,28 @@ use super::rig::{Rig, config, handler};
 /// The process ends at the record with this offset, each time.
 const KILLER: i64 = 3;
 
-fn counting(handler: HandlerConfig) -> WorkConfig {
-    WorkConfig {
+fn counting(handler: HandlerConfig) -> SchedulerConfig {
+    SchedulerConfig {
         crash_limit: Some(3),
         ..config(handler)
     }
 }
 
-fn starts(committed: &Committed) -> Starts {
-    offset_map::read(&committed.metadata, committed.offset).unwrap().starts
+fn starts(committed: &CommittedOffset) -> CrashCounters {
+    commit_map::read(&committed.metadata, committed.offset).unwrap().crashes
 }
 
-fn counted(count: u32) -> Starts {
-    Starts {
+fn counted(count: u32) -> CrashCounters {
+    CrashCounters {
         count,
-        ..Starts::default()
+        ..CrashCounters::default()
     }
 }
 
 /// One owner after the other, and what they have committed.
 struct Owners {
-    config: WorkConfig,
-    committed: Vec<Option<Committed>>,
+    config: SchedulerConfig,
+    committed: Vec<Option<CommittedOffset>>,
     /// What each has handed out, the last one last.
     handed: Vec<Vec<(i32, i64)>>,
 }
@@ -40,7 +41,7 @@ struct Owners {
 type Place = (i32, PartitionId);
 
 impl Owners {
-    fn new(config: WorkConfig, partitions: usize) -> Self {
+    fn new(config: SchedulerConfig, partitions: usize) -> Self {
         Self {
             config,
             committed: vec![None; partitions],
@@ -111,44 +112,44 @@ impl Owners {
     }
 
     fn keep(&mut self, offset: &CommitOffset) {
-        self.committed[offset.partition.partition as usize] = Some(Committed {
+        self.committed[offset.partition.partition as usize] = Some(CommittedOffset {
             offset: offset.offset,
             metadata: offset.metadata.clone(),
         });
     }
 
-    fn one(&self) -> &Committed {
+    fn one(&self) -> &CommittedOffset {
         self.committed[0].as_ref().unwrap()
     }
 }
 
 /// What a partition begins with, where so many owners died.
-fn died(offset: i64, starts: Starts) -> Committed {
+fn died(offset: i64, starts: CrashCounters) -> CommittedOffset {
     let tracker = milena_machines::app::tracker::Tracker::new(0, offset, vec![]);
-    let room = offset_map::Room {
+    let room = commit_map::Room {
         chars: 4_096,
         wide: true,
     };
-    Committed {
+    CommittedOffset {
         offset,
-        metadata: offset_map::encode_with(&tracker, starts, room).text,
+        metadata: commit_map::encode_with(&tracker, starts, room).text,
     }
 }
 
-fn alone(count: u32, reach: i64) -> Starts {
-    Starts {
+fn alone(count: u32, reach: i64) -> CrashCounters {
+    CrashCounters {
         count,
         reach: Some(reach),
         alone: true,
     }
 }
 
-fn dead_letters(rig: &Rig) -> Vec<(RecordId, DeadWhy, u32)> {
+fn dead_letters(rig: &Rig) -> Vec<(RecordId, DeadLetterReason, u32)> {
     let letters = rig.actions.iter().filter_map(|action| match action {
         Action::Publish {
             record,
-            what: Publish::DeadLetter { why, attempts, .. },
-        } => Some((*record, *why, *attempts)),
+            what: Publish::DeadLetter { reason, attempts, .. },
+        } => Some((*record, *reason, *attempts)),
         _ => None,
     });
     letters.collect()
@@ -162,12 +163,15 @@ fn that_somebody_begins_is_committed_before_anything_is_handed_out() {
     assert_eq!(rig.said(), [], "who has nothing to do has nothing to tell");
     rig.read_keys(partition, &["a", "b"]);
     assert_eq!(rig.offsets(), []);
-    assert_eq!(rig.work.why(rig.now, partition), Some(StallWhy::WaitsForCommit));
+    assert_eq!(
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::WaitsForCommit)
+    );
     rig.advance(0);
     let commit = rig.commit();
     assert_eq!(commit.offset, 0);
-    let told = offset_map::read(&commit.metadata, 0).unwrap();
-    assert_eq!(told.starts, counted(1));
+    let told = commit_map::read(&commit.metadata, 0).unwrap();
+    assert_eq!(told.crashes, counted(1));
     assert_eq!(rig.offsets(), []);
     rig.committed(CommitResult::Ok);
     let running = rig.dispatch();
@@ -217,7 +221,7 @@ fn a_record_that_ends_the_process_is_a_dead_letter_after_the_third_time() {
     assert_eq!(rig.offsets(), []);
     let letters = dead_letters(&rig);
     assert!(
-        matches!(letters[..], [(_, DeadWhy::Crash { owners: 3 }, 3)]),
+        matches!(letters[..], [(_, DeadLetterReason::Crash { owners: 3 }, 3)]),
         "{letters:?}"
     );
     let record = letters[0].0;
@@ -283,8 +287,8 @@ fn a_wary_owner_says_how_far_it_goes_and_never_stands_still() {
             let Action::Commit { offsets, .. } = action else {
                 continue;
             };
-            let told = offset_map::read(&offsets[0].metadata, offsets[0].offset).unwrap();
-            reaches.push(told.starts.reach.unwrap());
+            let told = commit_map::read(&offsets[0].metadata, offsets[0].offset).unwrap();
+            reaches.push(told.crashes.reach.unwrap());
             rig.committed(CommitResult::Ok);
         }
         for it in rig.dispatch() {
@@ -317,7 +321,7 @@ fn who_gives_a_partition_back_did_not_die() {
         // It does not end in time.
         rig.advance(15_000);
         let commit = rig.commit();
-        let told = offset_map::read(&commit.metadata, commit.offset).unwrap().starts;
+        let told = commit_map::read(&commit.metadata, commit.offset).unwrap().crashes;
         assert_eq!((commit.offset, told.count, told.alone), (0, left.count, false));
         rig.committed(CommitResult::Ok);
         assert_eq!(rig.said(), [Action::Released(partition)]);
@@ -393,7 +397,7 @@ fn a_record_that_waits_makes_way() {
         .map(|(_, id)| id)
         .into_iter()
         .partition::<Vec<_>, _>(|id| *id != first.partition);
-    assert_eq!(rig.work.why(rig.now, other[0]), Some(StallWhy::Careful));
+    assert_eq!(rig.work.stall_reason(rig.now, other[0]), Some(StallReason::Isolating));
     rig.finish(first.record, Outcome::RetryAfter { ms: 60_000 });
     for _ in 0..3 {
         rig.advance(0);
@@ -401,7 +405,7 @@ fn a_record_that_waits_makes_way() {
     }
     let second = rig.one();
     assert_eq!((second.partition, second.offset), (other[0], 0));
-    assert!(rig.work.partition_status(waiting[0]).unwrap().is_careful);
+    assert!(rig.work.partition_status(waiting[0]).unwrap().is_isolating);
 }
 
 #[test]
@@ -414,8 +418,8 @@ fn without_dead_letters_the_partition_stops_before_the_process_does() {
     rig.advance(0);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
-        Some(StallWhy::Stopped(StopWhy::Exhausted))
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::Stopped(StopReason::Exhausted))
     );
     // Somebody has looked, and wants it tried.
     rig.advance(0);
@@ -458,7 +462,7 @@ fn where_nothing_comes_twice_or_all_is_in_transactions_nothing_is_counted() {
     let mut once = handler();
     once.retry.attempts = 1;
     for delivery in [Delivery::AtMostOnce, Delivery::ExactlyOnce] {
-        let mut rig = Rig::new(WorkConfig {
+        let mut rig = Rig::new(SchedulerConfig {
             delivery,
             ..counting(once.clone())
         });

@@ -1,5 +1,5 @@
 use milena_machines::app::{
-    Accepted, Action, CommitResult, Delivery, Failure, Outcome, PublishResult, RecordId, Stage, WorkConfig,
+    Acceptance, Action, CommitResult, Delivery, Failure, Outcome, PublishResult, RecordId, SchedulerConfig, Stage,
 };
 
 use super::rig::{Rig, config, handler, rig, topic};
@@ -13,7 +13,7 @@ fn a_revoked_partition_ends_what_runs_commits_and_is_released() {
     rig.read(other, 0, "a");
     rig.said();
     rig.work.handle_revoking(rig.now, &[partition]);
-    assert_eq!(rig.read(partition, 3, "c"), Accepted::Stale);
+    assert_eq!(rig.read(partition, 3, "c"), Acceptance::Stale);
     // Others go on, and of this one nothing more is handed out.
     let others = rig.dispatch();
     assert!(others.iter().all(|dispatched| dispatched.partition == other) && others.len() == 1);
@@ -119,7 +119,7 @@ fn a_record_that_is_read_again_after_a_loss_is_handled_again() {
     let stale = rig.one().record;
     rig.work.handle_lost(rig.now, &[old]);
     let new = rig.assign(0);
-    assert!(matches!(rig.read(new, 0, "a"), Accepted::Taken(_)));
+    assert!(matches!(rig.read(new, 0, "a"), Acceptance::Taken(_)));
     let again = rig.one();
     assert_eq!((again.offset, again.partition), (0, new));
     rig.finish(stale, Outcome::Done);
@@ -182,7 +182,7 @@ fn the_users_pause_outlives_a_rebalance() {
 fn at_most_once_ends_what_is_committed_before_it_lets_go() {
     let mut once = handler();
     once.retry.attempts = 1;
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         delivery: Delivery::AtMostOnce,
         ..config(once)
     });

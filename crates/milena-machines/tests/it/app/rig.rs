@@ -4,16 +4,16 @@ use bytes::Bytes;
 use milena_machines::{
     TopicPartition,
     app::{
-        Accepted, Action, Arrival, Assignment, CommitOffset, CommitResult, Committed, Dispatched, Exhausted,
+        Acceptance, Action, Arrival, Assignment, CommitOffset, CommitResult, CommittedOffset, Dispatch, Exhausted,
         HandlerConfig, HandlerId, Outcome, PartitionId, Publish, PublishResult, RecordId, RetryInfo, RetryPolicy, Role,
-        SourceId, Work, WorkConfig,
+        Scheduler, SchedulerConfig, SourceId,
     },
 };
 
 pub(super) type Key = Option<Bytes>;
 
 pub(super) struct Rig {
-    pub(super) work: Work<Key>,
+    pub(super) work: Scheduler<Key>,
     pub(super) now: i64,
     /// What was said and not looked at.
     pub(super) actions: Vec<Action>,
@@ -31,10 +31,10 @@ pub(super) fn handler() -> HandlerConfig {
     }
 }
 
-pub(super) fn config(handler: HandlerConfig) -> WorkConfig {
-    WorkConfig {
+pub(super) fn config(handler: HandlerConfig) -> SchedulerConfig {
+    SchedulerConfig {
         handlers: vec![handler],
-        ..WorkConfig::default()
+        ..SchedulerConfig::default()
     }
 }
 
@@ -48,9 +48,9 @@ pub(super) fn rig() -> Rig {
 }
 
 impl Rig {
-    pub(super) fn new(config: WorkConfig) -> Self {
+    pub(super) fn new(config: SchedulerConfig) -> Self {
         Self {
-            work: Work::new(config, 1).unwrap(),
+            work: Scheduler::new(config, 1).unwrap(),
             now: 1_000_000,
             actions: vec![],
         }
@@ -65,7 +65,7 @@ impl Rig {
         partition: i32,
         role: Role,
         position: i64,
-        committed: Option<Committed>,
+        committed: Option<CommittedOffset>,
     ) -> PartitionId {
         let assignment = Assignment {
             partition: topic(partition),
@@ -81,7 +81,7 @@ impl Rig {
         id
     }
 
-    pub(super) fn read(&mut self, partition: PartitionId, offset: i64, key: &'static str) -> Accepted {
+    pub(super) fn read(&mut self, partition: PartitionId, offset: i64, key: &'static str) -> Acceptance {
         self.read_retry(partition, offset, key, None)
     }
 
@@ -105,7 +105,7 @@ impl Rig {
         offset: i64,
         key: &'static str,
         retry: Option<RetryInfo>,
-    ) -> Accepted {
+    ) -> Acceptance {
         let arrival = Arrival {
             offset,
             leader_epoch: Some(3),
@@ -118,7 +118,7 @@ impl Rig {
         accepted
     }
 
-    pub(super) fn dispatch(&mut self) -> Vec<Dispatched> {
+    pub(super) fn dispatch(&mut self) -> Vec<Dispatch> {
         let (mut all, mut some) = (vec![], vec![]);
         while self.work.poll_dispatch(self.now, 64, &mut some).is_some() {
             all.append(&mut some);
@@ -133,7 +133,7 @@ impl Rig {
     }
 
     /// The only record that is handed out now.
-    pub(super) fn one(&mut self) -> Dispatched {
+    pub(super) fn one(&mut self) -> Dispatch {
         let all = self.dispatch();
         assert_eq!(all.len(), 1, "{all:?}");
         all[0]

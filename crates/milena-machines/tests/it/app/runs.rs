@@ -1,8 +1,8 @@
 //! Runs of records that go to a handler as a whole.
 
 use milena_machines::app::{
-    Accepted, Action, Arrival, Assignment, BatchConfig, Dispatched, Failure, HandlerConfig, HandlerId, Keyed, Outcome,
-    PartitionId, RecordId, Role, SourceId, WhenStalled, Work, WorkConfig,
+    Acceptance, Action, Arrival, Assignment, BatchConfig, Dispatch, Failure, HandlerConfig, HandlerId, Keyed, Outcome,
+    PartitionId, RecordId, Role, Scheduler, SchedulerConfig, SourceId, WhenStalled,
 };
 
 use super::rig::{config, handler, topic};
@@ -31,15 +31,15 @@ impl Keyed for Letters {
     }
 }
 
-fn batches() -> WorkConfig {
+fn batches() -> SchedulerConfig {
     config(HandlerConfig {
         batch: Some(BatchConfig { size: 4, linger_ms: 0 }),
         ..handler()
     })
 }
 
-fn start(config: WorkConfig) -> (Work<Letters>, PartitionId) {
-    let mut work = Work::new(config, 1).unwrap();
+fn start(config: SchedulerConfig) -> (Scheduler<Letters>, PartitionId) {
+    let mut work = Scheduler::new(config, 1).unwrap();
     let assignment = Assignment {
         partition: topic(0),
         source: SourceId(0),
@@ -53,7 +53,7 @@ fn start(config: WorkConfig) -> (Work<Letters>, PartitionId) {
     (work, partition)
 }
 
-fn read(work: &mut Work<Letters>, partition: PartitionId, offset: i64, keys: &str) {
+fn read(work: &mut Scheduler<Letters>, partition: PartitionId, offset: i64, keys: &str) {
     let arrival = Arrival {
         offset,
         leader_epoch: None,
@@ -62,22 +62,22 @@ fn read(work: &mut Work<Letters>, partition: PartitionId, offset: i64, keys: &st
         payload: Letters(keys.to_owned()),
     };
     let accepted = work.accept(START, partition, arrival);
-    assert!(matches!(accepted, Accepted::Taken(_)), "{accepted:?}");
+    assert!(matches!(accepted, Acceptance::Taken(_)), "{accepted:?}");
 }
 
-fn dispatch(work: &mut Work<Letters>, now_ms: i64) -> Vec<Dispatched> {
+fn dispatch(work: &mut Scheduler<Letters>, now_ms: i64) -> Vec<Dispatch> {
     let mut out = vec![];
     work.poll_dispatch(now_ms, 64, &mut out);
     out
 }
 
 /// The first offset of each, how many records it has, and which attempt it is.
-fn shapes(dispatched: &[Dispatched]) -> Vec<(i64, u32, u32)> {
+fn shapes(dispatched: &[Dispatch]) -> Vec<(i64, u32, u32)> {
     let shapes = dispatched.iter().map(|one| (one.offset, one.count, one.attempt));
     shapes.collect()
 }
 
-fn said(work: &mut Work<Letters>) -> Vec<Action> {
+fn said(work: &mut Scheduler<Letters>) -> Vec<Action> {
     std::iter::from_fn(|| work.poll_action()).collect()
 }
 
@@ -128,8 +128,8 @@ fn a_run_that_fails_is_tried_again_record_by_record_in_the_order_of_keys() {
 
 #[test]
 fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
-    let (mut work, partition) = start(WorkConfig {
-        when_stalled: WhenStalled::TryAgain,
+    let (mut work, partition) = start(SchedulerConfig {
+        when_stalled: WhenStalled::Retry,
         ..batches()
     });
     read(&mut work, partition, 0, "abc");
@@ -167,7 +167,7 @@ fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
 }
 
 /// Handles all that is left one by one, and gives the offsets in that order.
-fn drain(work: &mut Work<Letters>, now_ms: i64) -> Vec<i64> {
+fn drain(work: &mut Scheduler<Letters>, now_ms: i64) -> Vec<i64> {
     let mut seen = vec![];
     loop {
         let next = dispatch(work, now_ms);
@@ -209,7 +209,7 @@ fn a_run_that_is_interrupted_goes_on_by_keys() {
     let run = dispatch(&mut work, START)[0].record;
     // `x` is done, the first `a` waits for something.
     let waits = work.interrupt(START, run, 1).unwrap();
-    assert_eq!(work.place(waits), Some((partition, 1)));
+    assert_eq!(work.position(waits), Some((partition, 1)));
     assert_eq!(work.partition_status(partition).unwrap().frontier, 1);
     assert_eq!(work.status().in_handlers, 1);
     assert_eq!(work.interrupt(START, run, 1), None, "there is no such run any more");

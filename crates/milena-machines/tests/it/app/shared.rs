@@ -3,7 +3,8 @@
 use milena_machines::{
     Random,
     app::{
-        BreakerConfig, BreakerId, BreakerState, Failure, HandlerConfig, Outcome, RecordId, SharedBreakers, WorkConfig,
+        BreakerConfig, BreakerId, BreakerState, Failure, HandlerConfig, Outcome, RecordId, SchedulerConfig,
+        SharedBreakers,
     },
 };
 
@@ -51,7 +52,7 @@ impl World {
             }
         };
         let rigs = (0..machines).map(|_| {
-            Rig::new(WorkConfig {
+            Rig::new(SchedulerConfig {
                 breakers: vec![breaker],
                 // Nobody acts only because he looks around.
                 stall_ms: 1 << 40,

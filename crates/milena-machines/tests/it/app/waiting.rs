@@ -1,6 +1,7 @@
 use milena_machines::app::{
-    Action, BatchConfig, BulkheadId, CommitResult, DeadWhy, Exhausted, Failure, HandlerConfig, Limits, Order, Outcome,
-    PauseReason, Publish, PublishResult, RateConfig, RecordId, Role, StallWhy, WhenFull, WhenStalled, WorkConfig,
+    Action, BatchConfig, BulkheadId, CommitResult, DeadLetterReason, Exhausted, Failure, HandlerConfig, Limits, Order,
+    Outcome, PauseReason, Publish, PublishResult, RateConfig, RecordId, Role, SchedulerConfig, StallReason, WhenFull,
+    WhenStalled,
 };
 
 use super::rig::{Rig, config, handler};
@@ -19,7 +20,7 @@ fn a_full_partition_pauses_and_goes_on_at_the_low_mark() {
         records_low: 28,
         ..Limits::default()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         ..config(HandlerConfig { limits, ..unordered() })
     });
     let ids: Vec<_> = (0..5).map(|partition| rig.assign(partition)).collect();
@@ -41,7 +42,7 @@ fn a_full_partition_pauses_and_goes_on_at_the_low_mark() {
 
 #[test]
 fn all_partitions_pause_when_there_is_too_much_in_all() {
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         limits: Limits {
             bytes_high: 1_000,
             bytes_low: 500,
@@ -95,7 +96,7 @@ fn concurrency_and_bulkheads_bound_what_runs() {
         bulkhead: Some(BulkheadId(0)),
         ..unordered()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         bulkheads: vec![3],
         ..config(one)
     });
@@ -119,7 +120,7 @@ fn full(when_full: WhenFull, order: Order) -> Rig {
         when_full,
         ..handler()
     };
-    Rig::new(WorkConfig {
+    Rig::new(SchedulerConfig {
         bulkheads: vec![2],
         ..config(handler)
     })
@@ -140,7 +141,7 @@ fn a_full_bulkhead_makes_dead_letters_if_the_policy_says_so() {
                 record,
                 what:
                     Publish::DeadLetter {
-                        why: DeadWhy::Bulkhead,
+                        reason: DeadLetterReason::Bulkhead,
                         attempts: 0,
                         ..
                     },
@@ -210,7 +211,7 @@ fn a_handler_that_is_at_its_own_limit_turns_nothing_away() {
         when_full: WhenFull::Skip,
         ..unordered()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         bulkheads: vec![2],
         ..config(handler)
     });
@@ -234,7 +235,7 @@ fn a_choice_for_a_full_bulkhead_that_contradicts_the_policy_is_refused() {
         ..handler()
     };
     skips.retry.exhausted = Exhausted::Skip;
-    let config = WorkConfig {
+    let config = SchedulerConfig {
         bulkheads: vec![2],
         ..config(skips)
     };
@@ -296,7 +297,7 @@ fn what_does_not_move_is_reported_with_its_cause() {
     let [
         Action::Stalled {
             offset: 7,
-            why: StallWhy::InHandler { attempt: 1, for_ms },
+            reason: StallReason::InHandler { attempt: 1, for_ms },
             since_ms: 1_030_000,
             ..
         },
@@ -310,8 +311,8 @@ fn what_does_not_move_is_reported_with_its_cause() {
 /// Code that blocks its thread cannot be cancelled, and returns some time.
 #[test]
 fn a_call_that_was_cancelled_for_standing_in_the_way_says_nothing_about_the_next() {
-    let mut rig = Rig::new(WorkConfig {
-        when_stalled: WhenStalled::TryAgain,
+    let mut rig = Rig::new(SchedulerConfig {
+        when_stalled: WhenStalled::Retry,
         ..config(handler())
     });
     let partition = rig.assign(0);
@@ -323,7 +324,7 @@ fn a_call_that_was_cancelled_for_standing_in_the_way_says_nothing_about_the_next
     let [Action::Cancel(cancelled), Action::Stalled { action, .. }] = &said[..] else {
         panic!("{said:?}")
     };
-    assert_eq!((*cancelled, *action), (first, WhenStalled::TryAgain));
+    assert_eq!((*cancelled, *action), (first, WhenStalled::Retry));
     rig.advance(1_000);
     let second = rig.one();
     assert_eq!((second.offset, second.attempt), (7, 2));
@@ -341,11 +342,11 @@ fn what_is_not_due_counts_for_its_partition_alone() {
         records_low: 4,
         ..Limits::default()
     };
-    let mut rig = Rig::new(WorkConfig {
+    let mut rig = Rig::new(SchedulerConfig {
         limits,
         ..config(unordered())
     });
-    let role = Role::Tier {
+    let role = Role::RetryTopic {
         index: 0,
         delay_ms: 60_000,
     };

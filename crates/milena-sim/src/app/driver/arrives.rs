@@ -1,14 +1,14 @@
-//! What an instance sends reaches the logs and the group.
+//! Writes and commits of an instance reach the logs and the group.
 
-use milena_machines::app::{CommitOffset, CommitResult, Committed, Publish, PublishResult, RetryInfo};
+use milena_machines::app::{CommitOffset, CommitResult, CommittedOffset, Publish, PublishResult, RetryInfo};
 
 use super::{Commit, Event, Life, Run, World};
 use crate::app::record::Record;
 
-/// What is written of a record that is held.
+/// The record in the held-keys topic.
 pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
     let retry = match what {
-        Publish::Held {
+        Publish::HeldKeys {
             due_ms,
             attempts,
             first_failed_ms,
@@ -23,10 +23,10 @@ pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
     Record { retry, ..run.data }
 }
 
-/// A record is written to another topic, or what its handler wrote is.
+/// A record is written to another topic, or the output of its handler is.
 pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
     match what {
-        Publish::Emitted => {}
+        Publish::Output => {}
         Publish::DeadLetter { .. } => world.checks.died(&world.plan, &world.cluster, &run.data),
         Publish::Return {
             attempts,
@@ -45,12 +45,12 @@ pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> Publ
             };
             world.cluster.append(run.data.origin, record);
         }
-        Publish::Held { .. } => {
+        Publish::HeldKeys { .. } => {
             let partition = world.plan.partitions + run.data.origin;
             let offset = world.cluster.append(partition, held_record(run, what));
             return PublishResult::AckedAt(offset);
         }
-        Publish::Tier {
+        Publish::RetryTopic {
             index,
             due_ms,
             attempts,
@@ -84,9 +84,16 @@ pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Comm
         (true, true) => CommitResult::Failed,
         (true, false) => CommitResult::Ok,
     };
+    for (_, offset) in &commit.offsets {
+        let committed = CommittedOffset {
+            offset: offset.offset,
+            metadata: offset.metadata.clone(),
+        };
+        world.checks.committed_output(life, offset.id, &committed);
+    }
     if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
         apply(world, &commit.offsets);
-        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
+        // Its success is unknown: at most once, the records that it cleared may never be handled.
         world.checks.forced |= result != CommitResult::Ok;
     }
     if commit.is_late {
@@ -100,7 +107,7 @@ pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Comm
 
 pub(in crate::app) fn apply(world: &mut World, offsets: &[(usize, CommitOffset)]) {
     for (partition, offset) in offsets {
-        let committed = Committed {
+        let committed = CommittedOffset {
             offset: offset.offset,
             metadata: offset.metadata.clone(),
         };

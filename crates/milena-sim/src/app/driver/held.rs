@@ -1,12 +1,12 @@
-//! Keys that stay in order through retries: what a driver does for the machine's fences.
+//! Keys that stay in order through retries: the driver's part of the key holds.
 
-use milena_machines::app::{Committed, HeldRecord, PartitionId, RecordId};
+use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, RecordId};
 
 use super::{Event, Instance, Life, Run, World};
 use crate::{Mutation, app::checks::Base};
 
 impl Instance {
-    /// A new owner of a main partition reads what is held for it.
+    /// A new owner of a main partition reads its held records.
     pub(super) fn read_held(&mut self, world: &mut World, partition: usize, id: PartitionId) {
         let Some(held) = world.plan.held_of(partition) else {
             return;
@@ -21,7 +21,7 @@ impl Instance {
                 offset: *offset,
             })
             .collect();
-        // A transaction that is open may write more, and is waited for.
+        // An open transaction may write more, and is waited for.
         left.extend(world.cluster.reserved_in(held).map(|(offset, key)| HeldRecord {
             key: key.map(|key| key.to_vec()),
             offset,
@@ -29,13 +29,13 @@ impl Instance {
         if world.plan.mutation == Some(Mutation::ForgetHeld) {
             left.clear();
         }
-        work.handle_held(world.queue.now(), id, left);
+        work.handle_held_records(world.queue.now(), id, left);
     }
 
-    /// Calls were cancelled, and their records have other names now.
+    /// Calls were cancelled, and their records have other ids now.
     pub(super) fn called_off(&mut self, world: &mut World, life: Life, records: &[RecordId]) {
         let Some(work) = &self.work else { return };
-        for (id, offset) in records.iter().filter_map(|record| work.place(*record)) {
+        for (id, offset) in records.iter().filter_map(|record| work.position(*record)) {
             world.checks.begins_anew(life, id, offset);
         }
     }
@@ -53,22 +53,24 @@ impl Instance {
             };
             let mut committed = world.cluster.committed[held].clone();
             if world.plan.mutation == Some(Mutation::FreeKeysEarly) {
-                committed = world.cluster.logs[held].last_key_value().map(|(last, _)| Committed {
-                    offset: last + 1,
-                    metadata: String::new(),
-                });
+                committed = world.cluster.logs[held]
+                    .last_key_value()
+                    .map(|(last, _)| CommittedOffset {
+                        offset: last + 1,
+                        metadata: String::new(),
+                    });
             }
             if let Some(committed) = committed {
-                work.handle_held_committed(of.id, &committed);
+                work.handle_held_commit(of.id, &committed);
             }
         }
     }
 
-    /// A record that goes to another topic without its handler having said so.
+    /// A record that goes to another topic without a decision of its handler.
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let data = work.payload(record).and_then(|records| records.0.first());
-        let (Some((id, offset)), Some(data)) = (work.place(record), data) else {
+        let (Some((id, offset)), Some(data)) = (work.position(record), data) else {
             return;
         };
         let Some(partition) = self.held.iter().find(|(_, held)| held.id == id).map(|(at, _)| *at) else {

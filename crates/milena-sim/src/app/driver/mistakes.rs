@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    CommitOffset, Committed, Failure, Outcome, PartitionId, Starts,
-    offset_map::{self, Room, Told},
-    tracker::{Finished, Tracker},
+    CommitOffset, CommittedOffset, CrashCounters, Failure, Outcome, PartitionId,
+    commit_map::{self, CommitMetadata, Room},
+    tracker::{FinishedRange, Tracker},
 };
 
 use super::Run;
@@ -16,7 +16,7 @@ const ROOM: Room = Room {
     wide: true,
 };
 
-/// What the bugs remember.
+/// The state of the bugs.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     resident: BTreeSet<(usize, i64)>,
@@ -50,11 +50,11 @@ impl Memory {
         match mutation {
             Some(Mutation::CommitHighestSeen) if highest_seen >= offset.offset => {
                 offset.offset = highest_seen + 1;
-                write(offset, vec![], Starts::default());
+                write(offset, vec![], CrashCounters::default());
             }
             Some(Mutation::CommitLatest) => {
                 let latest = done.last().map_or(offset.offset, |last| last + 1);
-                let starts = read(&offset.metadata, offset.offset).starts;
+                let starts = read(&offset.metadata, offset.offset).crashes;
                 offset.offset = offset.offset.max(latest);
                 write(offset, vec![], starts);
             }
@@ -64,11 +64,11 @@ impl Memory {
     }
 }
 
-/// What a commit told of owners that died is never taken away.
-pub(super) fn keep_starts(before: Option<&Committed>, offset: &mut CommitOffset) {
-    let before = before.map(|before| read(&before.metadata, before.offset).starts);
+/// The crash counters in a commit are never cleared.
+pub(super) fn keep_starts(before: Option<&CommittedOffset>, offset: &mut CommitOffset) {
+    let before = before.map(|before| read(&before.metadata, before.offset).crashes);
     let told = read(&offset.metadata, offset.offset);
-    if let Some(before) = before.filter(|before| before.count > told.starts.count) {
+    if let Some(before) = before.filter(|before| before.count > told.crashes.count) {
         write(offset, told.finished, before);
     }
 }
@@ -76,18 +76,18 @@ pub(super) fn keep_starts(before: Option<&Committed>, offset: &mut CommitOffset)
 /// The map is written for an offset beside the one that is committed.
 fn shift(offset: &mut CommitOffset) {
     let told = read(&offset.metadata, offset.offset);
-    let shifted = told.finished.iter().map(|range| Finished {
+    let shifted = told.finished.iter().map(|range| FinishedRange {
         start: range.start - 1,
         end: range.end - 1,
     });
-    write(offset, shifted.collect(), told.starts);
+    write(offset, shifted.collect(), told.crashes);
 }
 
-fn read(metadata: &str, at: i64) -> Told {
-    offset_map::read(metadata, at).unwrap_or_default()
+fn read(metadata: &str, at: i64) -> CommitMetadata {
+    commit_map::read(metadata, at).unwrap_or_default()
 }
 
-fn write(offset: &mut CommitOffset, finished: Vec<Finished>, starts: Starts) {
+fn write(offset: &mut CommitOffset, finished: Vec<FinishedRange>, starts: CrashCounters) {
     let tracker = Tracker::new(0, offset.offset, finished);
-    offset.metadata = offset_map::encode_with(&tracker, starts, ROOM).text;
+    offset.metadata = commit_map::encode_with(&tracker, starts, ROOM).text;
 }

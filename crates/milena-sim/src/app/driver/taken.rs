@@ -1,0 +1,31 @@
+//! What handlers emit, with a producer that has taken it and not heard of it yet.
+
+use milena_machines::app::RecordId;
+
+use super::{Instance, Run, World};
+
+impl Instance {
+    /// The producer takes what a handler emitted. Whatever becomes of it, what it takes later is behind it in the log.
+    pub(super) fn take(&mut self, world: &mut World, run: &Run, is_written: bool) {
+        if is_written {
+            world.checks.wrote(&world.plan, run);
+        }
+        world.checks.taken(&world.plan, run);
+        if let Some(work) = &mut self.work {
+            work.handle_taken(run.record);
+        }
+    }
+
+    /// What is acknowledged is done when the machine says so. If one before it failed it may be given back instead.
+    pub(super) fn settle_acked(&mut self, world: &mut World) {
+        let Some(work) = &self.work else { return };
+        let is_gone = |record: &&RecordId| work.payload(**record).is_none();
+        let gone: Vec<RecordId> = self.acked.keys().filter(is_gone).copied().collect();
+        for record in gone {
+            let is_done = |run: &Run| self.work.as_ref().is_some_and(|work| work.is_done(run.id, run.offset));
+            if let Some(run) = self.acked.remove(&record).filter(is_done) {
+                self.settle(world, &run);
+            }
+        }
+    }
+}
