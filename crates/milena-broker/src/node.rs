@@ -33,6 +33,7 @@ use crate::{
     fetch_sessions::FetchSessions,
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
+    metrics::Metrics,
     net::{Connections, RequestMemory},
     node::{
         image::TopicsCache,
@@ -71,6 +72,7 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry_receiver: Option<Arc<dyn TelemetryReceiver>>,
@@ -226,6 +228,7 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            metrics: Metrics::default(),
             throttle,
             log_levels,
             telemetry_receiver: telemetry,

@@ -38,6 +38,9 @@ pub(crate) struct ServingArguments {
     /// [default: os]
     #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"], hide_possible_values = true)]
     durability: Option<String>,
+    /// Address of the metrics endpoint, which serves /metrics for Prometheus
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<String>,
     /// Broker configs under Kafka's names, from a .properties or .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -71,6 +74,7 @@ pub(crate) fn serve(
     let options = Options {
         log_levels: Some(Arc::new(levels)),
         telemetry: Some(Arc::new(LoggedTelemetry)),
+        metrics: arguments.metrics.clone(),
         ..Options::default()
     };
     let settings = arguments.settings(data_dir)?;

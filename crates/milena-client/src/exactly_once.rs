@@ -6,7 +6,6 @@
 //!
 //! This covers records written through the [`Transaction`]. Other effects of the function, such as database writes, may
 //! happen again. Readers of the result must use `isolation.level=read_committed`.
-//!
 
 mod transform;
 

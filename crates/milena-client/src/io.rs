@@ -68,7 +68,7 @@ impl Io {
         if let Some(handle) = &*thread {
             return Ok(Self { handle: handle.clone() });
         }
-        let handle = start_thread().map_err(|error| StartIoError { why: error.to_string() })?;
+        let handle = start_thread()?;
         *thread = Some(handle.clone());
         Ok(Self { handle })
     }
@@ -79,10 +79,9 @@ impl Io {
             RecordsIo::Thread => return Ok(None),
             RecordsIo::Runtime => Handle::try_current(),
         };
-        handle.map(|handle| Some(Self { handle })).map_err(|_| StartIoError {
-            why: "milena.io=runtime needs a tokio runtime: create the client on one, or use milena.io=thread"
-                .to_owned(),
-        })
+        handle
+            .map(|handle| Some(Self { handle }))
+            .map_err(|_| StartIoError::NoRuntime)
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
@@ -109,10 +108,12 @@ fn start_thread() -> std::io::Result<Handle> {
     Ok(handle)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot start network IO: {why}")]
-pub(crate) struct StartIoError {
-    pub(crate) why: String,
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartIoError {
+    #[error("cannot start the io thread: {0}")]
+    Thread(#[from] std::io::Error),
+    #[error("milena.io=runtime needs a tokio runtime; create the client on one, or use milena.io=thread")]
+    NoRuntime,
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_is_told_once_and_only_after_a_warning() {
+    fn a_recovery_is_reported_once_and_only_after_a_warning() {
         let mut outages = Outages::default();
         assert_eq!(outages.handle_success(0, &"b1"), None);
         outages.handle_failure(100, &"b1", failure("refused"));

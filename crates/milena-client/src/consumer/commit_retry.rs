@@ -136,7 +136,7 @@ mod tests {
         assert!(retries.handle_results(0, BACKOFF_MS, first, lost()).is_none());
         let (second, _) = commit(&mut retries);
         assert!(retries.poll_commit(i64::MAX).is_none());
-        assert_eq!(results.try_recv().unwrap(), lost(), "it is told why");
+        assert_eq!(results.try_recv().unwrap(), lost(), "the results of the last attempt");
         let (third, _) = commit(&mut retries);
         assert!(
             retries.handle_results(0, BACKOFF_MS, second, lost()).is_some(),

@@ -76,8 +76,8 @@ impl ConsumerShared {
         }
     }
 
-    /// At most one completed fetch per partition is buffered while the next is in flight, so that no partition takes
-    /// the whole budget.
+    /// Whether more of a partition should be fetched. One completed fetch may be buffered while the next is in flight,
+    /// so that no partition takes the whole budget.
     fn wants_more(&self, buffer: &Buffer, partition: &TopicPartition) -> bool {
         buffer.bytes_of(partition) <= self.partition_bytes() && !buffer.ends(partition)
     }

@@ -120,7 +120,7 @@ impl DerefMut for Consumer {
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Consumer")
-            .field("parts", &self.inner)
+            .field("inner", &self.inner)
             .finish_non_exhaustive()
     }
 }

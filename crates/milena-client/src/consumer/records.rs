@@ -326,7 +326,7 @@ impl ConsumerRecord {
         RecordRef { batch, index, record }
     }
 
-    /// Copies the record out of its batch, so that a record that is kept for long does not keep the whole batch.
+    /// Copies the record out of its batch. A record that is kept for long would keep the whole batch in memory.
     #[must_use]
     pub fn detach(&self) -> Self {
         self.alone(self.as_ref().record.to_owned().detach())

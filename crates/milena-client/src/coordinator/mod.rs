@@ -239,7 +239,7 @@ impl CoordinatorShared {
 
 impl std::fmt::Debug for CoordinatorShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("CoordinatorShared")
             .field("core", &self.core)
             .finish_non_exhaustive()
     }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_not_a_failure() {
+    fn no_candidates_is_not_a_failure() {
         assert!(!all_failing(&[]));
         assert!(all_failing(&[candidate(OFF, 0), candidate(OFF, 1)]));
         assert!(!all_failing(&[candidate(OFF, 0), candidate(Status::Connecting, 1)]));

@@ -304,7 +304,7 @@ impl MetadataShared {
 
 impl std::fmt::Debug for MetadataShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("MetadataShared")
             .field("core", &self.core)
             .finish_non_exhaustive()
     }

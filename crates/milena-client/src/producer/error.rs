@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use milena_machines::{
     TopicPartition,
-    produce::{BatchError, Fate, TransactionError},
+    produce::{BatchError, TransactionError, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -59,10 +59,10 @@ pub enum SendError {
 
 impl SendError {
     /// Whether the record may be in the log.
-    pub fn fate(&self) -> Fate {
+    pub fn write_status(&self) -> WriteStatus {
         match self {
-            Self::Failed { error, .. } => error.fate,
-            _ => Fate::NotWritten,
+            Self::Failed { error, .. } => error.status,
+            _ => WriteStatus::NotWritten,
         }
     }
 }

@@ -33,7 +33,9 @@ use std::{sync::Arc, time::Duration};
 pub use delivery::{Deliveries, Delivery};
 pub use error::{FlushError, NewProducerError, SendError, TransactionCallError};
 pub use interceptor::{OutgoingHeader, OutgoingRecord, ProducerInterceptor};
-pub use milena_machines::produce::{BatchCause, BatchError, Fate, Misuse, Remedy, TransactionCause, TransactionError};
+pub use milena_machines::produce::{
+    BatchCause, BatchError, Misuse, Remedy, TransactionCause, TransactionError, WriteStatus,
+};
 pub use milena_wire::records::Header;
 pub use record::{ProducerRecord, RecordMetadata};
 pub use send::TrySendError;

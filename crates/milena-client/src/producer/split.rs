@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use milena_machines::produce::{BatchCause, BatchError, BatchId, Fate, NewBatch, Slot};
+use milena_machines::produce::{BatchCause, BatchError, BatchId, NewBatch, Slot, WriteStatus};
 use milena_wire::{
     compression::Compressor,
     errors::ErrorCode,
@@ -34,7 +34,7 @@ impl ProducerShared {
                 partition: TopicPartition::new(target.topic.clone(), target.partition),
                 error: Arc::new(BatchError {
                     cause: BatchCause::Refused(ErrorCode::MessageTooLarge),
-                    fate: Fate::NotWritten,
+                    status: WriteStatus::NotWritten,
                 }),
             }));
             core.sender.push_split(now_ms, slot, batch, &[]);

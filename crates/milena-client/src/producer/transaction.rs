@@ -40,7 +40,7 @@ impl Producer {
     pub async fn begin(&self) -> Result<Transaction<'_>, TransactionCallError> {
         let shared = self.shared();
         let begun = match shared.try_begin() {
-            Err(TransactionError::UnderWay(Operation::Abort)) => {
+            Err(TransactionError::InProgress(Operation::Abort)) => {
                 shared
                     .operate(ProducerCall::TransactionBegin, |core, now_ms| core.sender.abort(now_ms))
                     .await?;

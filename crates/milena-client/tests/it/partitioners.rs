@@ -354,7 +354,7 @@ fn a_closure_chooses() {
 }
 
 #[test]
-fn records_without_a_key_are_nobodys_hot_key() {
+fn records_without_a_key_are_no_hot_key() {
     assert_eq!(HotKeys::default().partition(&record(None), &all(12)), Choice::Sticky);
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use milena_client::{
     config::{ConsumerConfig, ProducerConfig, ProducerConfigBuilder},
     consumer::{Consumer, OffsetAndMetadata, TopicPartition},
-    producer::{Deliveries, Fate, Header, Producer, ProducerRecord, Remedy, SendError, TrySendError},
+    producer::{Deliveries, Header, Producer, ProducerRecord, Remedy, SendError, TrySendError, WriteStatus},
 };
 
 use crate::broker::TestBroker;
@@ -135,7 +135,7 @@ async fn what_cannot_be_sent_says_why() {
         .await
         .unwrap_err();
     assert!(matches!(error, SendError::TooLarge { limit: 1000, .. }), "{error}");
-    assert_eq!(error.fate(), Fate::NotWritten);
+    assert_eq!(error.write_status(), WriteStatus::NotWritten);
     let error = producer
         .send(ProducerRecord::new("letters").partition(2))
         .await
@@ -365,7 +365,7 @@ async fn records_for_a_topic_that_is_gone_fail_in_time() {
             Ok(delivery) => sends.push(delivery),
             // The client knows by now that the topic does not exist.
             Err(error) => {
-                assert_eq!(error.fate(), Fate::NotWritten);
+                assert_eq!(error.write_status(), WriteStatus::NotWritten);
                 break;
             }
         }

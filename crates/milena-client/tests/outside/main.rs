@@ -1,5 +1,5 @@
-//! The clients against a real Apache Kafka with one and with three brokers, its producer, and its consumers in the same
-//! group. Tests that our broker can run too are run against it.
+//! The clients against a real Apache Kafka with one and with three brokers. Kafka's producer and consumers run beside
+//! ours. Tests that our broker can run too are run against it.
 //!
 //! `cargo test -p milena-client --features outside --test outside`; CONTRIBUTING.md lists the requirements.
 

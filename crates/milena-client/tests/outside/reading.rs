@@ -66,7 +66,7 @@ async fn check_all(consumer: &mut Consumer) {
 }
 
 #[tokio::test]
-async fn the_time_of_appending_is_told_as_such() {
+async fn the_log_append_time_is_marked_as_such() {
     for bed in [bed::kafka(), bed::ours()] {
         let topic = bed.topic("appended", 1, "message.timestamp.type=LogAppendTime").await;
         bed.send(&topic, 0, "lz4", 0, 50).await;

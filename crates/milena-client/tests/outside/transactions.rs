@@ -87,7 +87,7 @@ async fn transactions(bed: &Bed) {
     let mut consumer = bed.reader(partitions, &[]);
     let found = read(&mut consumer, 32, |record| record.offset()).await;
     let all: Vec<i64> = (0..36).filter(|offset| ![10, 21, 22, 35].contains(offset)).collect();
-    assert_eq!(found, all, "markers are no records for anybody");
+    assert_eq!(found, all, "markers are never delivered");
     an_open_transaction_is_the_end(bed, &partition).await;
     a_group_goes_on_behind_markers(bed, &partition).await;
 }

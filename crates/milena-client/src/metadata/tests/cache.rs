@@ -110,7 +110,7 @@ fn epochs_outlive_an_error() {
 }
 
 #[test]
-fn what_nobody_wants_is_forgotten_with_its_epochs() {
+fn deselected_topics_are_forgotten_with_their_epochs() {
     let mut refresher = refresher();
     learn_leader(&mut refresher, id(1), 1, 5);
     refresher.select(names(&["others"]));
@@ -171,7 +171,7 @@ fn a_hint_is_taken_if_it_is_newer_and_its_leader_can_be_found() {
     // The broker that serves Metadata may not know the new leader yet.
     learn_leader(&mut refresher, id(1), 1, 5);
     assert_eq!(refresher.cache().seen_epoch("orders", 0), Some(6));
-    assert_eq!(leader(&refresher), None, "broker 4 was not in that answer");
+    assert_eq!(leader(&refresher), None, "broker 4 was not in that response");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn a_broker_can_send_us_back_to_the_bootstrap_servers() {
 #[test]
 fn brokers_that_cannot_be_reached_are_forgotten() {
     let mut refresher = refresher();
-    assert!(!refresher.handle_unreachable(), "there is nobody to forget");
+    assert!(!refresher.handle_unreachable(), "no brokers are known");
     learn(&mut refresher, VERSION, orders_response(1));
     assert!(refresher.handle_unreachable());
     assert_eq!(brokers(&refresher), 0);

@@ -6,8 +6,8 @@ use bytestring::ByteString;
 
 use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Gives each region its own partitions, so that a reader needs only those of its region, and regions do not slow each
-/// other down. Within a region the key determines the partition; records without a key are distributed round robin.
+/// Gives each region its own partitions. A reader needs only those of its region, and regions do not slow each other
+/// down. Within a region the key determines the partition; records without a key are distributed round robin.
 ///
 /// The region is in the header `region`, or in another [field](Self::field). Records without a known region go to the
 /// partitions that belong to no region, or to all if there are none.

@@ -7,8 +7,8 @@ use std::{
 
 use super::{Choice, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Maps each time bucket to one partition, and the next bucket to the next partition, so that the records of an hour
-/// are in one partition. The timestamps of the records count.
+/// Maps each time bucket to one partition, and the next bucket to the next partition. The records of an hour are then
+/// in one partition. The timestamps of the records count.
 ///
 /// All current records go to one partition. With [`spread`](Self::spread) a bucket has several, chosen by key, or round
 /// robin without a key.

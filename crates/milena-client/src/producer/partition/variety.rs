@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_keys_are_told_of_once() {
+    fn too_few_keys_are_reported_once() {
         let few = FewKeys {
             keys: 2,
             partitions: 3,

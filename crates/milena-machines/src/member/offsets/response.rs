@@ -1,4 +1,4 @@
-//! Answers as they are read.
+//! Decoding of offset responses.
 
 use bytestring::ByteString;
 use milena_wire::{errors::ErrorCode, messages::OffsetFetchResponse};
@@ -6,31 +6,31 @@ use milena_wire::{errors::ErrorCode, messages::OffsetFetchResponse};
 use super::{OffsetAndMetadata, request::TopicIds};
 use crate::TopicPartition;
 
-/// A code of a newer Kafka counts as an unknown error.
+/// An unknown code, of a newer Kafka, counts as an unknown error.
 pub(crate) fn code(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
 }
 
-/// Whoever answers so is not the coordinator of the group.
+/// Whether the broker is not, or not yet, the coordinator of the group.
 pub(crate) fn moves_coordinator(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)
 }
 
 type Fetched = (TopicPartition, ErrorCode, Option<OffsetAndMetadata>);
 
-/// The error of the group, and what is known of each partition. Old versions have one group, in other fields.
+/// The error of the group, and the offset of each partition. Old versions have one group, in other fields.
 pub(super) fn fetched(response: OffsetFetchResponse, ids: &TopicIds) -> (ErrorCode, Vec<Fetched>) {
     if let Some(group) = response.groups.into_iter().next() {
         let offsets = group.topics.into_iter().flat_map(|topic| {
             let name = ids.name(&topic.name, topic.topic_id);
             topic.partitions.into_iter().map(move |partition| {
-                let place = TopicPartition::new(name.clone(), partition.partition_index);
+                let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
                 let offset = (
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     partition.metadata,
                 );
-                (place, code(partition.error_code), committed(offset))
+                (topic_partition, code(partition.error_code), committed(offset))
             })
         });
         return (code(group.error_code), offsets.collect());
@@ -38,19 +38,19 @@ pub(super) fn fetched(response: OffsetFetchResponse, ids: &TopicIds) -> (ErrorCo
     let offsets = response.topics.into_iter().flat_map(|topic| {
         let name = topic.name;
         topic.partitions.into_iter().map(move |partition| {
-            let place = TopicPartition::new(name.clone(), partition.partition_index);
+            let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
             let offset = (
                 partition.committed_offset,
                 partition.committed_leader_epoch,
                 partition.metadata,
             );
-            (place, code(partition.error_code), committed(offset))
+            (topic_partition, code(partition.error_code), committed(offset))
         })
     });
     (code(response.error_code), offsets.collect())
 }
 
-/// Offset -1 means that there is none. The text is copied: it outlives the frame that it came in.
+/// Offset -1 means that there is none. The text is copied: it outlives the frame of the response.
 fn committed((offset, leader_epoch, metadata): (i64, i32, Option<ByteString>)) -> Option<OffsetAndMetadata> {
     (offset >= 0).then(|| OffsetAndMetadata {
         offset,

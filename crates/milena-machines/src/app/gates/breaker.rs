@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{BreakerAttempts, BreakerConfig, WhenOpen};
+use crate::app::{BreakerAttempts, BreakerConfig, WhenOpen};
 
 /// What a breaker does with calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Breaker {
     }
 
     /// Whether records do not wait for it, but are turned away.
-    pub fn turns_away(&self) -> bool {
+    pub fn rejects(&self) -> bool {
         self.state() == BreakerState::Open && self.config.when_open == WhenOpen::DeadLetter
     }
 

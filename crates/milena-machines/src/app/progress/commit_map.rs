@@ -7,11 +7,8 @@
 
 mod text;
 
-use super::{
-    CrashCounters,
-    hash::hash,
-    tracker::{FinishedRange, Tracker},
-};
+use super::tracker::{FinishedRange, Tracker};
+use crate::app::{CrashCounters, hash::hash};
 use text::Alphabet;
 
 /// The checksum's, for ever.
@@ -20,11 +17,11 @@ const PREFIX_CHARS: usize = 3;
 /// Checksum, kind, and an offset at its longest.
 const HEADER_BYTES_MAX: usize = 4 + 1 + 10;
 /// What is told of owners that died, at its longest.
-const STARTS_BYTES_MAX: usize = 10 + 5;
+const CRASHES_BYTES_MAX: usize = 10 + 5;
 const BITMAP: u8 = 0;
 const RUNS: u8 = 1;
 /// A kind with this has something to tell of owners that died.
-const WITH_STARTS: u8 = 2;
+const WITH_CRASHES: u8 = 2;
 
 /// How a map may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +35,7 @@ impl Room {
     /// A map of so many offsets above the commit can be written, whatever is done of them.
     pub fn offsets(self) -> u64 {
         let bytes = Alphabet::choose(self.wide).bytes(self.chars.saturating_sub(PREFIX_CHARS));
-        bytes.saturating_sub(HEADER_BYTES_MAX + STARTS_BYTES_MAX) as u64 * 8
+        bytes.saturating_sub(HEADER_BYTES_MAX + CRASHES_BYTES_MAX) as u64 * 8
     }
 }
 
@@ -75,7 +72,7 @@ pub enum MapError {
 pub struct CommitMetadata {
     /// What is done above it.
     pub finished: Vec<FinishedRange>,
-    pub starts: CrashCounters,
+    pub crashes: CrashCounters,
 }
 
 /// Writes what is done above the frontier of `tracker`.
@@ -84,24 +81,24 @@ pub fn encode(tracker: &Tracker, room: Room) -> EncodedMap {
 }
 
 /// So too, and what is to be known of owners that died, which is what is kept if there is little room.
-pub fn encode_with(tracker: &Tracker, starts: CrashCounters, room: Room) -> EncodedMap {
+pub fn encode_with(tracker: &Tracker, crashes: CrashCounters, room: Room) -> EncodedMap {
     let base = tracker.frontier();
     let plain = room.chars.saturating_sub(PREFIX_CHARS);
     let bytes_max = Alphabet::choose(room.wide).bytes(plain);
     // The checksum and the kind are filled in at the end.
     let mut head = vec![0; 5];
     write_varint(&mut head, base as u64);
-    let starts = write_starts(starts, base);
-    let has_starts = !starts.is_empty() && head.len() + starts.len() <= bytes_max;
-    if has_starts {
-        head.extend_from_slice(&starts);
+    let crashes = write_crashes(crashes, base);
+    let has_crashes = !crashes.is_empty() && head.len() + crashes.len() <= bytes_max;
+    if has_crashes {
+        head.extend_from_slice(&crashes);
     }
-    let taken = if has_starts { head.len() } else { HEADER_BYTES_MAX };
+    let taken = if has_crashes { head.len() } else { HEADER_BYTES_MAX };
     let mut body = Body::new(bytes_max.saturating_sub(taken));
     body.push_all(tracker);
     let (kind, bytes, told) = match body.choose() {
         Some(chosen) => chosen,
-        None if has_starts => (RUNS, vec![], 0),
+        None if has_crashes => (RUNS, vec![], 0),
         None => {
             return EncodedMap {
                 cut: body.finished > 0,
@@ -113,7 +110,7 @@ pub fn encode_with(tracker: &Tracker, starts: CrashCounters, room: Room) -> Enco
     let mut payload = head;
     payload.extend_from_slice(&bytes);
     if let Some(place) = payload.get_mut(4) {
-        *place = if has_starts { kind | WITH_STARTS } else { kind };
+        *place = if has_crashes { kind | WITH_CRASHES } else { kind };
     }
     EncodedMap {
         text: to_text(payload, plain, room.wide),
@@ -174,33 +171,33 @@ pub fn read(text: &str, committed: i64) -> Result<CommitMetadata, MapError> {
 }
 
 fn read_body(kind: u8, mut body: &[u8], base: i64) -> Option<CommitMetadata> {
-    let mut starts = CrashCounters::default();
-    if kind & WITH_STARTS != 0 {
-        starts = read_starts(&mut body, base)?;
+    let mut crashes = CrashCounters::default();
+    if kind & WITH_CRASHES != 0 {
+        crashes = read_crashes(&mut body, base)?;
     }
-    let finished = match kind & !WITH_STARTS {
+    let finished = match kind & !WITH_CRASHES {
         BITMAP => read_bitmap(body, base),
         RUNS => read_runs(body, base),
         _ => None,
     };
     Some(CommitMetadata {
         finished: finished?,
-        starts,
+        crashes,
     })
 }
 
 /// Nothing if there is nothing to tell. Does not end with a zero.
-fn write_starts(starts: CrashCounters, base: i64) -> Vec<u8> {
+fn write_crashes(crashes: CrashCounters, base: i64) -> Vec<u8> {
     let mut bytes = vec![];
-    if starts.count > 0 {
-        let reach = starts.reach.map_or(0, |reach| reach.saturating_sub(base).max(0));
+    if crashes.count > 0 {
+        let reach = crashes.reach.map_or(0, |reach| reach.saturating_sub(base).max(0));
         write_varint(&mut bytes, reach as u64);
-        write_varint(&mut bytes, u64::from(starts.count) << 1 | u64::from(starts.alone));
+        write_varint(&mut bytes, u64::from(crashes.count) << 1 | u64::from(crashes.alone));
     }
     bytes
 }
 
-fn read_starts(from: &mut &[u8], base: i64) -> Option<CrashCounters> {
+fn read_crashes(from: &mut &[u8], base: i64) -> Option<CrashCounters> {
     let reach = i64::try_from(read_varint(from)?).ok()?;
     let count = read_varint(from)?;
     Some(CrashCounters {

@@ -1,25 +1,28 @@
-//! What follows from the answers to `Produce`.
+//! Handling of `Produce` responses.
 
 use std::collections::VecDeque;
 
+use milena_invariant::violated;
 use milena_wire::errors::ErrorCode;
 
 use super::{
     BatchCause, BatchId, ProducePartitionResponse, Sender, SenderEvent, Slot, TransactionCause, TransactionError,
     batch::{Batch, BatchState},
-    send::Sent,
+    send::BatchAttempt,
 };
 use crate::member::{CallCause, CallFailure, CallId};
 
-/// With this one the transaction before has not ended on the broker: it does very soon.
+/// Backoff for `CONCURRENT_TRANSACTIONS`: the broker is about to complete the previous transaction.
 pub(super) const CONCURRENT_BACKOFF_MS: i64 = 20;
 
 impl Sender {
-    /// With `acks=0` there is no answer: the request was handed to the network.
+    /// Handles a request with `acks=0`, which has no response, once it was handed to the network.
     pub fn handle_sent(&mut self, now_ms: i64, call: CallId) {
-        let Some(under_way) = self.calls.get(&call) else { return };
-        let written = under_way.batches.iter().map(|sent| ProducePartitionResponse {
-            slot: sent.slot,
+        let Some(in_flight) = self.calls.get(&call) else {
+            return; // Stale: its failure was reported before.
+        };
+        let written = in_flight.batches.iter().map(|attempt| ProducePartitionResponse {
+            slot: attempt.slot,
             error: ErrorCode::None,
             base_offset: -1,
             log_append_time_ms: -1,
@@ -33,35 +36,35 @@ impl Sender {
         &mut self,
         now_ms: i64,
         call: CallId,
-        answer: Result<&[ProducePartitionResponse], CallFailure>,
+        response: Result<&[ProducePartitionResponse], CallFailure>,
     ) {
-        let Some(under_way) = self.calls.remove(&call) else {
-            return;
+        let Some(in_flight) = self.calls.remove(&call) else {
+            return; // Stale: with `acks=0` a request is done when it is sent.
         };
-        if let Some(load) = self.loads.get_mut(&under_way.node) {
+        if let Some(load) = self.loads.get_mut(&in_flight.node) {
             load.requests = load.requests.saturating_sub(1);
-            load.bytes = load.bytes.saturating_sub(under_way.bytes);
+            load.bytes = load.bytes.saturating_sub(in_flight.bytes);
         }
         if matches!(
-            answer,
+            response,
             Err(CallFailure::NotSent | CallFailure::Disconnected | CallFailure::TimedOut)
         ) {
-            self.tell_once(SenderEvent::MetadataStale);
+            self.emit_once(SenderEvent::MetadataStale);
         }
-        for sent in &under_way.batches {
-            if let Some(partition) = self.partitions.get_mut(sent.slot.index()) {
+        for attempt in &in_flight.batches {
+            if let Some(partition) = self.partitions.get_mut(attempt.slot.index()) {
                 partition.in_flight = partition.in_flight.saturating_sub(1);
             }
-            match answer {
-                Ok(partitions) => match partitions.iter().find(|produced| produced.slot == sent.slot) {
-                    Some(produced) => self.judge(now_ms, sent, produced),
-                    None => self.unanswered(now_ms, sent, CallFailure::Disconnected),
+            match response {
+                Ok(partitions) => match partitions.iter().find(|produced| produced.slot == attempt.slot) {
+                    Some(produced) => self.handle_partition_response(now_ms, attempt, produced),
+                    None => self.handle_no_response(now_ms, attempt, CallFailure::Disconnected),
                 },
-                Err(failure) => self.unanswered(now_ms, sent, failure),
+                Err(failure) => self.handle_no_response(now_ms, attempt, failure),
             }
         }
-        for sent in &under_way.batches {
-            self.expire(now_ms, sent.slot);
+        for attempt in &in_flight.batches {
+            self.expire(now_ms, attempt.slot);
         }
     }
 
@@ -71,15 +74,15 @@ impl Sender {
         partition.queue.get_mut(index)
     }
 
-    fn unanswered(&mut self, now_ms: i64, sent: &Sent, failure: CallFailure) {
-        let Some(batch) = self.batch_mut(sent.slot, sent.id) else {
-            return;
+    fn handle_no_response(&mut self, now_ms: i64, attempt: &BatchAttempt, failure: CallFailure) {
+        let Some(batch) = self.batch_mut(attempt.slot, attempt.id) else {
+            return; // Stale: expired or dropped meanwhile.
         };
         batch.state = BatchState::Waiting { not_before_ms: now_ms };
         batch.last_cause = Some(failure.into());
         match failure {
             CallFailure::Unsupported { api } => {
-                self.fail(sent.slot, sent.id, BatchCause::NoResponse(failure));
+                self.fail(attempt.slot, attempt.id, BatchCause::NoResponse(failure));
                 if self.transaction.is_some() {
                     self.give_up(TransactionError::Fatal(TransactionCause::Unsupported { api }));
                 }
@@ -88,104 +91,109 @@ impl Sender {
             CallFailure::NotSent | CallFailure::CoordinatorUnknown => {}
             CallFailure::Disconnected | CallFailure::TimedOut => batch.may_be_written = true,
         }
-        self.repeat(now_ms, sent, BatchCause::NoResponse(failure));
+        self.retry(now_ms, attempt, BatchCause::NoResponse(failure));
     }
 
-    fn judge(&mut self, now_ms: i64, sent: &Sent, produced: &ProducePartitionResponse) {
+    fn handle_partition_response(&mut self, now_ms: i64, attempt: &BatchAttempt, produced: &ProducePartitionResponse) {
         let error = produced.error;
         if matches!(error, ErrorCode::None | ErrorCode::DuplicateSequenceNumber) {
-            return self.written(sent, produced);
+            return self.handle_written(attempt, produced);
         }
         if error.invalidates_metadata() {
-            self.tell_once(SenderEvent::MetadataStale);
+            self.emit_once(SenderEvent::MetadataStale);
         }
-        let slot = sent.slot;
-        let Some(batch) = self.batch_mut(slot, sent.id) else {
-            return;
+        let slot = attempt.slot;
+        let Some(batch) = self.batch_mut(slot, attempt.id) else {
+            return; // Stale: expired or dropped meanwhile.
         };
         batch.state = BatchState::Waiting { not_before_ms: now_ms };
         batch.last_cause = Some(CallCause::Error(error));
-        batch.may_be_written |= !is_sure_refusal(error);
+        batch.may_be_written |= !is_certain_refusal(error);
         if error == ErrorCode::MessageTooLarge && batch.records > 1 {
             batch.state = BatchState::Splitting;
-            return self.tell(SenderEvent::Split { batch: sent.id, slot });
+            return self.emit(SenderEvent::Split {
+                batch: attempt.id,
+                slot,
+            });
         }
         let cause = BatchCause::Refused(error);
-        match self.verdict(sent, produced) {
-            Verdict::Again => self.repeat(now_ms, sent, cause),
-            Verdict::Renumber => {
+        match self.action_for(attempt, produced) {
+            BatchAction::Retry => self.retry(now_ms, attempt, cause),
+            BatchAction::Renumber => {
                 if let Some(partition) = self.partitions.get_mut(slot.index()) {
                     partition.lose_numbers();
                 }
-                self.repeat(now_ms, sent, cause);
+                self.retry(now_ms, attempt, cause);
             }
-            Verdict::Fail => self.fail(slot, sent.id, cause),
+            BatchAction::Fail => self.fail(slot, attempt.id, cause),
         }
     }
 
-    fn verdict(&self, sent: &Sent, produced: &ProducePartitionResponse) -> Verdict {
-        let is_numbered = sent.stamp.is_some();
+    fn action_for(&self, attempt: &BatchAttempt, produced: &ProducePartitionResponse) -> BatchAction {
+        let is_numbered = attempt.stamp.is_some();
         let is_transactional = self.transaction.is_some();
         match produced.error {
-            // Those before it are not there yet: it is no wonder.
-            ErrorCode::OutOfOrderSequenceNumber if is_numbered && !sent.was_first => Verdict::Again,
-            ErrorCode::OutOfOrderSequenceNumber if is_numbered && !is_transactional => Verdict::Renumber,
-            ErrorCode::UnknownProducerId if is_numbered && produced.log_start_offset < 0 => Verdict::Again,
+            // The batches before it are not written yet, so this is expected.
+            ErrorCode::OutOfOrderSequenceNumber if is_numbered && !attempt.was_first => BatchAction::Retry,
+            ErrorCode::OutOfOrderSequenceNumber if is_numbered && !is_transactional => BatchAction::Renumber,
+            ErrorCode::UnknownProducerId if is_numbered && produced.log_start_offset < 0 => BatchAction::Retry,
             ErrorCode::UnknownProducerId if is_numbered => {
-                // What the broker knew of us went away with the records, because they were old.
-                let last_acked = self.partitions.get(sent.slot.index());
+                // The broker lost its state of this producer together with the old records.
+                let last_acked = self.partitions.get(attempt.slot.index());
                 let is_trimmed = last_acked.is_some_and(|known| known.last_acked_offset < produced.log_start_offset);
                 if is_trimmed || !is_transactional {
-                    Verdict::Renumber
+                    BatchAction::Renumber
                 } else {
-                    Verdict::Fail
+                    BatchAction::Fail
                 }
             }
-            error if error.is_retriable() => Verdict::Again,
-            _ => Verdict::Fail,
+            error if error.is_retriable() => BatchAction::Retry,
+            _ => BatchAction::Fail,
         }
     }
 
-    fn written(&mut self, sent: &Sent, produced: &ProducePartitionResponse) {
-        let slot = sent.slot;
+    fn handle_written(&mut self, attempt: &BatchAttempt, produced: &ProducePartitionResponse) {
+        let slot = attempt.slot;
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
-        partition.note_written(sent.stamp, sent.records);
+        partition.note_written(attempt.stamp, attempt.records);
         partition.last_acked_offset = partition
             .last_acked_offset
-            .max(produced.base_offset.saturating_add(i64::from(sent.records) - 1));
-        let Some(index) = partition.position(sent.id) else {
-            return;
+            .max(produced.base_offset.saturating_add(i64::from(attempt.records) - 1));
+        let Some(index) = partition.position(attempt.id) else {
+            return; // Stale: expired or dropped meanwhile.
         };
         partition.queue.remove(index);
         let has_offset = produced.error == ErrorCode::None && produced.base_offset >= 0;
         let has_time = has_offset && produced.log_append_time_ms >= 0;
-        self.tell(SenderEvent::Acked {
-            batch: sent.id,
+        self.emit(SenderEvent::Acked {
+            batch: attempt.id,
             slot,
             base_offset: has_offset.then_some(produced.base_offset),
             log_append_time_ms: has_time.then_some(produced.log_append_time_ms),
         });
     }
 
-    /// The batch goes again after a while, unless that was often enough or is of no use any more.
-    fn repeat(&mut self, now_ms: i64, sent: &Sent, cause: BatchCause) {
-        let (slot, retries_max) = (sent.slot, self.config.retries);
+    /// Retries the batch after a backoff, unless its retries are exhausted or it is of no use any more.
+    fn retry(&mut self, now_ms: i64, attempt: &BatchAttempt, cause: BatchCause) {
+        let (slot, retries_max) = (attempt.slot, self.config.retries);
         if self.is_stopped() {
             let cause = if self.fatal.is_some() {
                 cause
             } else {
                 BatchCause::Aborted
             };
-            return self.fail(slot, sent.id, cause);
+            return self.fail(slot, attempt.id, cause);
         }
         let mut random = self.random.clone();
-        let Some(batch) = self.batch_mut(slot, sent.id) else {
+        let Some(batch) = self.batch_mut(slot, attempt.id) else {
+            violated!("a_batch_to_retry_is_queued");
             return;
         };
         if batch.retries >= retries_max {
-            return self.fail(slot, sent.id, cause);
+            return self.fail(slot, attempt.id, cause);
         }
         batch.retries += 1;
         let mut wait_ms = batch.backoff.next_ms(&mut random);
@@ -198,17 +206,18 @@ impl Sender {
         self.random = random;
     }
 
-    /// The batch has failed. What that means for the others is in the numbers and in the transaction.
+    /// Fails the batch. Sequence numbers and the transaction decide about the other batches.
     pub(super) fn fail(&mut self, slot: Slot, id: BatchId, cause: BatchCause) {
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
         let Some(batch) = partition.position(id).and_then(|index| partition.queue.remove(index)) else {
-            return;
+            return; // Stale: dropped with its transaction, because of a batch before it.
         };
         partition.note_missing(&batch);
         let name = partition.name.clone();
-        self.tell_failed(slot, &batch, cause.clone());
+        self.emit_failed(slot, &batch, cause.clone());
         let is_fenced = cause == BatchCause::Refused(ErrorCode::ProducerFenced);
         if self.transaction.is_some() {
             self.batch_failed(name, cause);
@@ -220,10 +229,11 @@ impl Sender {
         }
     }
 
-    /// After anything has happened to a partition: begins its numbers anew if it must, once nothing is under way.
+    /// Renumbers a partition if it must be, once nothing is in flight. Called after every change.
     pub(super) fn settle(&mut self, slot: Slot) {
         let is_transactional = self.transaction.is_some();
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
         let mut lost = vec![];
@@ -235,7 +245,7 @@ impl Sender {
                 batch.stamp = None;
             }
             let old = partition.numbers.take();
-            // Within a transaction the same epoch goes on: the broker has forgotten it.
+            // Within a transaction the epoch stays: the broker has no state of it.
             if !is_transactional && old.map(|numbers| numbers.producer) == self.identity.producer {
                 self.identity.bump();
             }
@@ -252,11 +262,12 @@ impl Sender {
         }
     }
 
-    /// Fails all that is not under way and not being split.
+    /// Fails all batches that are neither in flight nor being split.
     pub(super) fn drop_waiting(&mut self, cause: &BatchCause) {
         let busy: Vec<Slot> = self.busy.iter().copied().collect();
         for slot in busy {
             let Some(partition) = self.partitions.get_mut(slot.index()) else {
+                violated!("a_slot_is_of_this_sender");
                 continue;
             };
             let (waiting, rest) = std::mem::take(&mut partition.queue)
@@ -269,23 +280,23 @@ impl Sender {
             }
             for batch in waiting {
                 self.note_dropped(&batch);
-                self.tell_failed(slot, &batch, cause.clone());
+                self.emit_failed(slot, &batch, cause.clone());
             }
             self.settle(slot);
         }
     }
 }
 
-enum Verdict {
-    Again,
-    /// Again, with new numbers if that is safe.
+enum BatchAction {
+    Retry,
+    /// Retried, with new sequence numbers if that is safe.
     Renumber,
     Fail,
 }
 
-/// Whether a broker that says this has appended nothing. Others can also come after the batch was appended: while it
-/// waited for replicas, or because the leader changed meanwhile.
-fn is_sure_refusal(error: ErrorCode) -> bool {
+/// Whether the error proves that nothing was appended. Others can also come after the append: while the batch waited
+/// for replicas, or because the leader changed meanwhile.
+fn is_certain_refusal(error: ErrorCode) -> bool {
     matches!(
         error,
         ErrorCode::MessageTooLarge

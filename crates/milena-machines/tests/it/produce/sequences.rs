@@ -1,8 +1,8 @@
-//! Sequences, producer ids and epochs.
+//! Sequence numbers, producer ids and epochs.
 
 use milena_machines::{
     member::CallFailure,
-    produce::{BatchCause, Fate, ProducePartitionResponse, SenderConfig, SenderEvent},
+    produce::{BatchCause, ProducePartitionResponse, SenderConfig, SenderEvent, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -66,7 +66,7 @@ fn a_duplicate_is_a_success_whose_offset_is_not_known() {
     rig.lose(&call);
     rig.wait();
     let call = rig.produce();
-    rig.answer(&call, ErrorCode::DuplicateSequenceNumber, 5, -1);
+    rig.respond(&call, ErrorCode::DuplicateSequenceNumber, 5, -1);
     assert_eq!(rig.outcomes(), [(batch, Ok(None))]);
     rig.push(slot, 1);
     assert_eq!(rig.produce().batches[0].stamp, stamp(0, 2));
@@ -78,7 +78,7 @@ fn the_second_batch_of_a_producer_waits_for_the_first() {
     let slot = rig.slot(0);
     let [first, second] = [rig.push(slot, 1), rig.push(slot, 1)];
     let call = rig.produce_only(first);
-    // A broker that knows nothing of the producer would take the second one as the first.
+    // A broker without state of the producer would take the second one as the first.
     rig.nothing_to_produce();
     rig.refuse(&call, ErrorCode::NotEnoughReplicas);
     rig.nothing_to_produce();
@@ -98,7 +98,7 @@ fn a_batch_that_is_out_of_order_because_of_an_earlier_one_goes_again() {
     let [first, second] = [rig.push(slot, 1), rig.push(slot, 1)];
     let calls = [rig.produce_only(first), rig.produce_only(second)];
     rig.refuse(&calls[1], ErrorCode::OutOfOrderSequenceNumber);
-    // The first is there by now: that says nothing of how it was when the second was judged.
+    // The first is written by now: that does not tell how it was when the second was checked.
     rig.ack(&calls[0], 1);
     rig.wait();
     assert_eq!(rig.produce_only(second).batches[0].stamp, stamp(0, 2));
@@ -118,8 +118,8 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
     let elsewhere = rig.push(other, 1);
     let call = rig.produce();
     let behind = rig.produce_only(second);
-    // The log lost what was acknowledged before: the batches were refused for sure, so they get new numbers.
-    let answers = call.batches.iter().map(|sent| ProducePartitionResponse {
+    // The log lost acknowledged records: the batches were certainly refused, so they get new numbers.
+    let responses = call.batches.iter().map(|sent| ProducePartitionResponse {
         slot: sent.slot,
         error: if sent.slot == slot {
             ErrorCode::OutOfOrderSequenceNumber
@@ -130,12 +130,12 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
         log_append_time_ms: -1,
         log_start_offset: -1,
     });
-    let answers: Vec<ProducePartitionResponse> = answers.collect();
-    rig.sender.handle_produce_response(rig.now, call.id, Ok(&answers));
+    let responses: Vec<ProducePartitionResponse> = responses.collect();
+    rig.sender.handle_produce_response(rig.now, call.id, Ok(&responses));
     rig.wait();
     assert!(!rig.sender.wants_batch(slot), "numbers are being renewed");
     rig.assert_producer(PRODUCER_ID, 0);
-    // What has left elsewhere keeps its numbers.
+    // Batches of other partitions that were sent keep their numbers.
     let call = rig.produce_only(elsewhere);
     assert_eq!(call.batches[0].stamp, stamp(0, 2));
     rig.refuse(&behind, ErrorCode::OutOfOrderSequenceNumber);
@@ -143,7 +143,7 @@ fn a_gap_that_the_broker_sees_renews_the_numbers_in_the_next_epoch() {
     rig.wait();
     let again = rig.produce_only(first);
     assert_eq!(again.batches[0].stamp, stamp(1, 0));
-    // A new batch elsewhere begins the new epoch there, after the old one is done.
+    // A new batch of another partition begins the new epoch there, after the old one is done.
     let later = rig.push(other, 1);
     rig.nothing_to_produce();
     rig.ack(&call, 2);
@@ -166,7 +166,7 @@ fn what_may_be_written_never_gets_new_numbers() {
     rig.wait();
     let call = rig.produce_only(first);
     rig.refuse(&call, ErrorCode::OutOfOrderSequenceNumber);
-    assert_eq!(rig.outcomes(), [(first, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(first, Err(WriteStatus::MayBeWritten))]);
     assert_eq!(rig.produce_only(second).batches[0].stamp, stamp(1, 0));
 }
 
@@ -176,12 +176,12 @@ fn a_producer_that_the_broker_has_forgotten_begins_anew() {
     let slot = rig.slot(0);
     let batch = rig.push(slot, 2);
     let call = rig.produce();
-    // Where the log starts is not known: nothing follows from that.
-    rig.answer(&call, ErrorCode::UnknownProducerId, -1, -1);
+    // The log start offset is not known: nothing follows from that.
+    rig.respond(&call, ErrorCode::UnknownProducerId, -1, -1);
     rig.wait();
     let call = rig.produce_only(batch);
     assert_eq!(call.batches[0].stamp, stamp(0, 0));
-    rig.answer(&call, ErrorCode::UnknownProducerId, -1, 100);
+    rig.respond(&call, ErrorCode::UnknownProducerId, -1, 100);
     rig.wait();
     assert_eq!(rig.produce_only(batch).batches[0].stamp, stamp(1, 0));
 }
@@ -198,7 +198,7 @@ fn a_refused_batch_leaves_a_gap_that_the_next_epoch_closes() {
         let [bad, good] = [rig.push(slot, 1), rig.push(slot, 1)];
         let calls = [rig.produce_only(bad), rig.produce_only(good)];
         rig.refuse(&calls[0], error);
-        assert_eq!(rig.outcomes(), [(bad, Err(Fate::NotWritten))]);
+        assert_eq!(rig.outcomes(), [(bad, Err(WriteStatus::NotWritten))]);
         rig.wait();
         rig.nothing_to_produce();
         rig.refuse(&calls[1], ErrorCode::OutOfOrderSequenceNumber);
@@ -215,7 +215,7 @@ fn after_the_last_epoch_comes_another_producer_id() {
     let call = rig.produce_only(bad);
     rig.refuse(&call, ErrorCode::InvalidRecord);
     rig.nothing_to_produce();
-    let request = rig.answer_init(8, 0);
+    let request = rig.respond_init(8, 0);
     assert_eq!((request.producer_id, request.producer_epoch), (-1, -1));
     let call = rig.produce_only(good);
     assert_eq!(
@@ -234,11 +234,14 @@ fn a_fenced_producer_sends_nothing_more() {
     let outcomes = rig.outcomes();
     assert_eq!(
         outcomes,
-        [(first, Err(Fate::NotWritten)), (second, Err(Fate::NotWritten))]
+        [
+            (first, Err(WriteStatus::NotWritten)),
+            (second, Err(WriteStatus::NotWritten))
+        ]
     );
     assert!(rig.sender.check_send().is_err());
     let late = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(late, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(late, Err(WriteStatus::NotWritten))]);
     rig.nothing_to_produce();
     rig.nothing_to_call();
 }
@@ -250,13 +253,13 @@ fn a_producer_that_may_not_have_an_id_asks_again() {
     let batch = rig.push(slot, 1);
     let call = rig.call();
     rig.reply_error(&call, ErrorCode::ClusterAuthorizationFailed);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::NotWritten))]);
     rig.nothing_to_call();
     rig.wait();
     let call = rig.call();
     rig.lose_call(&call);
     rig.wait();
-    rig.answer_init(PRODUCER_ID, 0);
+    rig.respond_init(PRODUCER_ID, 0);
     rig.push(slot, 1);
     assert_eq!(rig.produce().batches[0].stamp, stamp(0, 0));
 }
@@ -295,5 +298,5 @@ fn a_record_that_is_too_large_fails() {
     rig.refuse(&call, ErrorCode::MessageTooLarge);
     let errors = rig.errors();
     assert_eq!(errors[0].cause, BatchCause::Refused(ErrorCode::MessageTooLarge));
-    assert_eq!(errors[0].fate, Fate::NotWritten);
+    assert_eq!(errors[0].status, WriteStatus::NotWritten);
 }

@@ -1,23 +1,23 @@
-//! What is tried again, how often, and what is known of what failed.
+//! Retries of batches, and the write status of those that failed.
 
 use milena_machines::{
     member::CallFailure,
-    produce::{BatchCause, Fate, SenderConfig, SenderEvent},
+    produce::{BatchCause, SenderConfig, SenderEvent, WriteStatus},
 };
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
 use super::rig::{Rig, config};
 
-fn fate_after(error: ErrorCode) -> Fate {
+fn status_after(error: ErrorCode) -> WriteStatus {
     let mut rig = Rig::with_epoch(SenderConfig { retries: 0, ..config() }, 0);
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
-    rig.answer(&call, error, -1, 0);
+    rig.respond(&call, error, -1, 0);
     rig.pass(super::rig::DELIVERY_MS);
     let errors = rig.errors();
     assert_eq!(errors.len(), 1);
-    errors[0].fate
+    errors[0].status
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_refusal_is_sure_only_if_it_comes_before_the_append() {
         ErrorCode::InvalidRecord,
         ErrorCode::CorruptMessage,
     ] {
-        assert_eq!(fate_after(error), Fate::NotWritten, "{error}");
+        assert_eq!(status_after(error), WriteStatus::NotWritten, "{error}");
     }
     for error in [
         ErrorCode::RequestTimedOut,
@@ -38,7 +38,7 @@ fn a_refusal_is_sure_only_if_it_comes_before_the_append() {
         ErrorCode::UnknownServerError,
         ErrorCode::UnknownTopicOrPartition,
     ] {
-        assert_eq!(fate_after(error), Fate::MayBeWritten, "{error}");
+        assert_eq!(status_after(error), WriteStatus::MayBeWritten, "{error}");
     }
 }
 
@@ -79,7 +79,7 @@ fn retries_have_a_limit() {
     }
     let errors = rig.errors();
     assert_eq!(errors[0].cause, BatchCause::Refused(ErrorCode::NotEnoughReplicas));
-    assert_eq!(errors[0].fate, Fate::NotWritten);
+    assert_eq!(errors[0].status, WriteStatus::NotWritten);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_sure_refusal_does_not_undo_an_earlier_doubt() {
     rig.wait();
     let call = rig.produce();
     rig.refuse(&call, ErrorCode::NotEnoughReplicas);
-    assert_eq!(rig.errors()[0].fate, Fate::MayBeWritten);
+    assert_eq!(rig.errors()[0].status, WriteStatus::MayBeWritten);
 }
 
 #[test]
@@ -139,13 +139,13 @@ fn a_broker_that_is_too_old_gets_nothing() {
     rig.fail(&call, failure);
     let errors = rig.errors();
     assert_eq!(
-        (&errors[0].cause, errors[0].fate),
-        (&BatchCause::NoResponse(failure), Fate::NotWritten)
+        (&errors[0].cause, errors[0].status),
+        (&BatchCause::NoResponse(failure), WriteStatus::NotWritten)
     );
 }
 
 #[test]
-fn an_answer_that_lacks_a_partition_is_none() {
+fn a_response_without_a_partition_is_none_for_it() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);
@@ -153,13 +153,13 @@ fn an_answer_that_lacks_a_partition_is_none() {
     rig.sender.handle_produce_response(rig.now, call.id, Ok(&[]));
     rig.wait();
     rig.produce_only(batch);
-    // An answer to nothing changes nothing.
+    // A response without a request changes nothing.
     rig.ack(&call, 3);
     assert_eq!(rig.outcomes(), []);
 }
 
 #[test]
-fn offsets_and_times_are_told_if_there_are_any() {
+fn offsets_and_times_are_returned_if_there_are_any() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let batch = rig.push(slot, 1);

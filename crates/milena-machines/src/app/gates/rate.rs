@@ -1,6 +1,6 @@
 //! A limit on how many records begin in a second.
 
-use super::RateConfig;
+use crate::app::RateConfig;
 
 const NS_PER_MS: i64 = 1_000_000;
 

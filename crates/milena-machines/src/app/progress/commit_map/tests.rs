@@ -153,7 +153,7 @@ fn damage_is_found() {
     }
 }
 
-fn some_starts(random: &mut Random, base: i64) -> CrashCounters {
+fn some_crashes(random: &mut Random, base: i64) -> CrashCounters {
     CrashCounters {
         count: 1 + random.below(1_000) as u32,
         reach: (random.below(2) == 0).then(|| base + 1 + random.below(1 << 40) as i64),
@@ -168,10 +168,10 @@ fn what_is_told_of_owners_that_died_is_read_again() {
         let base = [0, 7, i64::MAX / 2][random.below(3) as usize];
         let share = random.below(101);
         let tracker = tracker(base, 1 + random.below(2_000) as i64, |_| random.below(100) < share);
-        let starts = some_starts(&mut random, tracker.frontier());
-        let encoded = encode_with(&tracker, starts, ROOM);
+        let crashes = some_crashes(&mut random, tracker.frontier());
+        let encoded = encode_with(&tracker, crashes, ROOM);
         let told = read(&encoded.text, tracker.frontier()).unwrap();
-        assert_eq!((told.finished, told.starts), (finished(&tracker), starts));
+        assert_eq!((told.finished, told.crashes), (finished(&tracker), crashes));
         // Without anything to tell, it is what it always was.
         assert_eq!(
             encode_with(&tracker, CrashCounters::default(), ROOM),
@@ -184,7 +184,7 @@ fn what_is_told_of_owners_that_died_is_read_again() {
 #[test]
 fn older_maps_are_read_as_ever() {
     let told = read("M1:7JOLhAAlDA", 37).unwrap();
-    assert_eq!(told.starts, CrashCounters::default());
+    assert_eq!(told.crashes, CrashCounters::default());
     assert_eq!(told.finished, [FinishedRange { start: 39, end: 41 }]);
 }
 
@@ -195,15 +195,15 @@ fn where_room_is_little_the_map_is_cut_first() {
     let tracker = tracker(1 << 40, 30_000, |_| random.below(2) == 0);
     for chars in [4_096, 200, 60, 30] {
         for wide in [true, false] {
-            let starts = some_starts(&mut random, tracker.frontier());
-            let encoded = encode_with(&tracker, starts, Room { chars, wide });
+            let crashes = some_crashes(&mut random, tracker.frontier());
+            let encoded = encode_with(&tracker, crashes, Room { chars, wide });
             assert!(encoded.text.encode_utf16().count() <= chars);
-            assert_eq!(read(&encoded.text, tracker.frontier()).unwrap().starts, starts);
+            assert_eq!(read(&encoded.text, tracker.frontier()).unwrap().crashes, crashes);
         }
     }
     let none = encode_with(
         &tracker,
-        some_starts(&mut random, 1 << 40),
+        some_crashes(&mut random, 1 << 40),
         Room { chars: 8, wide: false },
     );
     assert_eq!(none.text, "");
@@ -225,7 +225,7 @@ fn nothing_that_strangers_write_is_too_much() {
         let text = to_text(payload, 4_093, false);
         if let Ok(told) = read(&text, 50) {
             assert!(told.finished.len() < 24 * 8);
-            assert!(told.starts.reach.is_none_or(|reach| reach > 50));
+            assert!(told.crashes.reach.is_none_or(|reach| reach > 50));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How much there is, and whether that is too much.
 
-use super::super::Limits;
+use crate::app::Limits;
 
 /// How much comes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,17 +18,20 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
+    #[inline]
     pub(crate) fn add(&mut self, size: Size) {
         self.records += u64::from(size.records);
         self.bytes += u64::from(size.bytes);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, size: Size) {
         self.records = self.records.saturating_sub(u64::from(size.records));
         self.bytes = self.bytes.saturating_sub(u64::from(size.bytes));
     }
 
     /// Whether it is over now, if that has changed.
+    #[inline]
     pub(crate) fn check(&mut self, limits: &Limits) -> Option<bool> {
         let over = if self.over {
             self.records > limits.records_low || self.bytes > limits.bytes_low
