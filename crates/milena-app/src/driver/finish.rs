@@ -79,7 +79,7 @@ impl Engine {
             }
             match finished.part {
                 JobPart::All(2..) if !finished.is_done() => {
-                    for record in state.work.break_up(finished.record) {
+                    for record in state.work.split_run(finished.record) {
                         let single = CallResult {
                             record,
                             ..finished.clone()
@@ -92,7 +92,7 @@ impl Engine {
                 JobPart::All(_) | JobPart::Run(_) => {}
                 JobPart::Record(place) => {
                     if place == 0 {
-                        singles = state.work.break_up(finished.record);
+                        singles = state.work.split_run(finished.record);
                     }
                     let Some(single) = singles.get(place) else { continue };
                     finished.record = *single;

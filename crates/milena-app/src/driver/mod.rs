@@ -343,11 +343,15 @@ impl Engine {
                 state.is_barrier_wanted = true;
                 self.transactions.notify_one();
             }
-            Action::Stopped { partition, offset, why } => self.stopped(state, partition, offset, why),
+            Action::Stopped {
+                partition,
+                offset,
+                reason,
+            } => self.stopped(state, partition, offset, reason),
             Action::Stalled {
                 partition,
                 offset,
-                why,
+                reason,
                 since_ms,
                 action,
                 cancelled,
@@ -355,7 +359,7 @@ impl Engine {
                 let stall = Stall {
                     partition,
                     offset,
-                    why,
+                    why: reason,
                     since_ms,
                 };
                 self.stalled(state, &stall, action, &cancelled);

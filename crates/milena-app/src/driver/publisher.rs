@@ -199,14 +199,14 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
         (Publish::Return { .. }, true) => &metrics.returned,
         (
             Publish::DeadLetter {
-                why: DeadLetterReason::Poison,
+                reason: DeadLetterReason::Poison,
                 ..
             },
             true,
         ) => &metrics.dead_poison,
         (
             Publish::DeadLetter {
-                why: DeadLetterReason::Crash { .. },
+                reason: DeadLetterReason::Crash { .. },
                 ..
             },
             true,
@@ -439,21 +439,21 @@ fn unhandled(what: Publish, policy: &Policy) -> Failure {
     let reason = match what {
         Publish::HeldKeys { due_ms: None, .. } => "an earlier record of its key is being tried again".to_owned(),
         Publish::DeadLetter {
-            why: DeadLetterReason::Breaker,
+            reason: DeadLetterReason::Breaker,
             ..
         } => format!(
             "a circuit breaker that its handler needs is open: {}",
             policy.breakers.join(", ")
         ),
         Publish::DeadLetter {
-            why: DeadLetterReason::Bulkhead,
+            reason: DeadLetterReason::Bulkhead,
             ..
         } => {
             let name = policy.bulkhead.as_deref().unwrap_or_default();
             format!("no permit was left in the bulkhead of its handler: {name}")
         }
         Publish::DeadLetter {
-            why: DeadLetterReason::Crash { owners },
+            reason: DeadLetterReason::Crash { owners },
             ..
         } => {
             exception = CRASH;

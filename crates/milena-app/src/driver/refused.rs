@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use milena_client::{
     consumer::{ConsumerRecord, ErrorCode},
-    producer::{BatchCause, Fate, SendError},
+    producer::{BatchCause, SendError, WriteStatus},
 };
 use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -31,7 +31,7 @@ pub(super) fn is_final(error: &SendError) -> bool {
 
 /// Whether it may be in the log although it failed.
 pub(super) fn may_be_written(error: &SendError) -> bool {
-    matches!(error, SendError::Failed { error, .. } if error.fate != Fate::NotWritten)
+    matches!(error, SendError::Failed { error, .. } if error.status != WriteStatus::NotWritten)
 }
 
 fn is_final_code(code: ErrorCode) -> bool {
@@ -185,7 +185,7 @@ mod tests {
             partition: TopicPartition::new("out", 0),
             error: Arc::new(BatchError {
                 cause: BatchCause::Refused(code),
-                fate: Fate::NotWritten,
+                status: WriteStatus::NotWritten,
             }),
         }
     }

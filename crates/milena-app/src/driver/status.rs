@@ -55,7 +55,7 @@ impl Engine {
                 records: found.records,
                 replay_if_crashed_now: found.replay_if_crashed_now,
                 paused: pauses.map(|pauses| pauses.iter().collect()).unwrap_or_default(),
-                why: state.work.why(now_ms, owned.id)?,
+                why: state.work.stall_reason(now_ms, owned.id)?,
                 publish_problem: None,
                 is_isolating: found.is_isolating,
             })

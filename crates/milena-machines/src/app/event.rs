@@ -1,37 +1,37 @@
-//! What a driver tells [`Scheduler`](super::Scheduler), and what it is told to do.
+//! Inputs and outputs of the [`Scheduler`](super::Scheduler).
 
 use super::{BreakerId, BreakerState, HandlerId, PartitionId, RecordId, SourceId, WhenStalled};
 use crate::TopicPartition;
 
-/// A partition is ours from now on.
+/// The assignment of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     pub partition: TopicPartition,
     pub source: SourceId,
     pub handler: HandlerId,
     pub role: Role,
-    /// Where the consumer begins to read.
+    /// The offset where the consumer begins to read.
     pub position: i64,
-    /// What the group has committed.
     pub committed: Option<CommittedOffset>,
-    /// And the leader epoch of what lies before that.
+    /// The leader epoch of the record before the position.
     pub leader_epoch: Option<i32>,
 }
 
-/// What kind of topic a partition is of.
+/// The kind of topic that a partition belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Main,
-    /// A retry topic: what it holds is not to be handled before its time.
+    /// A retry topic: its records are not handled before they are due.
     RetryTopic {
-        /// Its place in the tiers of the handler.
+        /// The position of its delay in the handler's list.
         index: u8,
         delay_ms: i64,
     },
-    /// What waits so that keys stay in order: see [`key_holds`](super::key_holds).
+    /// A held-keys topic: see [`key_holds`](super::key_holds).
     HeldKeys,
 }
 
+/// An offset that the group has committed, with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedOffset {
     pub offset: i64,
@@ -41,20 +41,19 @@ pub struct CommittedOffset {
 /// A record that was read, or a run of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival<T> {
-    /// Of the first.
+    /// The offset of the first record.
     pub offset: i64,
     pub leader_epoch: Option<i32>,
-    /// How much memory it holds.
+    /// The memory that it takes.
     pub bytes: u32,
-    /// What a record of a retry topic says about itself, or one that has come back from there.
+    /// The failure headers of a record in a retry or held-keys topic, or of one that has come back from there.
     pub retry: Option<RetryInfo>,
     pub payload: T,
 }
 
-/// Read from headers, which anybody may have written: none of it is believed without bounds.
+/// Failure headers of a record. Any client can have written them, so each value is used within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetryInfo {
-    /// How often the record was tried.
     pub attempts: u32,
     pub due_ms: Option<i64>,
     pub first_failed_ms: Option<i64>,
@@ -62,13 +61,13 @@ pub struct RetryInfo {
     pub returns: u8,
 }
 
-/// What became of a record that arrived.
+/// The fate of a record that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptance {
     Taken(RecordId),
-    /// The commit that we began from says that it is done.
+    /// It is done, as the commit says that the assignment began from.
     Finished,
-    /// The partition is not ours any more, or the record was delivered before.
+    /// The partition is not assigned any more, or the record was delivered before.
     Stale,
 }
 
@@ -78,23 +77,23 @@ pub struct Dispatch {
     pub record: RecordId,
     pub partition: PartitionId,
     pub offset: i64,
-    /// How many records it stands for: more than one if a run goes to its handler as a whole.
+    /// The number of records: more than one for a run.
     pub count: u32,
-    /// How often it was tried with this one, through all retry topics.
+    /// The number of this attempt, through all retry topics.
     pub attempt: u32,
 }
 
-/// How a handler ended.
+/// The result of a call of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// Done, because the handler wanted nothing of it.
+    /// Done: the handler ignored the record.
     Skipped,
-    /// Done, because it was done before.
+    /// Done: the record had been handled before.
     Duplicate,
-    /// Done as soon as what the handler wrote is published.
+    /// Done as soon as the output of the handler is published.
     Emit,
-    /// The handler asks to be called again, and it is no failure.
+    /// The handler asks to be called again. This is not a failure.
     RetryAfter {
         ms: i64,
     },
@@ -103,11 +102,11 @@ pub enum Outcome {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It may go well the next time: errors that say nothing else, timeouts, panics.
+    /// The next attempt may succeed: unclassified errors, timeouts, panics.
     Retry,
-    /// It never will: what cannot be decoded, what is not valid.
+    /// No attempt can succeed: the record cannot be decoded, or is invalid.
     Poison,
-    /// What the handler needs did not answer. Feeds the breaker.
+    /// A dependency of the handler failed. Counts for its breaker.
     Dependency(BreakerId),
     /// The application cannot go on.
     Fatal,
@@ -116,28 +115,28 @@ pub enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublishResult {
     Acked,
-    /// So too, and where it is. What is held needs that.
+    /// Acknowledged, with the offset. Records of a held-keys topic need it.
     AckedAt(i64),
     Failed,
-    /// It can never be written. If its handler emitted it, the record has failed for good.
+    /// It can never be written. If it is the output of a handler, its record has failed for good.
     Refused,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitResult {
     Ok,
-    /// It can be tried again.
+    /// It can be retried.
     Failed,
-    /// The broker takes no metadata of this size.
+    /// The broker does not accept metadata of this size.
     MetadataTooLarge,
-    /// The group does not know us any more, or has given the partitions to others.
+    /// The member is not in the group any more, or its partitions have other owners.
     Lost,
 }
 
-/// What to write, and where.
+/// A record to write, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publish {
-    /// What the handler wrote.
+    /// The output of the handler.
     Output,
     /// The record itself, to a retry topic.
     RetryTopic {
@@ -146,23 +145,23 @@ pub enum Publish {
         attempts: u32,
         first_failed_ms: i64,
     },
-    /// The record itself, from a retry topic back to its own.
+    /// The record itself, from a retry topic back to its own topic.
     Return {
         attempts: u32,
         first_failed_ms: Option<i64>,
         /// How often it was sent back, with this time.
         returns: u8,
     },
-    /// The record itself, to the held topic, in the partition that has the number of its own.
+    /// The record itself, to the partition of the held-keys topic with the number of its own.
     HeldKeys {
-        /// Not before this; without it, as soon as it is its turn.
+        /// It is not handled before; without it, as soon as it is the first of its key.
         due_ms: Option<i64>,
         attempts: u32,
         first_failed_ms: Option<i64>,
     },
-    /// The record itself, to the dead letters.
+    /// The record itself, to the dead letter topic.
     DeadLetter {
-        why: DeadLetterReason,
+        reason: DeadLetterReason,
         attempts: u32,
         first_failed_ms: i64,
     },
@@ -173,19 +172,19 @@ pub enum DeadLetterReason {
     Poison,
     /// All attempts failed.
     Attempts,
-    /// It failed for longer than is allowed.
+    /// It failed for longer than the policy allows.
     Elapsed,
-    /// A breaker that its handler needs is open, and does not let records wait.
+    /// A breaker of its handler is open, and the policy does not let records wait.
     Breaker,
     /// The bulkhead of its handler is full, and the policy does not let records wait.
     Bulkhead,
-    /// So many owners died that had it.
+    /// It crashed several processes.
     Crash {
         owners: u32,
     },
 }
 
-/// Up to where a partition is done.
+/// An offset to commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitOffset {
     pub id: PartitionId,
@@ -193,72 +192,71 @@ pub struct CommitOffset {
     /// The next offset to read.
     pub offset: i64,
     pub leader_epoch: Option<i32>,
-    /// What is done above it.
+    /// The map of offsets that are done above it.
     pub metadata: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Fetch nothing of it. What the consumer has of it already may still come.
+    /// Pause a partition. Records that the consumer has already may still come.
     Pause(PartitionId),
     Resume(PartitionId),
     Publish {
         record: RecordId,
         what: Publish,
     },
-    /// Ask what is committed for the partitions of the held topic that have the numbers of these, and tell
-    /// [`Scheduler::handle_held_commit`](super::Scheduler::handle_held_commit). It is asked again anyway.
+    /// Fetch the committed offsets of the held-keys partitions with the numbers of these, and call
+    /// [`Scheduler::handle_held_commit`](super::Scheduler::handle_held_commit). The request is repeated, so it may fail.
     CheckKeyHolds(Vec<PartitionId>),
-    /// There is at most one under way for each source.
+    /// Commit. At most one commit is in flight for each source.
     Commit {
         source: SourceId,
         offsets: Vec<CommitOffset>,
     },
-    /// Nobody waits any more for its handler, or for what was to be published of it; the next owner reads it again, unless
-    /// delivery is at most once. The id is dead already.
+    /// Cancel the handler or the publish of a record. The next owner reads it again, unless delivery is at most once. The id
+    /// is stale already.
     Cancel(RecordId),
-    /// All that can be done for it is done: the group may have it. The id is dead already.
+    /// A partition is drained and committed: the group may have it. The id is stale already.
     Released(PartitionId),
-    /// Nothing is in a handler or being published: [`Scheduler::barrier_offsets`](super::Scheduler::barrier_offsets) can be taken.
+    /// No record is in flight: [`Scheduler::barrier_offsets`](super::Scheduler::barrier_offsets) can be taken.
     Barrier,
     /// A partition is to be released, and its offsets need a transaction: begin a barrier.
     BarrierNeeded,
-    /// The partition stands still until [`Scheduler::restart_partition`](super::Scheduler::restart_partition).
+    /// The partition has stopped until [`Scheduler::restart_partition`](super::Scheduler::restart_partition).
     Stopped {
         partition: PartitionId,
         offset: i64,
-        why: StopReason,
+        reason: StopReason,
     },
-    /// A record is done without being handled, because the bulkhead of its handler is full and the policy skips.
+    /// A record was skipped because the bulkhead of its handler is full.
     Skipped {
         partition: PartitionId,
         offset: i64,
     },
-    /// The partition has not moved for long, because of this record.
+    /// The partition has not moved for long, because of the record at this offset.
     Stalled {
         partition: PartitionId,
         offset: i64,
-        why: StallReason,
+        reason: StallReason,
         since_ms: i64,
-        /// What is done about it.
         action: WhenStalled,
-        /// Whose calls are cancelled because of it, as they are called from now on.
+        /// The records whose calls are cancelled because of it, by their new ids.
         cancelled: Vec<RecordId>,
     },
-    /// So many owners died here: from this offset on one record is handed out at a time, until it is past what they had.
+    /// Processes crashed here: records are handed out one at a time from this offset on, until the partition is past those
+    /// that can be the cause.
     Isolating {
         partition: PartitionId,
         offset: i64,
         owners: u32,
     },
-    /// A record is not handed out any more: so many owners died here, and the last of them had no other.
+    /// A record is given up because it crashed several processes, the last one in isolation.
     Quarantined {
         partition: PartitionId,
         offset: i64,
         owners: u32,
     },
-    /// At most once: so many records of a partition were committed and are not done, from this offset on. Nobody handles them
-    /// again.
+    /// At most once: records from this offset on were committed and not handled. No owner handles them again.
     Lost {
         partition: TopicPartition,
         offset: i64,
@@ -275,41 +273,40 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     Fatal,
-    /// Nothing is left to try, and the policy has no dead letters.
+    /// All attempts failed, and the policy has no dead letters.
     Exhausted,
-    /// Too many records fail for good.
+    /// Too many of its records become dead letters.
     DlqLimit,
     /// A handler did not return.
     Stalled,
 }
 
-/// Why a partition does not move.
+/// The reason why a partition does not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallReason {
-    /// There is nothing to do.
+    /// It has no records.
     Idle,
-    /// The handler has had the record for this long.
+    /// A handler has had the record for this long.
     InHandler { for_ms: i64, attempt: u32 },
-    /// It failed, and is tried again then.
+    /// It failed and waits for its next attempt.
     WaitsForRetry { until_ms: i64, attempt: u32 },
-    /// It is in a retry topic, and its time has not come.
+    /// It is in a retry or held-keys topic and not due.
     NotDue { until_ms: i64 },
     /// A breaker is not closed.
     Breaker(BreakerId),
-    /// Its retry topic, dead letter or what it emitted is not acknowledged; `failing` if that was refused
-    /// before, or has taken longer than 5 s.
+    /// Its output or failure record is not acknowledged; `failing` if it failed before, or has taken longer than 5 s.
     Publishing { failing: bool },
-    /// Its offset is not committed at most once; or that somebody begins here is not.
+    /// A commit must succeed before it is handed out: of its offset (at most once), or of the crash guard.
     WaitsForCommit,
-    /// Owners died here, so that one record is handed out at a time, and this is not the one.
+    /// Processes crashed here, so that one record is handed out at a time, and this is not the one.
     Isolating,
-    /// The commit could not tell that it is done.
+    /// It lies further above the committed offset than a commit map can tell.
     WaitsForMap,
     /// The handler is at its limit: concurrency, bulkhead or rate.
     WaitsForHandler,
-    /// Somebody has to look at it.
+    /// The partition has stopped until an operator restarts it.
     Stopped(StopReason),
-    /// It is being given back.
+    /// The partition is being given back.
     Revoking,
     /// The user has paused it.
     User,

@@ -9,7 +9,6 @@
 //! Runs of records can wait as a whole, without a look at their keys: see `runs`.
 
 mod entry;
-mod gauge;
 mod keys;
 mod parked;
 mod runs;
@@ -19,7 +18,6 @@ mod slab;
 use std::collections::VecDeque;
 
 pub(crate) use entry::{Entry, History, Passing, State};
-pub(crate) use gauge::{Gauge, Size};
 pub(crate) use slab::Slab;
 
 use super::{
@@ -129,7 +127,7 @@ impl<T: Keyed> Queues<T> {
             Order::Partition => Kind::Serial,
             Order::Key | Order::Unordered => Kind::Free,
         };
-        let queues_of = PartitionQueues {
+        let found = PartitionQueues {
             handler,
             order,
             null_key,
@@ -144,7 +142,7 @@ impl<T: Keyed> Queues<T> {
             in_turn: false,
             blocked: false,
         };
-        self.partitions.put(partition, queues_of);
+        self.partitions.put(partition, found);
     }
 
     /// Keeps a record. It is not handed out before [`Self::enqueue`].
@@ -179,11 +177,11 @@ impl<T: Keyed> Queues<T> {
                 return;
             };
             let Some(partition) = turns.pop_front() else { return };
-            let Some(queues_of) = self.partitions.get_mut(partition) else {
+            let Some(found) = self.partitions.get_mut(partition) else {
                 continue;
             };
-            queues_of.in_turn = false;
-            if queues_of.blocked {
+            found.in_turn = false;
+            if found.blocked {
                 continue;
             }
             let until = max.min(taken + share);
@@ -193,7 +191,7 @@ impl<T: Keyed> Queues<T> {
             }
             if taken < max && self.is_run_ready(partition) {
                 let runs_max = if run_max == 1 { 1 } else { usize::MAX };
-                taken += self.take_whole(partition, max - taken, runs_max, out);
+                taken += self.take_runs(partition, max - taken, runs_max, out);
             }
             self.give_turn(partition);
         }
@@ -203,7 +201,7 @@ impl<T: Keyed> Queues<T> {
     pub(crate) fn has_ready(&self, handler: HandlerId) -> bool {
         let turns = self.turns.get(usize::from(handler.0)).into_iter().flatten();
         let mut queues = turns.filter_map(|partition| self.partitions.get(*partition));
-        queues.any(|queues_of| !queues_of.blocked)
+        queues.any(|found| !found.blocked)
     }
 
     /// A record is done, or of no interest any more.
@@ -211,8 +209,8 @@ impl<T: Keyed> Queues<T> {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        if entry.whole {
-            return self.remove_whole(index);
+        if entry.is_run {
+            return self.remove_run(index);
         }
         let (queue, state, partition) = (entry.queue, entry.state, entry.partition);
         let is_sent = matches!(entry.passing, Passing::Sent(_));
@@ -287,16 +285,14 @@ impl<T: Keyed> Queues<T> {
 
     /// From now on nothing of a partition is handed out, or again.
     pub(crate) fn block(&mut self, partition: PartitionIndex, blocked: bool) {
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
-            queues_of.blocked = blocked;
+        if let Some(found) = self.partitions.get_mut(partition) {
+            found.blocked = blocked;
             self.give_turn(partition);
         }
     }
 
     pub(crate) fn is_blocked(&self, partition: PartitionIndex) -> bool {
-        self.partitions
-            .get(partition)
-            .is_some_and(|queues_of| queues_of.blocked)
+        self.partitions.get(partition).is_some_and(|found| found.blocked)
     }
 
     /// The records of a partition, by number.
@@ -309,15 +305,15 @@ impl<T: Keyed> Queues<T> {
 
     /// Forgets a partition whose records were all removed.
     pub(crate) fn remove_partition(&mut self, partition: PartitionIndex) {
-        let Some(queues_of) = self.partitions.get_mut(partition) else {
+        let Some(found) = self.partitions.get_mut(partition) else {
             return;
         };
-        queues_of.blocked = true;
-        let (queues, handler) = ([queues_of.main, queues_of.runs, queues_of.runs_out], queues_of.handler);
-        (queues_of.main, queues_of.runs, queues_of.runs_out) = (Index::NONE, Index::NONE, Index::NONE);
-        queues_of.ready_head = Index::NONE;
-        queues_of.ready_tail = Index::NONE;
-        queues_of.in_turn = false;
+        found.blocked = true;
+        let (queues, handler) = ([found.main, found.runs, found.runs_out], found.handler);
+        (found.main, found.runs, found.runs_out) = (Index::NONE, Index::NONE, Index::NONE);
+        found.ready_head = Index::NONE;
+        found.ready_tail = Index::NONE;
+        found.in_turn = false;
         queues.into_iter().for_each(|queue| self.queues.give_back(queue));
         if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {
             turns.retain(|turn| *turn != partition);
@@ -471,24 +467,24 @@ impl<T: Keyed> Queues<T> {
     fn queue_for(&mut self, index: RecordIndex) -> Option<QueueIndex> {
         let entry = self.entries.get(index)?;
         let partition = entry.partition;
-        let queues_of = self.partitions.get_mut(partition)?;
-        queues_of.singles += 1;
-        let queues_of = *queues_of;
+        let found = self.partitions.get_mut(partition)?;
+        found.singles += 1;
+        let found = *found;
         let key = entry.payload.as_ref().and_then(Keyed::key);
-        Some(match self.key_hash(partition, &queues_of, key) {
+        Some(match self.key_hash(partition, &found, key) {
             Some(hash) => self.queue_of_hash(partition, hash),
-            None => queues_of.main,
+            None => found.main,
         })
     }
 
     /// Keys are told apart by this alone: two that meet, of 2^64, would only wait for each other. `None` if the key does not
     /// matter.
-    fn key_hash(&self, partition: PartitionIndex, queues_of: &PartitionQueues, key: Option<&[u8]>) -> Option<u64> {
-        if queues_of.order != Order::Key {
+    fn key_hash(&self, partition: PartitionIndex, found: &PartitionQueues, key: Option<&[u8]>) -> Option<u64> {
+        if found.order != Order::Key {
             return None;
         }
         let seed = self.seed ^ (partition.position() as u64) << 32;
-        match (key, queues_of.null_key) {
+        match (key, found.null_key) {
             (Some(key), _) => Some(hash(seed, key)),
             (None, NullKey::Serial) => Some(!hash(seed, &[])),
             (None, NullKey::Unordered) => None,
@@ -583,12 +579,12 @@ impl<T: Keyed> Queues<T> {
             return;
         };
         let partition = queue.partition;
-        let Some(queues_of) = self.partitions.get_mut(partition) else {
+        let Some(found) = self.partitions.get_mut(partition) else {
             return;
         };
-        let before = std::mem::replace(&mut queues_of.ready_tail, index);
+        let before = std::mem::replace(&mut found.ready_tail, index);
         if before == Index::NONE {
-            queues_of.ready_head = index;
+            found.ready_head = index;
         }
         queue.ready = true;
         (queue.prev_ready, queue.next_ready) = (before, Index::NONE);
@@ -618,26 +614,26 @@ impl<T: Keyed> Queues<T> {
         if let Some(queue) = self.queues.get_mut(next) {
             queue.prev_ready = prev;
         }
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
+        if let Some(found) = self.partitions.get_mut(partition) {
             if prev == Index::NONE {
-                queues_of.ready_head = next;
+                found.ready_head = next;
             }
             if next == Index::NONE {
-                queues_of.ready_tail = prev;
+                found.ready_tail = prev;
             }
         }
     }
 
     fn give_turn(&mut self, partition: PartitionIndex) {
-        let Some(queues_of) = self.partitions.get(partition) else {
+        let Some(found) = self.partitions.get(partition) else {
             return;
         };
-        let (handler, is_out) = (queues_of.handler, queues_of.in_turn || queues_of.blocked);
-        if is_out || (queues_of.ready_head == Index::NONE && !self.is_run_ready(partition)) {
+        let (handler, is_out) = (found.handler, found.in_turn || found.blocked);
+        if is_out || (found.ready_head == Index::NONE && !self.is_run_ready(partition)) {
             return;
         }
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
-            queues_of.in_turn = true;
+        if let Some(found) = self.partitions.get_mut(partition) {
+            found.in_turn = true;
         }
         if let Some(turns) = self.turns.get_mut(usize::from(handler.0)) {
             turns.push_back(partition);

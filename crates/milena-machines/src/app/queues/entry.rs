@@ -1,11 +1,9 @@
-//! A record that is kept until it is done.
+//! An entry: a record that is kept until it is done, or a run of them.
 
-use super::{
-    super::{
-        Keyed, Publish, PublishResult,
-        ids::{Index, PartitionIndex, QueueIndex, RecordIndex},
-    },
-    gauge::Size,
+use super::super::{
+    Keyed, Publish, PublishResult,
+    gates::gauge::Size,
+    ids::{Index, PartitionIndex, QueueIndex, RecordIndex},
 };
 
 #[derive(Debug)]
@@ -13,15 +11,15 @@ pub(crate) struct Entry<T> {
     pub(crate) payload: Option<T>,
     pub(crate) offset: i64,
     pub(crate) partition: PartitionIndex,
-    /// Changes when the place is given to another record.
+    /// Changes when the slot is given to another record.
     pub(crate) serial: u32,
     pub(crate) bytes: u32,
-    /// How many records it stands for: more than one is a run.
+    /// The number of records: more than one for a run.
     pub(crate) count: u32,
-    /// It is handed out as it is, without a look at its keys.
-    pub(crate) whole: bool,
-    /// It is out as a whole, and its keys are held so that nothing with one of them is.
-    pub(super) holds: bool,
+    /// It waits and is handed out as a run, in no queue of a key.
+    pub(crate) is_run: bool,
+    /// It is handed out as a run, and the queues of its keys count its records as out.
+    pub(super) holds_keys: bool,
     pub(crate) state: State,
     pub(crate) passing: Passing,
     pub(crate) history: History,
@@ -30,52 +28,49 @@ pub(crate) struct Entry<T> {
     pub(super) next: RecordIndex,
 }
 
-/// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// There is no record.
+    /// The slot has no record.
     Free,
-    /// Not in line yet.
+    /// Not admitted to a queue yet.
     Staged,
     Waiting,
     InHandler,
-    /// It failed, and waits until it is tried again.
+    /// It failed and waits for its next attempt.
     Parked,
     Publishing,
-    /// That failed, and waits until it is tried again.
+    /// Publishing failed and waits for its next attempt.
     Unpublished,
 }
 
-/// Whether records behind one go on before it is done.
+/// Whether the records behind one go on before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passing {
     /// They wait for it.
     No,
-    /// They have passed it while it is published. With what became of that, if it is known and not told yet because others
-    /// come first.
+    /// They have passed it while it is published. With its result, if that is known and waits for those before it.
     Sent(Option<PublishResult>),
-    /// One before it was not published after all: it is handled again behind that one, whatever comes of it now.
+    /// A record before it was not published after all: it is handled again behind that one, whatever its result.
     Recalled,
 }
 
-/// What has happened to a record.
+/// The attempts with a record so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct History {
-    /// How often it was tried, in all topics.
+    /// Attempts in all topics.
     pub(crate) attempts: u32,
-    /// And in this one, as far as that counts.
+    /// Attempts in this topic that count for its policy.
     pub(crate) in_place: u32,
     pub(crate) first_failed_ms: Option<i64>,
-    /// How many of the delays it has waited for: in the held topic, or before it came back to its own. In the held topic
-    /// also what it must not be tried before.
+    /// The number of delays that it has waited for: in the held-keys topic, or before it came back to its own topic.
     pub(crate) rounds: u8,
+    /// In the held-keys topic: not handled before this.
     pub(crate) due_ms: i64,
     /// The number of its last call.
     pub(crate) call: u64,
-    /// Since when it is where it is; for what is parked or staged, until when.
+    /// The time when it entered its state; for a parked or staged record, the time when it leaves it.
     pub(crate) since_ms: i64,
     pub(crate) publish: Option<Publish>,
-    /// How often that failed.
     pub(crate) publish_failures: u32,
 }
 
@@ -88,8 +83,8 @@ impl<T> Entry<T> {
             serial: 0,
             bytes: 0,
             count: 0,
-            whole: false,
-            holds: false,
+            is_run: false,
+            holds_keys: false,
             state: State::Free,
             passing: Passing::No,
             history: History::default(),
@@ -104,8 +99,8 @@ impl<T> Entry<T> {
         T: Keyed,
     {
         self.count = payload.records();
-        self.whole = false;
-        self.holds = false;
+        self.is_run = false;
+        self.holds_keys = false;
         self.payload = Some(payload);
         self.offset = offset;
         self.partition = partition;
@@ -122,7 +117,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// The links stay for the queue that it leaves.
+    /// Frees the slot. The links stay for the queue that it leaves.
     pub(super) fn clear(&mut self) {
         self.payload = None;
         self.state = State::Free;

@@ -9,15 +9,15 @@ use crate::app::ids::{Index, PartitionIndex, QueueIndex, RecordIndex};
 
 impl<T: Keyed> Queues<T> {
     /// Lets a run come as a whole when it is its turn. `now_ms` is since when it waits.
-    pub(crate) fn enqueue_whole(&mut self, now_ms: i64, index: RecordIndex) {
+    pub(crate) fn enqueue_run(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
-        entry.whole = true;
+        entry.is_run = true;
         entry.state = State::Waiting;
         entry.history.since_ms = now_ms;
         let partition = entry.partition;
-        if let Some(runs) = self.partitions.get(partition).map(|queues_of| queues_of.runs) {
+        if let Some(runs) = self.partitions.get(partition).map(|found| found.runs) {
             self.push_back(runs, index);
             self.give_turn(partition);
         }
@@ -26,8 +26,8 @@ impl<T: Keyed> Queues<T> {
     /// Lets a record come when it is its turn, although its partition may have runs out.
     pub(crate) fn enqueue_single(&mut self, index: RecordIndex) {
         let partition = self.entries.get(index).map_or(Index::NONE, |entry| entry.partition);
-        if let Some(queues_of) = self.partitions.get(partition).copied() {
-            self.hold_all(&queues_of);
+        if let Some(found) = self.partitions.get(partition).copied() {
+            self.hold_keys(&found);
         }
         self.enqueue(index);
     }
@@ -39,9 +39,9 @@ impl<T: Keyed> Queues<T> {
 
     /// Whether something of a partition is out, or waits on its own.
     pub(crate) fn is_busy(&self, partition: PartitionIndex) -> bool {
-        self.partitions.get(partition).is_some_and(|queues_of| {
-            let out = self.queues.get(queues_of.runs_out);
-            queues_of.singles > 0 || out.is_some_and(|out| out.head != Index::NONE)
+        self.partitions.get(partition).is_some_and(|found| {
+            let out = self.queues.get(found.runs_out);
+            found.singles > 0 || out.is_some_and(|out| out.head != Index::NONE)
         })
     }
 
@@ -53,37 +53,35 @@ impl<T: Keyed> Queues<T> {
 
     /// When a call with something of a partition ended last.
     pub(crate) fn moved_ms(&self, partition: PartitionIndex) -> i64 {
-        self.partitions
-            .get(partition)
-            .map_or(i64::MIN, |queues_of| queues_of.moved_ms)
+        self.partitions.get(partition).map_or(i64::MIN, |found| found.moved_ms)
     }
 
     pub(crate) fn set_moved(&mut self, now_ms: i64, partition: PartitionIndex) {
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
-            queues_of.moved_ms = now_ms;
+        if let Some(found) = self.partitions.get_mut(partition) {
+            found.moved_ms = now_ms;
         }
     }
 
     /// Whether the calls with something of a partition count as slow.
     pub(crate) fn is_slow(&self, now_ms: i64, partition: PartitionIndex) -> bool {
-        let queues_of = self.partitions.get(partition);
-        queues_of.is_some_and(|queues_of| now_ms < queues_of.slow_until_ms)
+        let found = self.partitions.get(partition);
+        found.is_some_and(|found| now_ms < found.slow_until_ms)
     }
 
     pub(crate) fn set_slow_until(&mut self, until_ms: i64, partition: PartitionIndex) {
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
-            queues_of.slow_until_ms = until_ms;
+        if let Some(found) = self.partitions.get_mut(partition) {
+            found.slow_until_ms = until_ms;
         }
     }
 
     /// Breaks up the runs of a partition that wait, so that no key waits for another.
-    pub(crate) fn break_waiting(&mut self, partition: PartitionIndex) {
-        let Some(queues_of) = self.partitions.get(partition).copied() else {
+    pub(crate) fn split_waiting_runs(&mut self, partition: PartitionIndex) {
+        let Some(found) = self.partitions.get(partition).copied() else {
             return;
         };
-        self.hold_all(&queues_of);
+        self.hold_keys(&found);
         while let Some(first) = self.first_run(partition) {
-            for single in self.take_apart(first) {
+            for single in self.split_records(first) {
                 self.enqueue(single);
             }
         }
@@ -91,28 +89,28 @@ impl<T: Keyed> Queues<T> {
 
     /// Breaks up a run that is out: from now on each of its records is out on its own, in the place that its offset has. One
     /// that is alone stays what it is.
-    pub(crate) fn break_up(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
+    pub(crate) fn split_run(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get(index) else {
             return vec![];
         };
-        let (history, holds, count) = (entry.history, entry.holds, entry.count);
-        let Some(queues_of) = self.partitions.get(entry.partition).copied() else {
+        let (history, holds, count) = (entry.history, entry.holds_keys, entry.count);
+        let Some(found) = self.partitions.get(entry.partition).copied() else {
             return vec![];
         };
         let singles = if count > 1 {
-            self.take_apart(index)
+            self.split_records(index)
         } else {
-            self.unlink(queues_of.runs_out, index);
+            self.unlink(found.runs_out, index);
             vec![index]
         };
-        self.hold_all(&queues_of);
+        self.hold_keys(&found);
         for single in singles.iter().rev() {
             let Some(queue) = self.queue_for(*single) else { continue };
             if let Some(entry) = self.entries.get_mut(*single) {
                 entry.state = State::InHandler;
                 entry.queue = queue;
                 entry.history = history;
-                (entry.whole, entry.holds) = (false, false);
+                (entry.is_run, entry.holds_keys) = (false, false);
             }
             let Some(found) = self.queues.get_mut(queue) else {
                 continue;
@@ -129,19 +127,19 @@ impl<T: Keyed> Queues<T> {
     }
 
     pub(super) fn is_run_ready(&self, partition: PartitionIndex) -> bool {
-        let order = self.partitions.get(partition).map(|queues_of| queues_of.order);
+        let order = self.partitions.get(partition).map(|found| found.order);
         self.has_runs(partition) && (order == Some(Order::Unordered) || !self.is_busy(partition))
     }
 
     /// Hands out up to `max` records in up to `runs_max` runs; says how many.
-    pub(super) fn take_whole(
+    pub(super) fn take_runs(
         &mut self,
         partition: PartitionIndex,
         max: usize,
         runs_max: usize,
         out: &mut Vec<RecordIndex>,
     ) -> usize {
-        let Some(queues_of) = self.partitions.get(partition).copied() else {
+        let Some(found) = self.partitions.get(partition).copied() else {
             return 0;
         };
         let mut taken = 0;
@@ -151,11 +149,11 @@ impl<T: Keyed> Queues<T> {
             && let Some(index) = self.first_run(partition)
         {
             let rest = self.cut(index, (max - taken) as u32);
-            self.unlink(queues_of.runs, index);
+            self.unlink(found.runs, index);
             if let Some(rest) = rest {
-                self.push_front(queues_of.runs, rest);
+                self.push_front(found.runs, rest);
             }
-            self.push_back(queues_of.runs_out, index);
+            self.push_back(found.runs_out, index);
             if let Some(entry) = self.entries.get_mut(index) {
                 entry.state = State::InHandler;
                 taken += entry.count as usize;
@@ -166,13 +164,13 @@ impl<T: Keyed> Queues<T> {
         taken
     }
 
-    pub(super) fn remove_whole(&mut self, index: RecordIndex) {
+    pub(super) fn remove_run(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (partition, state, count) = (entry.partition, entry.state, entry.count);
-        if entry.holds {
-            self.let_go(index);
+        if entry.holds_keys {
+            self.free_keys(index);
         }
-        self.drop_whole(index);
+        self.drop_run(index);
         if state == State::InHandler {
             self.counts.in_handler = self.counts.in_handler.saturating_sub(u64::from(count));
         }
@@ -181,17 +179,17 @@ impl<T: Keyed> Queues<T> {
 
     /// One less that is on its own. With the last of them the runs behind may go.
     pub(super) fn single_gone(&mut self, partition: PartitionIndex) {
-        if let Some(queues_of) = self.partitions.get_mut(partition) {
-            queues_of.singles = queues_of.singles.saturating_sub(1);
-            if queues_of.singles == 0 {
+        if let Some(found) = self.partitions.get_mut(partition) {
+            found.singles = found.singles.saturating_sub(1);
+            if found.singles == 0 {
                 self.give_turn(partition);
             }
         }
     }
 
     fn first_run(&self, partition: PartitionIndex) -> Option<RecordIndex> {
-        let queues_of = self.partitions.get(partition)?;
-        let head = self.queues.get(queues_of.runs)?.head;
+        let found = self.partitions.get(partition)?;
+        let head = self.queues.get(found.runs)?.head;
         (head != Index::NONE).then_some(head)
     }
 
@@ -205,20 +203,20 @@ impl<T: Keyed> Queues<T> {
         (entry.count, entry.bytes) = (most, kept);
         let rest = self.insert(partition, offset, bytes, rest).index;
         let entry = self.entries.get_mut(rest)?;
-        entry.whole = true;
+        entry.is_run = true;
         entry.state = State::Waiting;
         entry.history = history;
         Some(rest)
     }
 
     /// The records of a run, each on its own and nowhere in line yet. The run is gone.
-    fn take_apart(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
+    fn split_records(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get_mut(index) else {
             return vec![];
         };
         let (partition, mut offset, mut bytes, mut count) = (entry.partition, entry.offset, entry.bytes, entry.count);
         let mut left = entry.payload.take();
-        self.drop_whole(index);
+        self.drop_run(index);
         let mut singles = Vec::with_capacity(count as usize);
         while let Some(mut payload) = left {
             left = if count > 1 { payload.split(1) } else { None };
@@ -232,14 +230,14 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Takes a run out of line and forgets it.
-    fn drop_whole(&mut self, index: RecordIndex) {
+    fn drop_run(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (partition, state) = (entry.partition, entry.state);
-        if let Some(queues_of) = self.partitions.get(partition).copied() {
+        if let Some(found) = self.partitions.get(partition).copied() {
             let queue = if state == State::InHandler {
-                queues_of.runs_out
+                found.runs_out
             } else {
-                queues_of.runs
+                found.runs
             };
             self.unlink(queue, index);
         }
@@ -250,13 +248,10 @@ impl<T: Keyed> Queues<T> {
     }
 
     /// Nothing that must follow what is out as a whole goes out before that has come back.
-    fn hold_all(&mut self, queues_of: &PartitionQueues) {
-        let mut out = self
-            .queues
-            .get(queues_of.runs_out)
-            .map_or(Index::NONE, |queue| queue.head);
+    fn hold_keys(&mut self, found: &PartitionQueues) {
+        let mut out = self.queues.get(found.runs_out).map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get_mut(out) {
-            let (index, held) = (out, std::mem::replace(&mut entry.holds, true));
+            let (index, held) = (out, std::mem::replace(&mut entry.holds_keys, true));
             out = entry.next;
             if held {
                 continue;
@@ -269,7 +264,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    fn let_go(&mut self, index: RecordIndex) {
+    fn free_keys(&mut self, index: RecordIndex) {
         for queue in self.queues_of(index) {
             if let Some(queue) = self.queues.get_mut(queue) {
                 queue.out = queue.out.saturating_sub(1);
@@ -284,16 +279,16 @@ impl<T: Keyed> Queues<T> {
             return vec![];
         };
         let (partition, count) = (entry.partition, entry.count);
-        let Some(queues_of) = self.partitions.get(partition).copied() else {
+        let Some(found) = self.partitions.get(partition).copied() else {
             return vec![];
         };
-        match queues_of.order {
-            Order::Partition => vec![queues_of.main; count as usize],
+        match found.order {
+            Order::Partition => vec![found.main; count as usize],
             Order::Unordered => vec![],
             Order::Key => {
                 let payload = entry.payload.as_ref();
                 let key_at = |place| payload.and_then(|payload| payload.key_at(place));
-                let hashes = (0..count).filter_map(|place| self.key_hash(partition, &queues_of, key_at(place)));
+                let hashes = (0..count).filter_map(|place| self.key_hash(partition, &found, key_at(place)));
                 let hashes: Vec<u64> = hashes.collect();
                 let queues = hashes.into_iter().map(|hash| self.queue_of_hash(partition, hash));
                 queues.collect()

@@ -14,7 +14,7 @@ impl<T: Keyed> Queues<T> {
     pub(crate) fn pass(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (at, partition) = (entry.queue, entry.partition);
-        let is_plain = entry.state == State::Publishing && !entry.whole && entry.passing == Passing::No;
+        let is_plain = entry.state == State::Publishing && !entry.is_run && entry.passing == Passing::No;
         let Some(queue) = self.queues.get(at).filter(|queue| is_plain && queue.kind != Kind::Free) else {
             return;
         };

@@ -24,6 +24,7 @@ impl<I, V> Default for Slab<I, V> {
 
 impl<I: Index, V> Slab<I, V> {
     /// Returns the index of a free slot, or of a new one with this value.
+    #[inline]
     pub(crate) fn take(&mut self, new: impl FnOnce() -> V) -> I {
         self.free.pop().unwrap_or_else(|| {
             self.values.push(new());
@@ -39,14 +40,17 @@ impl<I: Index, V> Slab<I, V> {
         }
     }
 
+    #[inline]
     pub(crate) fn give_back(&mut self, index: I) {
         self.free.push(index);
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: I) -> Option<&V> {
         self.values.get(index.position())
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: I) -> Option<&mut V> {
         self.values.get_mut(index.position())
     }

@@ -1,193 +1,179 @@
-//! Owners that die: see [`crash_guard`](super::super::crash_guard).
+//! Records that crash processes: see [`crash_guard`](super::super::crash_guard).
 
 use super::{
     super::{
-        Action, Assignment, CrashCounters, DeadLetterReason, Delivery, Keyed, Role, crash_guard::Guard, queues::Entry,
-        retry, retry::Decision,
+        Action, DeadLetterReason, Keyed,
+        gates::Gate,
+        ids::{Index, PartitionIndex, RecordIndex},
+        retry,
+        retry::Decision,
     },
     Scheduler, Timer,
 };
-use crate::app::ids::{Index, PartitionIndex, RecordIndex};
 
 impl<T: Keyed> Scheduler<T> {
-    /// What a new owner has to mind, if what lies above `done` was not done by those before.
-    pub(super) fn guard(&self, assignment: &Assignment, found: CrashCounters, done: Option<i64>) -> Guard {
-        let Some(limit) = self.config.crash_limit else {
-            return Guard::off();
+    /// Applies the guard of a partition that was assigned: nothing is handed out before its start is announced.
+    pub(super) fn guard_new(&mut self, partition: PartitionIndex) {
+        self.update_block(partition);
+        let found = self.partitions.at(partition);
+        let Some(found) = found.filter(|found| found.guard.is_isolating()) else {
+            return;
         };
-        // At most once nothing is begun twice. With transactions it is not counted.
-        if self.config.delivery != Delivery::AtLeastOnce {
-            return Guard::off();
+        let (id, offset, owners) = (found.id, found.progress.frontier(), found.guard.crashes());
+        if found.guard.is_quarantined(offset) {
+            self.gates.require(Gate::Quarantine);
         }
-        let at_once = self
-            .handler(assignment.handler)
-            .map_or(0, |handler| handler.config.limits.records_high);
-        // They can have done what the commit tells, and had so much out above that.
-        let last = done.map_or(assignment.position, |done| done.max(assignment.position));
-        let end = last.saturating_add(i64::try_from(at_once).unwrap_or(i64::MAX));
-        Guard::new(limit, found, assignment.position, end)
+        self.actions.push_back(Action::Isolating {
+            partition: id,
+            offset,
+            owners,
+        });
     }
 
-    /// A partition has come: nothing of it is handed out before it is told that it was begun.
-    pub(super) fn guard_new(&mut self, index: PartitionIndex) {
-        self.update_block(index);
-        let Some(found) = self.at(index) else { return };
-        if found.guard.is_isolating() {
-            let (id, offset, owners) = (found.id, found.tracker.frontier(), found.guard.died());
-            self.condemns |= found.guard.is_condemned(offset);
-            let partition = id;
-            self.actions.push_back(Action::Isolating {
-                partition,
-                offset,
-                owners,
-            });
-        }
-    }
-
-    /// The first record of a partition is here.
-    pub(super) fn begin(&mut self, now_ms: i64, index: PartitionIndex) {
-        let Some(found) = self.at_mut(index) else { return };
-        found.guard.begin(found.tracker.frontier());
+    /// Announces the start of a partition whose first record has arrived.
+    pub(super) fn announce_start(&mut self, now_ms: i64, partition: PartitionIndex) {
+        let Some(found) = self.partitions.at_mut(partition) else {
+            return;
+        };
+        found.guard.begin(found.progress.frontier());
         let source = found.source;
-        self.tell(now_ms, source);
+        self.announce(now_ms, source);
     }
 
-    /// The group knows something that had to be told before more is handed out.
-    pub(super) fn guard_moved(&mut self, now_ms: i64, index: PartitionIndex) {
-        self.update_block(index);
-        self.admit(now_ms, index);
-        self.step(now_ms, index);
+    /// Goes on after a commit that the guard of a partition has waited for.
+    pub(super) fn guard_moved(&mut self, now_ms: i64, partition: PartitionIndex) {
+        self.update_block(partition);
+        self.admit(now_ms, partition);
+        self.isolate_next(now_ms, partition);
     }
 
-    /// Whether a record may get in line. If it must be told before, it will be.
-    pub(super) fn guard_lets(&mut self, now_ms: i64, index: PartitionIndex, offset: i64) -> bool {
-        let Some(found) = self.at_mut(index).filter(|found| found.guard.stages()) else {
+    /// Whether the guard admits a record to its queue. If something must be announced before, it will be.
+    pub(super) fn guard_admits(&mut self, now_ms: i64, partition: PartitionIndex, offset: i64) -> bool {
+        let found = self.partitions.at_mut(partition);
+        let Some(found) = found.filter(|found| found.guard.is_admitting()) else {
             return true;
         };
-        let (frontier, pending, source) = (found.tracker.frontier(), found.tracker.pending(), found.source);
-        let lets = found.guard.lets(offset, frontier, pending);
-        if !lets {
-            self.tell(now_ms, source);
+        let source = found.source;
+        let is_admitted = found.guard.admits(offset, found.reached());
+        if !is_admitted {
+            self.announce(now_ms, source);
         }
-        lets
+        is_admitted
     }
 
-    /// A partition of which one record is handed out at a time goes on, if it can: it takes its turn, tells, lets the next in
-    /// line, or makes way for another.
-    pub(super) fn step(&mut self, now_ms: i64, index: PartitionIndex) {
-        let Some(found) = self.at(index).filter(|found| found.guard.is_isolating()) else {
-            return self.leave_turn(now_ms, index);
+    /// The next step of an isolating partition: it takes its turn, announces, admits the next record, or leaves the turn to
+    /// another partition. A partition that does not isolate leaves its turn.
+    pub(super) fn isolate_next(&mut self, now_ms: i64, partition: PartitionIndex) {
+        let found = self.partitions.at(partition);
+        let Some(found) = found.filter(|found| found.guard.is_isolating()) else {
+            return self.leave_turn(now_ms, partition);
         };
-        // What is given back ends what it has, and then goes.
+        // A partition that is given back finishes the record that it has.
         if !found.is_active() {
             return;
         }
-        let (frontier, pending, source) = (found.tracker.frontier(), found.tracker.pending(), found.source);
-        let is_in_line = found.gauge.records > found.staged.len() as u64;
+        let (reached, source) = (found.reached(), found.source);
+        let is_queued = found.gauge.records > found.staged.len() as u64;
         let is_stuck = found.stopped.is_some() || found.parked > 0 || found.unpublished > 0;
-        let is_past = found.guard.is_past(frontier, pending);
-        let is_condemned = found.guard.is_condemned(frontier);
-        let is_here = found.commit.offset == Some(frontier);
-        let has_next = is_in_line || self.is_head_due(now_ms, index);
-        let wants_turn = has_next && !is_stuck && !is_past && !is_condemned;
-        if wants_turn && self.turn_of.is_none() {
-            self.turn_of = Some(index);
-        }
-        let has_turn = self.turn_of == Some(index);
-        let Some(found) = self.at_mut(index) else { return };
+        let is_past = found.guard.is_past(reached);
+        let is_quarantined = found.guard.is_quarantined(reached.frontier);
+        let is_committed = found.progress.committed() == Some(reached.frontier);
+        let has_next = is_queued || self.is_staged_due(now_ms, partition);
+        let wants_turn = has_next && !is_stuck && !is_past && !is_quarantined;
+        let has_turn = self.crash_guard.take_turn(partition, wants_turn);
+        let Some(found) = self.partitions.at_mut(partition) else {
+            return;
+        };
         if is_past {
-            found.guard.end_care();
-            self.update_block(index);
-            return self.tell(now_ms, source);
+            found.guard.end_isolation();
+            self.update_block(partition);
+            return self.announce(now_ms, source);
         }
-        let is_told = found.guard.step(wants_turn && has_turn, frontier, is_here);
-        self.update_block(index);
-        if !is_told {
-            return self.tell(now_ms, source);
+        let is_announced = found
+            .guard
+            .isolate(wants_turn && has_turn, reached.frontier, is_committed);
+        self.update_block(partition);
+        if !is_announced {
+            return self.announce(now_ms, source);
         }
         if has_turn && !wants_turn {
-            self.leave_turn(now_ms, index);
+            self.leave_turn(now_ms, partition);
         }
-        if has_next && !is_in_line && !self.queues.is_blocked(index) {
-            self.enqueue_head(now_ms, index);
+        if has_next && !is_queued && !self.queues.is_blocked(partition) {
+            self.enqueue_staged(now_ms, partition);
         }
     }
 
-    /// Another partition may hand out its record.
-    pub(super) fn leave_turn(&mut self, now_ms: i64, index: PartitionIndex) {
-        if self.turn_of != Some(index) {
+    /// Lets another isolating partition hand out its record.
+    pub(super) fn leave_turn(&mut self, now_ms: i64, partition: PartitionIndex) {
+        if !self.crash_guard.leave_turn(partition) {
             return;
         }
-        self.turn_of = None;
-        for other in self.partitions.indexes_from(index.position() + 1) {
-            if other != index && self.at(other).is_some_and(|other| other.guard.is_isolating()) {
-                self.step(now_ms, other);
+        for other in self.partitions.indexes_from(partition.position() + 1) {
+            let found = self.partitions.at(other).filter(|_| other != partition);
+            if found.is_some_and(|found| found.guard.is_isolating()) {
+                self.isolate_next(now_ms, other);
             }
-            if self.turn_of.is_some() {
+            if self.crash_guard.is_turn_taken() {
                 return;
             }
         }
     }
 
-    /// Whether a record was taken that killed those who had it before. It is not handed out.
-    pub(super) fn condemn(&mut self, now_ms: i64, index: RecordIndex) -> bool {
-        let Some(entry) = self.queues.entry(index) else {
+    /// Gives up a quarantined record, as its retry policy says.
+    pub(super) fn divert_quarantined(&mut self, now_ms: i64, record: RecordIndex) -> bool {
+        let Some(entry) = self.queues.entry_mut(record) else {
             return false;
         };
-        let (place, offset) = (entry.partition, entry.offset);
-        let Some(found) = self.at(place).filter(|found| found.guard.is_condemned(offset)) else {
+        let (partition, offset) = (entry.partition, entry.offset);
+        let found = self.partitions.at_mut(partition);
+        let Some(found) = found.filter(|found| found.guard.is_quarantined(offset)) else {
             return false;
         };
-        let (partition, owners, handler) = (found.id, found.guard.died(), found.handler);
+        let (id, owners) = (found.id, found.guard.crashes());
         self.totals.quarantined += 1;
         self.actions.push_back(Action::Quarantined {
-            partition,
+            partition: id,
             offset,
             owners,
         });
-        if let Some(entry) = self.queues.entry_mut(index) {
-            entry.history.attempts = entry.history.attempts.saturating_add(owners);
-        }
-        let policy = self.handler(handler).map(|handler| &handler.config.retry);
+        entry.history.attempts = entry.history.attempts.saturating_add(owners);
+        let handler = self.handlers.get(usize::from(found.handler.0));
+        let policy = handler.map(|handler| &handler.config.retry);
         match policy.map(|policy| retry::exhausted(policy, DeadLetterReason::Crash { owners })) {
-            Some(Decision::Stop(why)) => {
-                // Whoever goes on with it wants it tried.
-                if let Some(found) = self.at_mut(place) {
-                    found.guard.pardon();
-                }
-                self.stop(now_ms, index, why);
+            Some(Decision::Stop(reason)) => {
+                // An operator who restarts the partition wants the record to be tried.
+                found.guard.end_quarantine();
+                self.stop(now_ms, record, reason);
             }
-            Some(Decision::DeadLetter(why)) => self.dead_letter(now_ms, index, why),
+            Some(Decision::DeadLetter(reason)) => self.dead_letter(now_ms, record, reason),
             _ => {
                 self.totals.given_up += 1;
-                self.complete(now_ms, index);
+                self.complete(now_ms, record);
             }
         }
         true
     }
 
-    /// Whether the first of the records that are not in line could be, as far as its time goes.
-    fn is_head_due(&mut self, now_ms: i64, index: PartitionIndex) -> bool {
-        let Some(found) = self.at(index) else { return false };
-        let is_tier = matches!(found.role, Role::RetryTopic { .. });
-        let head = found.staged.front().and_then(|head| self.queues.entry(*head));
-        let due_ms = head.map(|head| if is_tier { head.history.since_ms } else { i64::MIN });
-        let waits_until = due_ms.filter(|due_ms| *due_ms > now_ms);
-        if let Some(due_ms) = waits_until {
-            self.timers.set(Timer::Due(index), due_ms);
+    /// Whether the first staged record of a partition is due.
+    fn is_staged_due(&mut self, now_ms: i64, partition: PartitionIndex) -> bool {
+        let Some(found) = self.partitions.at(partition) else {
+            return false;
+        };
+        let is_retry_topic = found.is_retry_topic();
+        let first = found.staged.front().and_then(|first| self.queues.entry(*first));
+        let due_ms = first.map(|first| {
+            if is_retry_topic {
+                first.history.since_ms
+            } else {
+                i64::MIN
+            }
+        });
+        let waits_until_ms = due_ms.filter(|due_ms| *due_ms > now_ms);
+        if let Some(due_ms) = waits_until_ms {
+            self.timers.set(Timer::Due(partition), due_ms);
         }
-        self.check_read_ahead(now_ms, index);
-        due_ms.is_some() && waits_until.is_none()
-    }
-
-    fn enqueue_head(&mut self, now_ms: i64, index: PartitionIndex) {
-        let Some(found) = self.at_mut(index) else { return };
-        let is_tier = matches!(found.role, Role::RetryTopic { .. });
-        let Some(head) = found.staged.pop_front() else { return };
-        let size = self.queues.entry(head).map(Entry::size);
-        self.queues.enqueue(head);
-        if let Some(size) = size.filter(|_| is_tier) {
-            self.count_due(now_ms, index, size);
-        }
+        self.check_read_ahead(now_ms, partition);
+        due_ms.is_some() && waits_until_ms.is_none()
     }
 }

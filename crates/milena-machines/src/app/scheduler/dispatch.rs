@@ -1,29 +1,34 @@
-//! Records go to their handlers.
+//! Records pass the gates to their handlers.
 
 use super::{
     super::{
-        Action, BreakerState, DeadLetterReason, Dispatch, HandlerId, Keyed, PartitionId, RecordId, RetryOrdering,
-        WhenFull,
+        Action, DeadLetterReason, Dispatch, HandlerId, Keyed, RecordId, RetryOrdering, WhenFull, gates::Gate,
+        ids::RecordIndex,
     },
     Scheduler, Timer,
 };
-use crate::app::ids::RecordIndex;
+
+/// How much a handler may take from its queues.
+struct Take {
+    records: usize,
+    /// The number of records of one key or partition that may follow each other in one call.
+    run_records: usize,
+}
 
 impl<T: Keyed> Scheduler<T> {
-    /// Fills `out` with records for one handler: up to `max`, or as many as a batch of it has. Those of one key or
-    /// partition that must follow each other come one at a time, or as a run if the handler takes batches; a run may be
-    /// one of `out`, as a whole.
+    /// Fills `out` with records for one handler: up to `max`, or as many as its batches have. Records that must follow
+    /// each other come one at a time, or as a run if the handler takes batches; a whole run may be one of `out`.
     pub fn poll_dispatch(&mut self, now_ms: i64, max: usize, out: &mut Vec<Dispatch>) -> Option<HandlerId> {
         out.clear();
         self.commit_ahead(now_ms);
-        if !self.barrier.lets_through() || max == 0 {
+        if !self.transaction.hands_out() || max == 0 {
             return None;
         }
         let mut is_diverted = false;
         for _ in 0..self.handlers.len() {
-            let id = HandlerId(self.turn as u16);
-            self.turn = (self.turn + 1) % self.handlers.len();
-            // What is diverted makes room for what is behind it.
+            let id = HandlerId(self.next_handler as u16);
+            self.next_handler = (self.next_handler + 1) % self.handlers.len();
+            // A diverted record makes room for those behind it.
             while self.queues.has_ready(id) && self.take_ready(now_ms, id, max, out) {
                 if !out.is_empty() {
                     return Some(id);
@@ -39,193 +44,144 @@ impl<T: Keyed> Scheduler<T> {
 
     /// Takes records for a handler; `false` if there are none that it may get.
     fn take_ready(&mut self, now_ms: i64, id: HandlerId, max: usize, out: &mut Vec<Dispatch>) -> bool {
-        let (most, run_max) = self.how_many(now_ms, id, max);
-        if most == 0 {
+        let Some(take) = self.limit_take(now_ms, id, max) else {
             return false;
-        }
+        };
         let mut taken = std::mem::take(&mut self.taken);
         taken.clear();
-        self.queues.take(id, most, run_max, &mut taken);
-        for index in &taken {
-            if !self.divert(now_ms, *index) {
-                self.hand_out(now_ms, *index, out);
+        self.queues.take(id, take.records, take.run_records, &mut taken);
+        for record in &taken {
+            if !self.divert(now_ms, *record) {
+                self.hand_out(now_ms, *record, out);
             }
         }
         let is_some = !taken.is_empty();
         self.taken = taken;
-        self.handed_out(now_ms, id, out);
+        if let Some(handler) = self.handler_mut(id) {
+            handler.ready_since_ms = None;
+        }
+        let (calls, records) = (out.len() as u64, out.iter().map(|dispatch| dispatch.count).sum());
+        self.gates.handed_out(now_ms, id, calls, records);
         is_some
     }
 
-    /// How many records a handler may get now, and how long runs may be.
-    fn how_many(&mut self, now_ms: i64, id: HandlerId, max: usize) -> (usize, usize) {
-        let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
-            return (0, 0);
-        };
-        let mut most = handler.concurrency.available();
-        if let Some(bulkhead) = handler.config.bulkhead {
-            let available = self
-                .bulkheads
-                .get(usize::from(bulkhead.0))
-                .map_or(0, |it| it.available());
-            if available > 0 || handler.config.when_full == WhenFull::Wait {
-                most = most.min(available);
-            }
+    /// How many records a handler may get now; `None` if it gets none.
+    fn limit_take(&mut self, now_ms: i64, id: HandlerId, max: usize) -> Option<Take> {
+        let capacity = self.gates.capacity(now_ms, id);
+        if let Some(opens_at_ms) = capacity.opens_at_ms {
+            self.timers.set(Timer::Handler(id), opens_at_ms);
         }
-        for breaker in &handler.config.breakers {
-            let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) else {
-                continue;
-            };
-            if breaker.turns_away() {
-                continue;
-            }
-            if breaker.available() == 0 && breaker.state() == BreakerState::Open {
-                breaker.note_not_permitted();
-            }
-            most = most.min(breaker.available());
-        }
-        if most > 0
-            && let Some(rate) = &handler.rate
-        {
-            let available = rate.available(now_ms);
-            if available == 0 {
-                self.timers.set(Timer::Handler(id), rate.next_ms());
-            }
-            most = most.min(available);
-        }
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let handler = self.handlers.get_mut(usize::from(id.0))?;
+        let records = usize::try_from(capacity.records).unwrap_or(usize::MAX);
         let Some(batch) = handler.config.batch else {
-            return (most.min(max), 1);
+            let records = records.min(max);
+            return (records > 0).then_some(Take {
+                records,
+                run_records: 1,
+            });
         };
-        let waiting = handler
-            .gauge
-            .records
-            .saturating_sub(u64::from(handler.concurrency.taken()));
+        let buffered = self.gates.buffered_of(id).records;
+        let waiting = buffered.saturating_sub(u64::from(self.gates.in_handler(id)));
         let since_ms = *handler.ready_since_ms.get_or_insert(now_ms);
         let full_ms = since_ms.saturating_add(batch.linger_ms);
-        if most > 0 && waiting < batch.size as u64 && now_ms < full_ms {
+        if records > 0 && waiting < batch.size as u64 && now_ms < full_ms {
             self.timers.set(Timer::Handler(id), full_ms);
-            return (0, 0);
+            return None;
         }
-        // What fails moves to the held topic alone: what follows it must not be in the same call.
+        // A record that fails moves to the held-keys topic alone: those that follow it must not be in the same call.
         let in_order = handler.config.retry.ordering == RetryOrdering::HoldKey;
-        (most.min(batch.size), if in_order { 1 } else { batch.size })
+        let records = records.min(batch.size);
+        (records > 0).then_some(Take {
+            records,
+            run_records: if in_order { 1 } else { batch.size },
+        })
     }
 
-    /// Whether a record that was taken is not for its handler now.
-    fn divert(&mut self, now_ms: i64, index: RecordIndex) -> bool {
-        // What must stay in order does so too when it is turned away.
-        self.is_fencing && self.fence_off(now_ms, index)
-            || self.is_returning && self.send_back(now_ms, index)
-            || self.turns_away && (self.turn_away(now_ms, index) || self.turn_away_full(now_ms, index))
-            || self.condemns && self.condemn(now_ms, index)
-    }
-
-    /// While a breaker is open that makes dead letters, they are made of what its handlers would get.
-    fn turn_away(&mut self, now_ms: i64, index: RecordIndex) -> bool {
-        let Some(place) = self.queues.entry(index).map(|entry| entry.partition) else {
-            return false;
-        };
-        let Some(partition) = self.partitions.get_mut(place).and_then(Option::as_mut) else {
-            return false;
-        };
-        let Some(handler) = self.handlers.get(usize::from(partition.handler.0)) else {
-            return false;
-        };
-        for id in &handler.config.breakers {
-            let breaker = self.breakers.get_mut(usize::from(id.0));
-            if let Some(breaker) = breaker.filter(|breaker| breaker.turns_away()) {
-                breaker.note_not_permitted();
-                partition.commit.touched = true;
-                self.dead_letter(now_ms, index, DeadLetterReason::Breaker);
+    /// Leads a record that was taken through the diverting gates; `true` if one of them has sent it elsewhere.
+    fn divert(&mut self, now_ms: i64, record: RecordIndex) -> bool {
+        let mut position = 0;
+        while let Some(gate) = self.gates.diverting(position) {
+            let is_diverted = match gate {
+                Gate::KeyHold => self.divert_held(now_ms, record),
+                Gate::Return => self.divert_returning(now_ms, record),
+                Gate::Breaker => self.divert_by_breaker(now_ms, record),
+                Gate::Bulkhead => self.divert_by_bulkhead(now_ms, record),
+                Gate::Quarantine => self.divert_quarantined(now_ms, record),
+            };
+            if is_diverted {
                 return true;
             }
+            position += 1;
         }
         false
     }
 
-    /// While a bulkhead is full, records that could be handled now become dead letters or are skipped, if the policy of their
-    /// handler does not let them wait.
-    fn turn_away_full(&mut self, now_ms: i64, index: RecordIndex) -> bool {
-        let Some(entry) = self.queues.entry(index) else {
+    /// Makes a dead letter of a record whose handler needs a breaker that rejects.
+    fn divert_by_breaker(&mut self, now_ms: i64, record: RecordIndex) -> bool {
+        let partition = self.queues.entry(record).map(|entry| entry.partition);
+        let Some(found) = partition.and_then(|partition| self.partitions.at_mut(partition)) else {
             return false;
         };
-        let (place, offset) = (entry.partition, entry.offset);
-        let Some(partition) = self.partitions.get_mut(place).and_then(Option::as_mut) else {
-            return false;
-        };
-        let handler = self.handlers.get(usize::from(partition.handler.0));
-        let config = handler.map(|handler| &handler.config);
-        let when_full = config.map_or(WhenFull::Wait, |config| config.when_full);
-        let bulkhead = config.and_then(|config| self.bulkheads.get(usize::from(config.bulkhead?.0)));
-        if when_full == WhenFull::Wait || bulkhead.is_none_or(|bulkhead| bulkhead.available() > 0) {
+        if !self.gates.breaker_rejects(found.handler) {
             return false;
         }
-        partition.commit.touched = true;
+        found.in_transaction = true;
+        self.dead_letter(now_ms, record, DeadLetterReason::Breaker);
+        true
+    }
+
+    /// Makes a dead letter of a record whose handler's bulkhead is full, or skips it, if the policy does not let it wait.
+    fn divert_by_bulkhead(&mut self, now_ms: i64, record: RecordIndex) -> bool {
+        let Some(entry) = self.queues.entry(record) else {
+            return false;
+        };
+        let offset = entry.offset;
+        let Some(found) = self.partitions.at_mut(entry.partition) else {
+            return false;
+        };
+        let when_full = self.gates.bulkhead_rejects(found.handler);
+        if when_full == WhenFull::Wait {
+            return false;
+        }
+        found.in_transaction = true;
+        let partition = found.id;
         if when_full == WhenFull::DeadLetter {
-            self.dead_letter(now_ms, index, DeadLetterReason::Bulkhead);
+            self.dead_letter(now_ms, record, DeadLetterReason::Bulkhead);
         } else {
-            let partition = partition.id;
             self.totals.skipped += 1;
             self.actions.push_back(Action::Skipped { partition, offset });
-            self.complete(now_ms, index);
+            self.complete(now_ms, record);
         }
         true
     }
 
-    fn hand_out(&mut self, now_ms: i64, index: RecordIndex, out: &mut Vec<Dispatch>) {
-        self.last_call += 1;
-        let Some(entry) = self.queues.entry_mut(index) else {
+    fn hand_out(&mut self, now_ms: i64, record: RecordIndex, out: &mut Vec<Dispatch>) {
+        let call = self.gates.begin_call();
+        let Some(entry) = self.queues.entry_mut(record) else {
             return;
         };
-        entry.history.call = self.last_call;
+        entry.history.call = call;
         entry.history.since_ms = now_ms;
         entry.history.attempts = entry.history.attempts.saturating_add(1);
-        let record = RecordId {
-            index,
+        let id = RecordId {
+            index: record,
             serial: entry.serial,
         };
-        let (offset, attempt, index) = (entry.offset, entry.history.attempts, entry.partition);
-        let (count, whole) = (entry.count, entry.whole);
-        if whole {
-            self.watch_runs(now_ms, index);
+        let (offset, attempt, partition) = (entry.offset, entry.history.attempts, entry.partition);
+        let (count, is_run) = (entry.count, entry.is_run);
+        if is_run {
+            self.limit_run_wait(now_ms, partition);
         }
-        let Some(partition) = self.at_mut(index) else {
+        let Some(found) = self.partitions.at_mut(partition) else {
             return;
         };
-        partition.commit.touched = true;
-        let partition: PartitionId = partition.id;
+        found.in_transaction = true;
         out.push(Dispatch {
-            record,
-            partition,
+            record: id,
+            partition: found.id,
             offset,
             count,
             attempt,
         });
-    }
-
-    fn handed_out(&mut self, now_ms: i64, id: HandlerId, out: &[Dispatch]) {
-        let (calls, count) = (out.len() as u64, out.iter().map(|dispatched| dispatched.count).sum());
-        let Some(handler) = self.handlers.get_mut(usize::from(id.0)) else {
-            return;
-        };
-        handler.ready_since_ms = None;
-        handler.concurrency.take(count);
-        if let Some(rate) = &mut handler.rate {
-            rate.take(now_ms, count);
-        }
-        if let Some(bulkhead) = handler.config.bulkhead
-            && let Some(bulkhead) = self.bulkheads.get_mut(usize::from(bulkhead.0))
-        {
-            bulkhead.take(count);
-        }
-        let first_call = self.last_call + 1 - calls;
-        for breaker in &handler.config.breakers {
-            if let Some(breaker) = self.breakers.get_mut(usize::from(breaker.0)) {
-                for call in first_call..=self.last_call {
-                    breaker.permit(call);
-                }
-            }
-        }
     }
 }

@@ -1,13 +1,24 @@
-//! The machine that an application's driver runs.
+//! The scheduler: decides which record is handled when, and what follows.
 //!
-//! After every call the driver takes [`Scheduler::poll_action`] until there is none, then [`Scheduler::poll_dispatch`] until there
-//! is neither, and comes back with [`Scheduler::handle_timeout`] when [`Scheduler::poll_timeout`] says.
+//! After every input the driver takes [`Scheduler::poll_action`] until there is none, then [`Scheduler::poll_dispatch`]
+//! until there is neither, and comes back with [`Scheduler::handle_timeout`] at [`Scheduler::poll_timeout`].
+//!
+//! The scheduler owns parts that know nothing of each other, and only routes between them: an event of one is a question
+//! to the next. Each file here is one kind of event:
+//!
+//! | file | event |
+//! |---|---|
+//! | `assign`, `release` | a partition is assigned; revoked, lost, or given back at shutdown |
+//! | `arrive`, `runs` | records arrive, one by one or as runs |
+//! | `dispatch` | records pass the gates to their handlers |
+//! | `finish`, `publish`, `sent` | a handler returns; outputs and failure records are acknowledged, or not |
+//! | `commit`, `ahead`, `transaction` | commits at least once, at most once, exactly once |
+//! | `crash_guard`, `key_holds`, `retry_topics` | records that need more than a handler |
+//! | `pause`, `stall`, `status` | backpressure; partitions that do not move; numbers for operators |
 
 mod ahead;
 mod arrive;
 mod assign;
-mod back;
-mod barrier;
 mod commit;
 mod crash_guard;
 mod dispatch;
@@ -16,217 +27,170 @@ mod handler;
 mod key_holds;
 mod partition;
 mod pause;
+mod publish;
 mod release;
+mod retry_topics;
 mod runs;
 mod sent;
-mod shared;
-mod watch;
+mod stall;
+mod status;
+mod transaction;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-pub use partition::MapRestore;
-pub use shared::SharedBreakers;
-pub use watch::{PartitionStatus, SchedulerStatus, Totals};
+pub use status::{PartitionStatus, SchedulerStatus, Totals};
 
 use super::{
-    Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, RetryOrdering,
-    SchedulerConfig, SourceId, WhenFull, WhenOpen,
-    breaker::Breaker,
-    bulkhead::Bulkhead,
-    commit_map::Room,
-    key_holds::HeldKeys,
-    queues::{Gauge, Queues, Slab, State},
+    Action, BreakerId, ConfigError, Delivery, HandlerId, Keyed, PartitionId, RecordId, ReplayBound, SchedulerConfig,
+    SourceId,
+    crash_guard::CrashGuard,
+    gates::{Gates, breaker::Breaker},
+    ids::{PartitionIndex, RecordIndex},
+    key_holds::KeyHolds,
+    progress::commits::Commits,
+    queues::{Queues, State},
+    transaction::Transaction,
 };
-use crate::app::ids::{PartitionIndex, RecordIndex};
 use crate::{Random, TopicPartition, timers::Timers};
-use barrier::Barrier;
-use commit::Source;
 use handler::Handler;
-use partition::Partition;
+use partition::{Partition, Partitions};
 
 /// How far a shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Running,
-    /// Handlers end what they have.
+    /// Handlers finish the records that they have.
     Draining,
     /// The last offsets are committed.
     Committing,
     Closed,
 }
 
-/// What happens later by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shutdown {
+    No,
+    Begun,
+    Closed,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// The first record of a retry topic's partition is due.
     Due(PartitionIndex),
-    /// A partition has waited long enough for its handlers, or for its last commit.
+    /// The time for a partition's drain, or for its last commit, is over.
     Deadline(PartitionIndex),
-    /// A source looks whether to commit.
+    /// A source checks whether to commit.
     Commit(SourceId),
-    /// A breaker is tried again.
+    /// A breaker probes its dependency.
     Breaker(BreakerId),
-    /// A handler's rate or the patience of its batch allows more.
+    /// The rate or the batch of a handler lets more through.
     Handler(HandlerId),
-    /// Runs of a partition have waited for others of it.
+    /// Runs of a partition have waited for earlier records of it.
     Runs(PartitionIndex),
-    /// It is asked which keys are free.
-    CheckKeyHolds,
-    /// Somebody looks for what does not move.
-    Watch,
+    /// The commits of the held-keys topics are checked.
+    KeyHolds,
+    /// Partitions that do not move are looked for.
+    Stalls,
 }
 
 #[derive(Debug)]
 pub struct Scheduler<T> {
     config: SchedulerConfig,
     random: Random,
-    queues: Queues<T>,
-    partitions: Slab<PartitionIndex, Option<Partition>>,
-    last_epoch: u32,
+    partitions: Partitions,
     handlers: Vec<Handler>,
-    breakers: Vec<Breaker>,
-    bulkheads: Vec<Bulkhead>,
-    sources: Vec<Source>,
-    global: Gauge,
-    /// The user's wishes, also for partitions that are not ours.
-    user_paused: BTreeSet<TopicPartition>,
-    /// The keys of main partitions that have records in the held topic.
-    fences: BTreeMap<TopicPartition, HeldKeys>,
-    /// Whether any handler needs them.
-    is_fencing: bool,
-    /// Whether any handler's records go back to their topics.
-    is_returning: bool,
-    /// Whether an open breaker or a full bulkhead turns records away instead of letting them wait.
-    turns_away: bool,
+    queues: Queues<T>,
+    gates: Gates,
+    commits: Commits,
+    crash_guard: CrashGuard,
+    key_holds: KeyHolds,
+    transaction: Transaction,
+    shutdown: Shutdown,
     timers: Timers<Timer>,
     actions: VecDeque<Action>,
-    /// How large the map of a commit may be.
-    room: Room,
-    shutting_down: bool,
-    closed: bool,
-    barrier: Barrier,
-    /// A partition is gone of which the transaction has records.
-    spoiled: bool,
-    last_call: u64,
-    /// At most once: the partition whose turn it is to be committed.
-    commit_turn: usize,
-    /// The handler whose turn it is.
-    turn: usize,
-    /// The partition whose record is handed out alone, of those that hand out one at a time.
-    turn_of: Option<PartitionIndex>,
-    /// Whether any partition has a record that is not handed out because of what it did.
-    condemns: bool,
     totals: Totals,
+    /// The handler that is served next.
+    next_handler: usize,
+    /// Records that were just taken from their queues; the allocation is kept.
     taken: Vec<RecordIndex>,
 }
 
 impl<T: Keyed> Scheduler<T> {
-    /// The seed decides how waits are spread, and how keys are hashed.
+    /// The seed decides the jitter of waits, and the hash of keys.
     pub fn new(config: SchedulerConfig, seed: u64) -> Result<Self, ConfigError> {
         config.check()?;
         let mut random = Random::new(seed);
         Ok(Self {
             queues: Queues::new(config.handlers.len(), random.next_u64()),
             random,
-            partitions: Slab::default(),
-            last_epoch: 0,
+            partitions: Partitions::default(),
             handlers: config.handlers.iter().map(Handler::new).collect(),
-            breakers: config.breakers.iter().copied().map(Breaker::new).collect(),
-            bulkheads: config.bulkheads.iter().copied().map(Bulkhead::new).collect(),
-            sources: vec![],
-            global: Gauge::default(),
-            user_paused: BTreeSet::new(),
-            fences: BTreeMap::new(),
-            is_fencing: config
-                .handlers
-                .iter()
-                .any(|handler| handler.retry.ordering == RetryOrdering::HoldKey),
-            is_returning: config
-                .handlers
-                .iter()
-                .any(|handler| handler.retry.ordering == RetryOrdering::Return),
-            turns_away: config
-                .breakers
-                .iter()
-                .any(|breaker| breaker.when_open == WhenOpen::DeadLetter)
-                || config
-                    .handlers
-                    .iter()
-                    .any(|handler| handler.when_full != WhenFull::Wait),
+            gates: Gates::new(&config),
+            commits: Commits::new(config.commit.metadata_chars),
+            crash_guard: CrashGuard::new(&config),
+            key_holds: KeyHolds::new(&config),
+            transaction: Transaction::new(),
+            shutdown: Shutdown::No,
             timers: Timers::default(),
             actions: VecDeque::new(),
-            room: Room {
-                chars: config.commit.metadata_chars,
-                wide: true,
-            },
-            shutting_down: false,
-            closed: false,
-            barrier: Barrier::Open,
-            spoiled: false,
-            last_call: 0,
-            commit_turn: 0,
-            turn: 0,
-            turn_of: None,
-            condemns: false,
             totals: Totals::default(),
+            next_handler: 0,
             taken: vec![],
             config,
         })
     }
 
-    /// What to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether there is something to do.
     pub fn has_action(&self) -> bool {
         !self.actions.is_empty()
     }
 
-    /// When to come back.
+    /// The time of the next [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<i64> {
         let parked = self.queues.next_due();
         self.timers.next_deadline().into_iter().chain(parked).min()
     }
 
     pub fn handle_timeout(&mut self, now_ms: i64) {
-        while let Some(index) = self.queues.pop_due(now_ms) {
-            self.unparked(now_ms, index);
+        while let Some(record) = self.queues.pop_due(now_ms) {
+            self.unparked(now_ms, record);
         }
         while let Some(timer) = self.timers.pop_due(now_ms) {
             match timer {
                 Timer::Due(partition) => self.admit(now_ms, partition),
                 Timer::Deadline(partition) => self.deadline_passed(now_ms, partition),
-                Timer::Commit(source) => self.commit_if_due(now_ms, source),
-                Timer::Breaker(breaker) => self.try_breaker(now_ms, breaker),
-                // That it is time is all there is to it.
+                Timer::Commit(source) => self.commit_timeout(now_ms, source),
+                Timer::Breaker(breaker) => self.probe_breaker(now_ms, breaker),
+                // The wakeup is enough: it lets poll_dispatch look again.
                 Timer::Handler(_) => {}
-                Timer::Runs(partition) => self.break_waiting(now_ms, partition),
-                Timer::CheckKeyHolds => self.ask_held(now_ms),
-                Timer::Watch => self.watch(now_ms),
+                Timer::Runs(partition) => self.split_waiting_runs(now_ms, partition),
+                Timer::KeyHolds => self.check_key_holds(now_ms),
+                Timer::Stalls => self.check_stalls(now_ms),
             }
         }
     }
 
-    /// What was given to [`Self::accept`], as long as the record is not done.
+    /// The payload that was given to [`Self::accept`], as long as the record is not done.
     pub fn payload(&self, record: RecordId) -> Option<&T> {
         self.queues.find(record)?.payload.as_ref()
     }
 
-    /// Where a record is from, as long as it is not done. Of a run it is the first one.
-    pub fn place(&self, record: RecordId) -> Option<(PartitionId, i64)> {
+    /// The partition and offset of a record, as long as it is not done. Of a run it is the first offset.
+    pub fn position(&self, record: RecordId) -> Option<(PartitionId, i64)> {
         let entry = self.queues.find(record)?;
-        Some((self.at(entry.partition)?.id, entry.offset))
+        Some((self.partitions.at(entry.partition)?.id, entry.offset))
     }
 
     /// Whether an offset of an assigned partition is done.
     pub fn is_done(&self, partition: PartitionId, offset: i64) -> bool {
-        self.find(partition)
-            .is_some_and(|partition| partition.tracker.is_done(offset))
+        let found = self.partitions.find(partition);
+        found.is_some_and(|found| found.progress.is_done(offset))
     }
 
-    /// Whether it waits to be tried again.
+    /// Whether a record waits for its next attempt.
     pub fn is_parked(&self, record: RecordId) -> bool {
         self.queues
             .find(record)
@@ -234,54 +198,38 @@ impl<T: Keyed> Scheduler<T> {
     }
 
     pub fn partition(&self, partition: PartitionId) -> Option<&TopicPartition> {
-        self.find(partition).map(|partition| &partition.name)
+        self.partitions.find(partition).map(|partition| &partition.name)
     }
 
-    /// The partitions that are ours, those that are being given back counted.
+    /// The assigned partitions, with those that are being given back.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
-        self.all().map(|partition| partition.id)
+        self.partitions.all().map(|partition| partition.id)
     }
 
     pub fn breaker(&self, breaker: BreakerId) -> Option<&Breaker> {
-        self.breakers.get(usize::from(breaker.0))
+        self.gates.breaker(breaker)
     }
 
     pub fn config(&self) -> &SchedulerConfig {
         &self.config
     }
 
-    /// How far a shutdown is.
     pub fn stage(&self) -> Stage {
-        if self.closed {
-            Stage::Closed
-        } else if !self.shutting_down {
-            Stage::Running
-        } else if self.all().any(Partition::is_draining) {
-            Stage::Draining
-        } else {
-            Stage::Committing
+        match self.shutdown {
+            Shutdown::No => Stage::Running,
+            Shutdown::Closed => Stage::Closed,
+            Shutdown::Begun if self.partitions.all().any(Partition::is_draining) => Stage::Draining,
+            Shutdown::Begun => Stage::Committing,
         }
     }
 
-    /// Whether records must not lie further above the frontier than a commit can tell.
+    /// Whether no record is admitted that lies further above the frontier than a commit map can tell.
     fn is_strict(&self) -> bool {
         self.config.commit.replay_bound == ReplayBound::Strict || self.config.delivery == Delivery::ExactlyOnce
     }
 
-    fn find(&self, id: PartitionId) -> Option<&Partition> {
-        self.at(id.index).filter(|partition| partition.id == id)
-    }
-
-    fn at(&self, index: PartitionIndex) -> Option<&Partition> {
-        self.partitions.get(index)?.as_ref()
-    }
-
-    fn at_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
-        self.partitions.get_mut(index)?.as_mut()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Partition> {
-        self.partitions.indexes().filter_map(|index| self.at(index))
+    fn is_at_most_once(&self) -> bool {
+        self.config.delivery == Delivery::AtMostOnce
     }
 
     fn handler(&self, id: HandlerId) -> Option<&Handler> {
@@ -290,5 +238,10 @@ impl<T: Keyed> Scheduler<T> {
 
     fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
         self.handlers.get_mut(usize::from(id.0))
+    }
+
+    /// The handler of a partition.
+    fn handler_of(&self, partition: PartitionIndex) -> Option<&Handler> {
+        self.handler(self.partitions.at(partition)?.handler)
     }
 }

@@ -1,17 +1,20 @@
-//! A partition that is ours.
+//! The assigned partitions.
 
 use std::collections::VecDeque;
 
 use super::super::{
-    HandlerId, MapError, PartitionId, Role, SourceId, StopReason,
-    crash_guard::Guard,
+    HandlerId, PartitionId, Role, SourceId, StopReason,
+    crash_guard::{PartitionGuard, Reached},
     dlq_limit::DlqLimit,
-    pauses::{PauseReason, PauseSet},
-    queues::Gauge,
-    tracker::Tracker,
+    gates::{
+        gauge::Gauge,
+        pauses::{PauseReason, PauseSet},
+    },
+    ids::{PartitionIndex, RecordIndex},
+    progress::Progress,
+    queues::Slab,
 };
 use crate::TopicPartition;
-use crate::app::ids::RecordIndex;
 
 #[derive(Debug)]
 pub(super) struct Partition {
@@ -20,71 +23,34 @@ pub(super) struct Partition {
     pub(super) source: SourceId,
     pub(super) handler: HandlerId,
     pub(super) role: Role,
-    pub(super) tracker: Tracker,
-    pub(super) verdict: MapRestore,
-    pub(super) guard: Guard,
+    pub(super) phase: Phase,
+    pub(super) progress: Progress,
+    pub(super) guard: PartitionGuard,
     pub(super) gauge: Gauge,
     pub(super) pauses: PauseSet,
-    /// Records that may not be in line yet, in their order.
-    pub(super) staged: VecDeque<RecordIndex>,
     pub(super) dlq_limit: Option<DlqLimit>,
-    pub(super) phase: Phase,
+    /// Records that are not admitted to a queue yet, by offset.
+    pub(super) staged: VecDeque<RecordIndex>,
     pub(super) stopped: Option<StopReason>,
-    /// How many of its records could not be published.
+    /// The number of its records that could not be published.
     pub(super) unpublished: u32,
-    /// How many of its records wait to be tried again.
+    /// The number of its records that wait for their next attempt.
     pub(super) parked: u32,
-    pub(super) commit: CommitState,
-    pub(super) progress: Progress,
-}
-
-/// What the group knows of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CommitState {
-    /// The tracker's version that is committed.
-    pub(super) version: u64,
-    pub(super) offset: Option<i64>,
-    /// At most once: what lies below is committed, and may be handed out.
-    pub(super) cleared: i64,
-    /// And up to here with commits that are under way, or that failed and may have been accepted all the same.
-    pub(super) claimed: i64,
-    /// How many records are done since then.
-    pub(super) done_since: u64,
-    /// The last map could not tell all.
-    pub(super) cut: bool,
-    /// Records were handed out since the last transaction.
-    pub(super) touched: bool,
-}
-
-/// Whether it moves.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
-    pub(super) frontier: i64,
-    pub(super) moved_ms: i64,
-    pub(super) reported_ms: i64,
+    /// Exactly once: records were handed out since the last transaction.
+    pub(super) in_transaction: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Active,
-    /// It is to be given back: its handlers end what they have.
+    /// It is to be given back: its handlers finish the records that they have.
     Draining,
     /// The last commit.
     Committing,
 }
 
-/// What became of the metadata of the commit that a partition began from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MapRestore {
-    /// There was none.
-    None,
-    /// So many offsets are not done again.
-    Restored { finished: u64 },
-    /// It was ignored.
-    Ignored(MapError),
-}
-
 impl Partition {
+    #[inline]
     pub(super) fn is_active(&self) -> bool {
         self.phase == Phase::Active
     }
@@ -93,22 +59,97 @@ impl Partition {
         self.phase == Phase::Draining
     }
 
-    /// Whether a reason concerns it. What is full waits for what is held, so that must not wait for what is full.
-    pub(super) fn is_held_by(&self, reason: PauseReason) -> bool {
+    #[inline]
+    pub(super) fn is_retry_topic(&self) -> bool {
+        matches!(self.role, Role::RetryTopic { .. })
+    }
+
+    /// Whether a pause reason concerns it. A full buffer may wait for records of the held-keys topic, so those must not wait
+    /// for the buffer.
+    pub(super) fn is_paused_by(&self, reason: PauseReason) -> bool {
         self.role != Role::HeldKeys || !matches!(reason, PauseReason::Global | PauseReason::Handler)
     }
 
-    /// So too, but at most once is committed before it is handled.
-    pub(super) fn is_dirty_for(&self, before: bool) -> bool {
-        if before {
-            self.is_active() && self.tracker.end() > self.commit.cleared
+    /// Whether the group does not know all of it.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.progress.is_dirty() || self.guard.is_dirty()
+    }
+
+    /// Like [`is_dirty`](Self::is_dirty); at most once, offsets are committed before their records are handled.
+    pub(super) fn is_dirty_for(&self, at_most_once: bool) -> bool {
+        if at_most_once {
+            self.is_active() && self.progress.is_uncleared()
         } else {
             self.is_dirty()
         }
     }
 
-    /// There is something that the group does not know.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.tracker.version() != self.commit.version || self.guard.is_dirty()
+    pub(super) fn reached(&self) -> Reached {
+        Reached {
+            frontier: self.progress.frontier(),
+            pending: self.progress.pending(),
+        }
+    }
+}
+
+/// A slot for each assigned partition. The id of an assignment that is over finds nothing.
+#[derive(Debug, Default)]
+pub(super) struct Partitions {
+    slots: Slab<PartitionIndex, Option<Partition>>,
+    last_epoch: u32,
+}
+
+impl Partitions {
+    /// An id for a new assignment. [`insert`](Self::insert) follows.
+    pub(super) fn next_id(&mut self) -> PartitionId {
+        self.last_epoch = self.last_epoch.wrapping_add(1);
+        PartitionId {
+            index: self.slots.take(|| None),
+            epoch: self.last_epoch,
+        }
+    }
+
+    pub(super) fn insert(&mut self, partition: Partition) {
+        self.slots.put(partition.id.index, Some(partition));
+    }
+
+    pub(super) fn remove(&mut self, index: PartitionIndex) -> Option<Partition> {
+        let partition = self.slots.get_mut(index)?.take()?;
+        self.slots.give_back(index);
+        Some(partition)
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: PartitionIndex) -> Option<&Partition> {
+        self.slots.get(index)?.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
+        self.slots.get_mut(index)?.as_mut()
+    }
+
+    #[inline]
+    pub(super) fn find(&self, id: PartitionId) -> Option<&Partition> {
+        self.at(id.index).filter(|partition| partition.id == id)
+    }
+
+    #[inline]
+    pub(super) fn find_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
+        self.at_mut(id.index).filter(|partition| partition.id == id)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Partition> {
+        self.slots.indexes().filter_map(|index| self.at(index))
+    }
+
+    /// The indexes of all slots, with the empty ones.
+    pub(super) fn indexes(&self) -> impl Iterator<Item = PartitionIndex> + use<> {
+        self.slots.indexes()
+    }
+
+    /// The same, in the order of turns.
+    pub(super) fn indexes_from(&self, turn: usize) -> impl Iterator<Item = PartitionIndex> + use<> {
+        self.slots.indexes_from(turn)
     }
 }

@@ -1,54 +1,56 @@
-//! Runs of records, which go to handlers as a whole where they can.
+//! Runs of records, which go to handlers together where they can.
 //!
-//! A handler of batches gets a run in one call. One of single records gets it as many calls that follow each other, as long
-//! as each of them is done at once: the first that is not interrupts the run, and what is behind it goes on key by key.
+//! A handler of batches gets a run in one call. A handler of single records gets it as many calls that follow each other, as
+//! long as each of them returns at once: the first that does not interrupts the run, and the records behind it are queued
+//! by key.
 
 use super::{
     super::{
-        Acceptance, Arrival, Delivery, HandlerId, Keyed, Order, Outcome, PartitionId, RecordId, Role, queues::State,
+        Acceptance, Arrival, Delivery, HandlerId, Keyed, Order, Outcome, PartitionId, RecordId, Role,
+        gates::Call,
+        ids::{PartitionIndex, RecordIndex},
+        queues::State,
     },
     Scheduler, Timer,
-    finish::Call,
     partition::Partition,
 };
-use crate::app::ids::{PartitionIndex, RecordIndex};
 
-/// So many times as long as it may a run waits at most, and a partition counts as slow.
-const PATIENCE: i64 = 5;
+/// A run waits at most this many times its limit; after that the partition counts as slow.
+const WAITS_MAX: i64 = 5;
 
-/// After a run was interrupted, the partition gets none for so long: the handler will most likely have to wait again.
+/// After a run was interrupted, the partition gets none for so long: its handler will most likely have to wait again.
 const INTERRUPTED_MS: i64 = 50;
 
 impl<T: Keyed> Scheduler<T> {
-    /// Takes a run apart that a handler has: each of its records has an outcome of its own. Gives their numbers, in order.
-    pub fn break_up(&mut self, record: RecordId) -> Vec<RecordId> {
+    /// Splits a run that a handler has, so that each record has an outcome of its own. Returns their ids by offset.
+    pub fn split_run(&mut self, record: RecordId) -> Vec<RecordId> {
         let Some(entry) = self.queues.find(record) else {
             return vec![];
         };
-        if !entry.whole || entry.state != State::InHandler {
+        if !entry.is_run || entry.state != State::InHandler {
             return vec![record];
         }
-        let singles = self.queues.break_up(record.index);
-        let id_of = |index: &RecordIndex| {
-            let serial = self.queues.entry(*index)?.serial;
-            Some(RecordId { index: *index, serial })
+        let singles = self.queues.split_run(record.index);
+        let id_of = |index: RecordIndex| {
+            let serial = self.queues.entry(index)?.serial;
+            Some(RecordId { index, serial })
         };
-        singles.iter().filter_map(id_of).collect()
+        singles.into_iter().filter_map(id_of).collect()
     }
 
-    /// A handler of single records has done the first `done` records of a run, and has the next one, whose number is given.
-    /// Those behind it get in line again. `None` if nobody waits for the run any more.
+    /// A handler of single records has done the first `done` records of a run and has the next one, whose id is returned.
+    /// Those behind it are queued again. `None` if the run was cancelled.
     pub fn interrupt(&mut self, now_ms: i64, record: RecordId, done: u32) -> Option<RecordId> {
         let entry = self.queues.find(record)?;
-        if !entry.whole || entry.state != State::InHandler {
+        if !entry.is_run || entry.state != State::InHandler {
             return None;
         }
         let (partition, call) = (entry.partition, Call::of(entry));
-        let handler = self.at(partition)?.handler;
-        let singles = self.break_up(record);
+        let handler = self.partitions.at(partition)?.handler;
+        let singles = self.split_run(record);
         self.queues
             .set_slow_until(now_ms.saturating_add(INTERRUPTED_MS), partition);
-        self.queues.break_waiting(partition);
+        self.queues.split_waiting_runs(partition);
         let (ended, left) = singles.split_at_checked(done as usize)?;
         for single in ended {
             self.handle_finished(now_ms, *single, Outcome::Done);
@@ -56,28 +58,29 @@ impl<T: Keyed> Scheduler<T> {
         let (next, behind) = left.split_first()?;
         // Each is put before those that wait, so the last one goes first.
         for single in behind.iter().rev() {
-            self.call_ended(now_ms, handler, Call { count: 1, ..call }, None);
+            self.call_ended(now_ms, handler, Call { records: 1, ..call }, None);
             self.forget_attempt(single.index);
             self.put_back(now_ms, single.index);
         }
         Some(*next)
     }
 
-    /// Whether records that arrive now had better come as a run.
+    /// Whether records that arrive now should come as a run.
     pub fn takes_run(&self, now_ms: i64, partition: PartitionId) -> bool {
-        self.find(partition)
-            .is_some_and(|found| self.goes_whole(now_ms, found, 2))
+        self.partitions
+            .find(partition)
+            .is_some_and(|found| self.is_kept_as_run(now_ms, found, 2))
     }
 
-    /// Whether what arrives now is kept as a whole. If it would have to wait behind its partition, and that takes long, it
-    /// is not: then every key counts.
-    pub(super) fn goes_whole(&self, now_ms: i64, partition: &Partition, count: u32) -> bool {
+    /// Whether records that arrive now are kept as a run. If they would have to wait behind their partition for long, they
+    /// are queued by key.
+    pub(super) fn is_kept_as_run(&self, now_ms: i64, partition: &Partition, count: u32) -> bool {
         let index = partition.id.index;
         let Some(handler) = self.handler(partition.handler).filter(|handler| handler.takes_runs) else {
             return false;
         };
         let is_plain = partition.role == Role::Main && self.config.delivery == Delivery::AtLeastOnce;
-        if !is_plain || self.is_strict() || partition.guard.stages() {
+        if !is_plain || self.is_strict() || partition.guard.is_admitting() {
             return false;
         }
         if self.queues.has_runs(index) {
@@ -94,7 +97,7 @@ impl<T: Keyed> Scheduler<T> {
         handler.run_waits_ms > 0 && !waits_long
     }
 
-    /// Splits a run that cannot be taken as a whole. Says what became of the last of it.
+    /// Accepts the records of a run one by one. Returns the acceptance of the last.
     pub(super) fn accept_each(&mut self, now_ms: i64, partition: PartitionId, arrival: Arrival<T>) -> Acceptance {
         let Arrival {
             mut offset,
@@ -121,51 +124,51 @@ impl<T: Keyed> Scheduler<T> {
         last
     }
 
-    /// Sees to it that runs of a partition do not wait longer for others of it than a batch would.
-    pub(super) fn watch_runs(&mut self, now_ms: i64, index: PartitionIndex) {
-        let Some(handler) = self.at(index).and_then(|partition| self.handler(partition.handler)) else {
+    /// Bounds how long the runs of a partition wait for earlier records of it.
+    pub(super) fn limit_run_wait(&mut self, now_ms: i64, partition: PartitionIndex) {
+        let handler = self.handler_of(partition);
+        let Some(handler) = handler.filter(|handler| handler.config.order == Order::Key) else {
             return;
         };
-        if handler.config.order != Order::Key {
-            return;
-        }
         let waits_ms = handler.run_waits_ms;
-        if let Some(since_ms) = self.queues.waits_since(index) {
+        if let Some(since_ms) = self.queues.waits_since(partition) {
             let until_ms = since_ms.saturating_add(waits_ms).max(now_ms);
-            self.timers.set_no_later(Timer::Runs(index), until_ms);
+            self.timers.set_no_later(Timer::Runs(partition), until_ms);
         }
     }
 
-    /// Runs that have waited long enough go on key by key: as long as they may if nothing of their partition came
-    /// back meanwhile, and some times as long if something did. So handlers that are slow do not keep other keys waiting, and
-    /// those that only had a bad moment get runs again as soon as it is over.
-    pub(super) fn break_waiting(&mut self, now_ms: i64, index: PartitionIndex) {
-        let handler = self.at(index).and_then(|partition| self.handler(partition.handler));
-        let Some(waits_ms) = handler.map(|handler| handler.run_waits_ms) else {
+    /// Queues runs that have waited long enough by key: after their limit if no call of their partition has ended meanwhile,
+    /// and after some times that limit if one has. So a slow handler does not keep other keys waiting, and one that was slow
+    /// for a moment gets runs again soon.
+    pub(super) fn split_waiting_runs(&mut self, now_ms: i64, partition: PartitionIndex) {
+        let Some(found) = self.partitions.at(partition) else {
             return;
         };
-        let Some(since_ms) = self.queues.waits_since(index) else {
+        let handler = found.handler;
+        let Some(waits_ms) = self.handler(handler).map(|handler| handler.run_waits_ms) else {
             return;
         };
-        let at_most_ms = waits_ms.saturating_mul(PATIENCE);
-        let due_ms = since_ms.max(self.queues.moved_ms(index)).saturating_add(waits_ms);
+        let Some(since_ms) = self.queues.waits_since(partition) else {
+            return;
+        };
+        let at_most_ms = waits_ms.saturating_mul(WAITS_MAX);
+        let due_ms = since_ms.max(self.queues.moved_ms(partition)).saturating_add(waits_ms);
         let due_ms = due_ms.min(since_ms.saturating_add(at_most_ms));
         if due_ms > now_ms {
-            return self.timers.set_no_later(Timer::Runs(index), due_ms);
+            return self.timers.set_no_later(Timer::Runs(partition), due_ms);
         }
-        // They have waited for more already.
-        let id = self.at(index).map(|partition| partition.handler);
-        if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
+        // A batch of them has lingered already.
+        if let Some(handler) = self.handler_mut(handler) {
             handler.ready_since_ms = Some(handler.ready_since_ms.map_or(since_ms, |ready| ready.min(since_ms)));
         }
-        self.queues.set_slow_until(now_ms.saturating_add(at_most_ms), index);
-        self.queues.break_waiting(index);
+        self.queues.set_slow_until(now_ms.saturating_add(at_most_ms), partition);
+        self.queues.split_waiting_runs(partition);
     }
 
-    /// A call with something of a partition has ended.
-    pub(super) fn note_moved(&mut self, now_ms: i64, index: PartitionIndex, handler: HandlerId) {
+    /// Notes that a call with records of a partition has ended.
+    pub(super) fn note_moved(&mut self, now_ms: i64, partition: PartitionIndex, handler: HandlerId) {
         if self.handler(handler).is_some_and(|handler| handler.takes_runs) {
-            self.queues.set_moved(now_ms, index);
+            self.queues.set_moved(now_ms, partition);
         }
     }
 }

@@ -47,7 +47,7 @@ fn an_open_breaker_pauses_partitions_and_burns_no_attempts() {
     assert_eq!(rig.offsets(), []);
     // The first three failed while it was closed; theirs counted.
     assert_eq!(
-        rig.work.why(rig.now, partition),
+        rig.work.stall_reason(rig.now, partition),
         Some(StallReason::Breaker(BreakerId(0)))
     );
     rig.said();

@@ -25,7 +25,7 @@ fn a_failure_is_tried_again_in_its_place_and_never_early() {
     assert_eq!(last.attempt, 4);
     rig.finish(last.record, FAILED);
     let dead = Publish::DeadLetter {
-        why: DeadLetterReason::Attempts,
+        reason: DeadLetterReason::Attempts,
         attempts: 4,
         first_failed_ms: 1_000_000,
     };
@@ -90,12 +90,12 @@ fn what_is_not_acknowledged_for_long_is_in_trouble() {
     for (ms, failing) in [(0, false), (4_999, false), (1, true)] {
         rig.advance(ms);
         assert_eq!(
-            rig.work.why(rig.now, partition),
+            rig.work.stall_reason(rig.now, partition),
             Some(StallReason::Publishing { failing })
         );
     }
     rig.published(record, PublishResult::Acked);
-    assert_eq!(rig.work.why(rig.now, partition), Some(StallReason::Idle));
+    assert_eq!(rig.work.stall_reason(rig.now, partition), Some(StallReason::Idle));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn dead_letters_that_cannot_be_written_stop_the_partition_and_it_goes_on_by_itse
     rig.read(partition, 2, "c");
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
+        rig.work.stall_reason(rig.now, partition),
         Some(StallReason::Publishing { failing: true })
     );
     rig.advance(200);
@@ -186,7 +186,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     rig.advance(1_999);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, tier),
+        rig.work.stall_reason(rig.now, tier),
         Some(StallReason::NotDue { until_ms: 1_200_000 })
     );
     rig.said();
@@ -195,7 +195,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     assert_eq!(dispatched.attempt, 3);
     rig.finish(dispatched.record, FAILED);
     let dead = Publish::DeadLetter {
-        why: DeadLetterReason::Attempts,
+        reason: DeadLetterReason::Attempts,
         attempts: 3,
         first_failed_ms: 1_000_000,
     };
@@ -248,7 +248,7 @@ fn without_dead_letters_the_partition_stops_until_somebody_looks() {
     let stopped = Action::Stopped {
         partition,
         offset: 0,
-        why: StopReason::Exhausted,
+        reason: StopReason::Exhausted,
     };
     assert_eq!(rig.said(), [stopped, Action::Pause(partition)]);
     rig.advance(100);
@@ -256,7 +256,7 @@ fn without_dead_letters_the_partition_stops_until_somebody_looks() {
     rig.committed(CommitResult::Ok);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
+        rig.work.stall_reason(rig.now, partition),
         Some(StallReason::Stopped(StopReason::Exhausted))
     );
     rig.work.restart_partition(rig.now, partition);
@@ -285,7 +285,7 @@ fn a_flood_of_dead_letters_stops_the_partition() {
     let stopped = Action::Stopped {
         partition,
         offset: 2,
-        why: StopReason::DlqLimit,
+        reason: StopReason::DlqLimit,
     };
     assert!(rig.said().contains(&stopped));
     assert_eq!(rig.offsets(), []);

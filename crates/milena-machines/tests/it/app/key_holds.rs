@@ -90,7 +90,7 @@ fn without_room_for_its_key_a_record_waits_in_its_place() {
     rig.read(partition, 1, "b");
     let record = rig.one().record;
     rig.finish(record, Outcome::Failed(Failure::Retry));
-    let why = rig.work.why(rig.now, partition);
+    let why = rig.work.stall_reason(rig.now, partition);
     assert!(matches!(why, Some(StallReason::WaitsForRetry { .. })), "{why:?}");
 }
 

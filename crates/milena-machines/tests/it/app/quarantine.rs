@@ -19,7 +19,7 @@ fn counting(handler: HandlerConfig) -> SchedulerConfig {
 }
 
 fn starts(committed: &CommittedOffset) -> CrashCounters {
-    commit_map::read(&committed.metadata, committed.offset).unwrap().starts
+    commit_map::read(&committed.metadata, committed.offset).unwrap().crashes
 }
 
 fn counted(count: u32) -> CrashCounters {
@@ -148,8 +148,8 @@ fn dead_letters(rig: &Rig) -> Vec<(RecordId, DeadLetterReason, u32)> {
     let letters = rig.actions.iter().filter_map(|action| match action {
         Action::Publish {
             record,
-            what: Publish::DeadLetter { why, attempts, .. },
-        } => Some((*record, *why, *attempts)),
+            what: Publish::DeadLetter { reason, attempts, .. },
+        } => Some((*record, *reason, *attempts)),
         _ => None,
     });
     letters.collect()
@@ -163,12 +163,15 @@ fn that_somebody_begins_is_committed_before_anything_is_handed_out() {
     assert_eq!(rig.said(), [], "who has nothing to do has nothing to tell");
     rig.read_keys(partition, &["a", "b"]);
     assert_eq!(rig.offsets(), []);
-    assert_eq!(rig.work.why(rig.now, partition), Some(StallReason::WaitsForCommit));
+    assert_eq!(
+        rig.work.stall_reason(rig.now, partition),
+        Some(StallReason::WaitsForCommit)
+    );
     rig.advance(0);
     let commit = rig.commit();
     assert_eq!(commit.offset, 0);
     let told = commit_map::read(&commit.metadata, 0).unwrap();
-    assert_eq!(told.starts, counted(1));
+    assert_eq!(told.crashes, counted(1));
     assert_eq!(rig.offsets(), []);
     rig.committed(CommitResult::Ok);
     let running = rig.dispatch();
@@ -285,7 +288,7 @@ fn a_wary_owner_says_how_far_it_goes_and_never_stands_still() {
                 continue;
             };
             let told = commit_map::read(&offsets[0].metadata, offsets[0].offset).unwrap();
-            reaches.push(told.starts.reach.unwrap());
+            reaches.push(told.crashes.reach.unwrap());
             rig.committed(CommitResult::Ok);
         }
         for it in rig.dispatch() {
@@ -318,7 +321,7 @@ fn who_gives_a_partition_back_did_not_die() {
         // It does not end in time.
         rig.advance(15_000);
         let commit = rig.commit();
-        let told = commit_map::read(&commit.metadata, commit.offset).unwrap().starts;
+        let told = commit_map::read(&commit.metadata, commit.offset).unwrap().crashes;
         assert_eq!((commit.offset, told.count, told.alone), (0, left.count, false));
         rig.committed(CommitResult::Ok);
         assert_eq!(rig.said(), [Action::Released(partition)]);
@@ -394,7 +397,7 @@ fn a_record_that_waits_makes_way() {
         .map(|(_, id)| id)
         .into_iter()
         .partition::<Vec<_>, _>(|id| *id != first.partition);
-    assert_eq!(rig.work.why(rig.now, other[0]), Some(StallReason::Isolating));
+    assert_eq!(rig.work.stall_reason(rig.now, other[0]), Some(StallReason::Isolating));
     rig.finish(first.record, Outcome::RetryAfter { ms: 60_000 });
     for _ in 0..3 {
         rig.advance(0);
@@ -415,7 +418,7 @@ fn without_dead_letters_the_partition_stops_before_the_process_does() {
     rig.advance(0);
     assert_eq!(rig.offsets(), []);
     assert_eq!(
-        rig.work.why(rig.now, partition),
+        rig.work.stall_reason(rig.now, partition),
         Some(StallReason::Stopped(StopReason::Exhausted))
     );
     // Somebody has looked, and wants it tried.

@@ -209,7 +209,7 @@ fn a_run_that_is_interrupted_goes_on_by_keys() {
     let run = dispatch(&mut work, START)[0].record;
     // `x` is done, the first `a` waits for something.
     let waits = work.interrupt(START, run, 1).unwrap();
-    assert_eq!(work.place(waits), Some((partition, 1)));
+    assert_eq!(work.position(waits), Some((partition, 1)));
     assert_eq!(work.partition_status(partition).unwrap().frontier, 1);
     assert_eq!(work.status().in_handlers, 1);
     assert_eq!(work.interrupt(START, run, 1), None, "there is no such run any more");

@@ -141,7 +141,7 @@ fn a_full_bulkhead_makes_dead_letters_if_the_policy_says_so() {
                 record,
                 what:
                     Publish::DeadLetter {
-                        why: DeadLetterReason::Bulkhead,
+                        reason: DeadLetterReason::Bulkhead,
                         attempts: 0,
                         ..
                     },
@@ -297,7 +297,7 @@ fn what_does_not_move_is_reported_with_its_cause() {
     let [
         Action::Stalled {
             offset: 7,
-            why: StallReason::InHandler { attempt: 1, for_ms },
+            reason: StallReason::InHandler { attempt: 1, for_ms },
             since_ms: 1_030_000,
             ..
         },

@@ -16,7 +16,7 @@ const ROOM: Room = Room {
     wide: true,
 };
 
-/// What the bugs remember.
+/// The state of the bugs.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     resident: BTreeSet<(usize, i64)>,
@@ -54,7 +54,7 @@ impl Memory {
             }
             Some(Mutation::CommitLatest) => {
                 let latest = done.last().map_or(offset.offset, |last| last + 1);
-                let starts = read(&offset.metadata, offset.offset).starts;
+                let starts = read(&offset.metadata, offset.offset).crashes;
                 offset.offset = offset.offset.max(latest);
                 write(offset, vec![], starts);
             }
@@ -64,11 +64,11 @@ impl Memory {
     }
 }
 
-/// What a commit told of owners that died is never taken away.
+/// The crash counters in a commit are never cleared.
 pub(super) fn keep_starts(before: Option<&CommittedOffset>, offset: &mut CommitOffset) {
-    let before = before.map(|before| read(&before.metadata, before.offset).starts);
+    let before = before.map(|before| read(&before.metadata, before.offset).crashes);
     let told = read(&offset.metadata, offset.offset);
-    if let Some(before) = before.filter(|before| before.count > told.starts.count) {
+    if let Some(before) = before.filter(|before| before.count > told.crashes.count) {
         write(offset, told.finished, before);
     }
 }
@@ -80,7 +80,7 @@ fn shift(offset: &mut CommitOffset) {
         start: range.start - 1,
         end: range.end - 1,
     });
-    write(offset, shifted.collect(), told.starts);
+    write(offset, shifted.collect(), told.crashes);
 }
 
 fn read(metadata: &str, at: i64) -> CommitMetadata {

@@ -39,7 +39,7 @@ fn queues(order: Order) -> Queues<Letters> {
 
 fn add(queues: &mut Queues<Letters>, offset: i64, keys: &'static str) -> RecordId {
     let record = queues.insert(partition(), offset, keys.len() as u32, Letters(keys));
-    queues.enqueue_whole(0, record.index);
+    queues.enqueue_run(0, record.index);
     record
 }
 
@@ -99,7 +99,7 @@ fn when_runs_are_broken_up_only_the_keys_that_are_out_wait() {
     add(&mut queues, 0, "ab-");
     assert_eq!(take(&mut queues, 3), [(0, 3)]);
     add(&mut queues, 3, "bc-a");
-    queues.break_waiting(partition());
+    queues.split_waiting_runs(partition());
     let mut out = take(&mut queues, 10);
     out.sort_unstable();
     assert_eq!(out, [(4, 1), (5, 1)], "the other key, and the one without");
@@ -135,8 +135,8 @@ fn what_fails_of_a_run_comes_again_before_what_waits_behind_it() {
         add(&mut queues, 2, "a");
         assert_eq!(take(&mut queues, 3), [(0, 2), (2, 1)]);
         let third = add(&mut queues, 3, "a");
-        queues.break_waiting(partition());
-        let singles = queues.break_up(first.index);
+        queues.split_waiting_runs(partition());
+        let singles = queues.split_run(first.index);
         assert_eq!(take(&mut queues, 3), []);
         queues.put_back(singles[1]);
         queues.put_back(singles[0]);
@@ -157,8 +157,8 @@ fn halves_of_a_call_that_fail_one_after_the_other_keep_their_order() {
     let mut queues = queues(Order::Key);
     let [first, second] = [(0, "ab"), (2, "ab")].map(|(offset, keys)| add(&mut queues, offset, keys));
     assert_eq!(take(&mut queues, 4), [(0, 2), (2, 2)]);
-    let early = queues.break_up(first.index);
-    let late = queues.break_up(second.index);
+    let early = queues.split_run(first.index);
+    let late = queues.split_run(second.index);
     for index in late.into_iter().chain(early) {
         queues.put_back(index);
     }
