@@ -343,7 +343,11 @@ impl Engine {
                 state.is_barrier_wanted = true;
                 self.transactions.notify_one();
             }
-            Action::Stopped { partition, offset, reason } => self.stopped(state, partition, offset, reason),
+            Action::Stopped {
+                partition,
+                offset,
+                reason,
+            } => self.stopped(state, partition, offset, reason),
             Action::Stalled {
                 partition,
                 offset,
