@@ -166,16 +166,22 @@ impl fmt::Display for PartitionStatus {
         write!(f, "{} @ {} of {}: ", self.partition, self.frontier, self.end)?;
         match self.why {
             StallReason::Idle => f.write_str("idle")?,
-            StallReason::InHandler { for_ms, attempt } => write!(f, "in the handler for {for_ms} ms, attempt {attempt}")?,
+            StallReason::InHandler { for_ms, attempt } => {
+                write!(f, "in the handler for {for_ms} ms, attempt {attempt}")?
+            }
             StallReason::WaitsForRetry { attempt, .. } => write!(f, "failed, waiting for attempt {}", attempt + 1)?,
             StallReason::NotDue { .. } => f.write_str("waiting for its due time")?,
             StallReason::Breaker(_) => f.write_str("waiting for a circuit breaker")?,
             StallReason::Publishing { failing: false } => f.write_str("waiting for an acknowledgement")?,
-            StallReason::Publishing { failing: true } => f.write_str("writing its output, retry or dead letter fails")?,
+            StallReason::Publishing { failing: true } => {
+                f.write_str("writing its output, retry or dead letter fails")?
+            }
             StallReason::WaitsForCommit => f.write_str("waiting for the commit of its offset")?,
             StallReason::Isolating => f.write_str("waiting for its turn in isolation")?,
             StallReason::WaitsForMap => f.write_str("waiting for a commit, because the commit metadata is full")?,
-            StallReason::WaitsForHandler => f.write_str("waiting for its handler, which is at its concurrency limit")?,
+            StallReason::WaitsForHandler => {
+                f.write_str("waiting for its handler, which is at its concurrency limit")?
+            }
             StallReason::Stopped(why) => write!(f, "stopped ({why:?}); fix the cause and restart the partition")?,
             StallReason::Revoking => f.write_str("being revoked")?,
             StallReason::User => f.write_str("paused by the user")?,
