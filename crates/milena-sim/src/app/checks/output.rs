@@ -9,7 +9,7 @@ impl Checks {
     /// A producer has taken what a call emitted. Where nothing may be repeated, or keys have an order that outlives
     /// processes, others wait for it all the same.
     pub(in crate::app) fn taken(&mut self, plan: &Plan, run: &Run) {
-        if plan.config.delivery == Delivery::AtLeastOnce && !plan.is_fencing() {
+        if plan.config.delivery != Delivery::AtMostOnce && !plan.is_fencing() {
             self.taken.insert((run.life.number, run.id, run.offset));
         }
     }
