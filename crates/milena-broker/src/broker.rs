@@ -13,7 +13,7 @@ use milena_log::disk::{Disk, RealDisk};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, SecurityProtocol, misfits},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     log_levels::LogLevels,
@@ -112,16 +112,7 @@ impl Broker {
     /// Like [`Broker::start`], with parts that are no settings.
     pub async fn start_with(options: Options, settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
-        let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
-        if let Some(other) = config
-            .listeners
-            .iter()
-            .find(|other| other.protocol != SecurityProtocol::Plaintext)
-        {
-            return Err(StartError::Protocol {
-                listener: other.name.clone(),
-            });
-        }
+        let listener = plaintext_listener(&config)?;
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
@@ -242,6 +233,17 @@ impl Drop for Broker {
             self.node.syncer.stop();
         }
     }
+}
+
+/// The first listener, if all of them can be served.
+fn plaintext_listener(config: &BrokerConfig) -> Result<Listener, StartError> {
+    let is_other = |listener: &&Listener| listener.protocol != SecurityProtocol::Plaintext;
+    if let Some(other) = config.listeners.iter().find(is_other) {
+        return Err(StartError::Protocol {
+            listener: other.name.clone(),
+        });
+    }
+    config.listeners.first().cloned().ok_or(StartError::NoListener)
 }
 
 /// Binds the metrics endpoint, if there is to be one.
