@@ -1,4 +1,4 @@
-//! What handlers emit, with a producer that has taken it and not heard of it yet.
+//! Emitted records that a producer has taken and not yet acknowledged.
 
 use milena_machines::app::{Publish, RecordId};
 
