@@ -464,7 +464,7 @@ impl App {
             report.counts.extend(engine.counts());
             let ranges = stretches
                 .into_iter()
-                .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
+                .map(|(partition, range)| (partition, (range.begin, range.end)));
             report.partitions.extend(ranges);
             report.unfinished.extend(engine.unfinished());
         }
